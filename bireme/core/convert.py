@@ -1,0 +1,436 @@
+"""Arguments of operators: binding by Paddle's signatures, and one conversion and check per kind of annotation."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import numpy as np
+
+from bireme.core import dtype as dtypes
+from bireme.core import errors, flush, random, registry
+from bireme.core.dtype import DType
+from bireme.core.tensor import Tensor, read
+
+# kinds of attributes, as annotations: what the user may pass, and the name of the conversion below
+Attr = Annotated[Any, "attr"]
+Axis = Annotated[Any, "axis"]  # one axis of the first operand
+Axes = Annotated[Any, "axes"]  # None, one axis or several; a tuple of axes in range, or None
+Ints = Annotated[Any, "ints"]  # an int or several, also as tensors; a tuple
+Shape = Annotated[Any, "shape"]  # a shape, also as a tensor or with tensors in it; a tuple
+DTypeArg = Annotated[Any, "dtype"]  # anything that names a type; a DType or None
+Const = Annotated[Any, "const"]  # a number that must be part of the program
+Extra = Annotated[Any, "extra"]  # only for the operator's prepare rule: never reaches the body
+Key = Annotated[Any, "key"]  # a place in the random stream, given by the engine
+Size = Annotated[Any, "size"]  # a size that depends on data, computed by the operator's rule
+
+MISSING: Any = object()
+_NUMBERS = (bool, int, float, complex, np.generic)
+
+
+class Param:
+    """One parameter of an operator: its kind decides how the argument is treated."""
+
+    __slots__ = ("name", "kind", "default", "only_keyword", "convert", "optional")
+
+    def __init__(self, name: str, hint: Any, default: Any, only_keyword: bool):
+        self.name, self.default, self.only_keyword = name, default, only_keyword
+        self.kind, self.optional, self.convert = _kind_of(hint, default)
+
+
+def _kind_of(hint: Any, default: Any) -> tuple[str, bool, Callable | None]:
+    if hint is Tensor:
+        return "tensor", default is None, None
+    if typing.get_origin(hint) is Annotated:
+        word = hint.__metadata__[0]
+        return (word if word in ("key", "size", "extra") else "attr"), True, _CONVERSIONS.get(word, _plain)
+    args = typing.get_args(hint)
+    if typing.get_origin(hint) in (types.UnionType, typing.Union) and Tensor in args:
+        numeric = any(a in (float, int, bool, complex) for a in args)
+        return ("number" if numeric else "tensor"), type(None) in args or default is None, None
+    if typing.get_origin(hint) is list and args == (Tensor,):
+        return "list", False, None
+    if hint in (bool, int, float, str):
+        return "attr", default is None, _CONVERSIONS[hint.__name__]
+    return "attr", True, _plain
+
+
+# ---------------------------------------------------------------- attributes: (value, ndim of first operand, where) -> hashable
+
+
+def _plain(x: Any, ndim: int, where: str) -> Any:
+    if isinstance(x, list):
+        return tuple(_plain(i, ndim, where) for i in x)
+    return x
+
+
+def _int(x: Any, ndim: int, where: str) -> int:
+    if isinstance(x, (bool, np.bool_)):
+        return int(x)
+    if isinstance(x, (int, np.integer)):
+        return int(x)
+    if isinstance(x, Tensor) and x._value.sig.size == 1 and x._value.sig.dtype.kind in "ib":
+        return int(x)
+    raise errors.bad(where, "an integer", x, kind=TypeError)
+
+
+def _opt_int(x: Any, ndim: int, where: str) -> int | None:
+    return None if x is None else _int(x, ndim, where)
+
+
+def _float(x: Any, ndim: int, where: str) -> float | None:
+    if x is None:
+        return None
+    if isinstance(x, (int, float, np.number)) or (isinstance(x, Tensor) and x._value.sig.size == 1):
+        return float(x)
+    raise errors.bad(where, "a number", x, kind=TypeError)
+
+
+def _bool(x: Any, ndim: int, where: str) -> bool | None:
+    if x is None or isinstance(x, bool):
+        return x
+    if isinstance(x, (int, np.bool_, np.integer)) or (isinstance(x, Tensor) and x._value.sig.size == 1):
+        return bool(x)
+    raise errors.bad(where, "True or False", x, kind=TypeError)
+
+
+def _str(x: Any, ndim: int, where: str) -> str | None:
+    if x is None or isinstance(x, str):
+        return x
+    raise errors.bad(where, "a string", x, kind=TypeError)
+
+
+def one_axis(x: Any, ndim: int, where: str) -> int:
+    """An axis in range, counted from the front."""
+    axis = _int(x, ndim, where)
+    low, high = (-ndim, ndim - 1) if ndim else (-1, 0)
+    if not low <= axis <= high:
+        raise errors.bad(where, f"an axis in [{low}, {high}]", axis, kind=ValueError)
+    return axis + ndim if axis < 0 and ndim else max(axis, 0)
+
+
+def _axis(x: Any, ndim: int, where: str) -> int | None:
+    return None if x is None else one_axis(x, ndim, where)
+
+
+def _axes(x: Any, ndim: int, where: str) -> tuple[int, ...] | None:
+    if x is None:
+        return None
+    if isinstance(x, Tensor):
+        x = x.tolist()
+    if not isinstance(x, (list, tuple)):
+        return (one_axis(x, ndim, where),) if ndim else _no_axes(x, ndim, where)
+    found = [one_axis(i, ndim, where) for i in x]
+    if not ndim:
+        return ()
+    if len(set(found)) != len(found):
+        raise errors.bad(where, "different axes", list(x))
+    return tuple(sorted(found))
+
+
+def _no_axes(x: Any, ndim: int, where: str) -> tuple[int, ...]:
+    one_axis(x, ndim, where)
+    return ()
+
+
+def ints(x: Any, ndim: int, where: str) -> tuple[int, ...] | None:
+    """One integer or several as a tuple; tensors among them are read."""
+    if x is None:
+        return None
+    if isinstance(x, Tensor):
+        if x._value.sig.dtype.kind != "i":
+            raise errors.bad(where, "integers", x, kind=TypeError)
+        x = x._host().reshape(-1).tolist()
+    if isinstance(x, np.ndarray):
+        x = x.reshape(-1).tolist()
+    if isinstance(x, (list, tuple, range)):
+        return tuple([_int(i, ndim, where) for i in x])
+    return (_int(x, ndim, where),)
+
+
+MAX_EXTENT = 1 << 40
+
+
+def shape(x: Any, ndim: int, where: str) -> tuple[int, ...] | None:
+    """A shape: integers that are not negative."""
+    found = ints(x, ndim, where)
+    if found is not None:
+        total = 1
+        for n in found:
+            if n < 0:
+                raise errors.bad(where, "extents of 0 or more", list(found))
+            total *= max(n, 1)
+        if total > MAX_EXTENT:
+            raise errors.bad(where, "a tensor that can exist", f"shape {list(found)}, {total:,} elements")
+    return found
+
+
+def _dtype(x: Any, ndim: int, where: str) -> DType | None:
+    return None if x is None else dtypes.of(x, where)
+
+
+def _const(x: Any, ndim: int, where: str) -> Any:
+    if isinstance(x, np.generic):
+        x = x.item()
+    if x is None or isinstance(x, (bool, int, float, complex)):
+        return x
+    raise errors.bad(where, "a number", x, kind=TypeError)
+
+
+_CONVERSIONS: dict[str, Callable] = {
+    "attr": _plain, "axis": _axis, "axes": _axes, "ints": ints, "shape": shape, "dtype": _dtype, "const": _const,
+    "int": _opt_int, "float": _float, "bool": _bool, "str": _str,
+}  # fmt: skip
+
+
+# ---------------------------------------------------------------- signatures
+
+_TORCH = {"input": "x", "other": "y", "dim": "axis"}
+
+
+class Signature:
+    """Parameters of an operator and how a call's arguments reach them."""
+
+    def __init__(self, op: str, params: list[Param], options: dict[str, Any]):
+        self.op, self.params = op, params
+        visible = [p for p in params if p.kind not in ("key", "size")]
+        self.own_names = {p.name for p in visible}
+        self.positional = [p.name for p in visible if not p.only_keyword]
+        self.defaults = {p.name: p.default for p in visible}
+        self.required = [p.name for p in visible if p.default is MISSING]
+        if "name" not in self.own_names:
+            if options.get("name_arg", True):
+                self.positional.append("name")
+            self.defaults["name"] = None
+        if options.get("out"):
+            self.defaults["out"] = None
+        self.aliases = {k: v for k, v in _TORCH.items() if options.get("torch") and v in self.own_names}
+        for name, others in (options.get("alias") or {}).items():
+            for other in [others] if isinstance(others, str) else others:
+                self.aliases[other] = name
+        self.rejects = options.get("rejects") or {}
+        self.varargs = options.get("varargs")
+        self.vararg_place = self.positional.index(self.varargs) if self.varargs else -1
+        self.operands = [p for p in params if p.kind in ("tensor", "number", "list", "key")]
+        self.operand_names = tuple(p.name for p in self.operands)
+        self.attrs = [p for p in params if p.kind in ("attr", "size")]
+        self.attr_names = tuple(p.name for p in self.attrs)
+        self.sizes = [p for p in params if p.kind == "size"]
+        self.number_types = options.get("numbers") or {}
+        self.labels = {p.name: f"{op}({p.name})" for p in params}
+        self.public = self._inspectable(visible, options)
+        self.inplace = self.public
+
+    def _inspectable(self, visible: list[Param], options: dict[str, Any]) -> inspect.Signature:
+        kinds = inspect.Parameter
+        made = [
+            kinds(p.name, kinds.KEYWORD_ONLY if p.only_keyword else kinds.POSITIONAL_OR_KEYWORD, default=kinds.empty if p.default is MISSING else p.default)
+            for p in visible
+        ]
+        front = [p for p in made if p.kind is kinds.POSITIONAL_OR_KEYWORD]
+        back = [p for p in made if p.kind is kinds.KEYWORD_ONLY]
+        if "name" in self.positional and "name" not in self.own_names:
+            front.append(kinds("name", kinds.POSITIONAL_OR_KEYWORD, default=None))
+        if options.get("out"):
+            back.append(kinds("out", kinds.KEYWORD_ONLY, default=None))
+        return inspect.Signature([*front, *back])
+
+    def bind(self, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """A call's arguments by parameter name, defaults filled in."""
+        arguments = dict(self.defaults)
+        if self.varargs is not None and len(args) > self.vararg_place and isinstance(args[self.vararg_place], (int, np.integer)):
+            args = (*args[: self.vararg_place], list(args[self.vararg_place :]))
+        if len(args) > len(self.positional):
+            raise errors.bad(f"{self.op}()", f"at most {len(self.positional)} positional arguments", f"{len(args)}", kind=TypeError)
+        for name, x in zip(self.positional, args):
+            arguments[name] = x
+        for name, x in kwargs.items():
+            if name not in arguments:
+                name = self._alias(name)
+            if name in self.positional[: len(args)]:
+                raise errors.bad(f"{self.op}({name})", "one value", "two, by position and by keyword", kind=TypeError)
+            arguments[name] = x
+        for name in self.required:
+            if arguments[name] is MISSING:
+                raise errors.bad(f"{self.op}({name})", "a value", "none: the argument is missing", kind=TypeError)
+        return arguments
+
+    def _alias(self, name: str) -> str:
+        found = self.aliases.get(name)
+        if found is not None:
+            return found
+        if name in self.rejects:
+            raise errors.bad(f"{self.op}({name})", f"keywords of {self.op}", f"'{name}'", hint=f"use {self.rejects[name]}", kind=TypeError)
+        near = difflib.get_close_matches(name, [*self.defaults, *self.aliases], 1)
+        hint = f"did you mean {near[0]}?" if near else None
+        raise errors.bad(f"{self.op}({name})", f"a keyword among {', '.join(self.defaults)}", f"'{name}'", hint=hint, kind=TypeError)
+
+    def tensors(self, arguments: dict[str, Any]) -> int:
+        """Check the operands; returns the number of axes of the first one."""
+        ndim = -1
+        for p in self.operands:
+            if p.kind == "key":
+                arguments[p.name] = random.next_key()
+                continue
+            x = arguments[p.name]
+            if isinstance(x, Tensor):
+                if p.kind == "list":
+                    raise errors.bad(self.labels[p.name], "a list of Tensors", x, kind=TypeError)
+                if ndim < 0:
+                    ndim = x._value.sig.ndim
+            elif p.kind == "list":
+                if not isinstance(x, (list, tuple)):
+                    raise errors.bad(self.labels[p.name], "a list of Tensors", x, kind=TypeError)
+                for t in x:
+                    if not isinstance(t, Tensor):
+                        raise errors.bad(self.labels[p.name], "a list of Tensors", f"a list with {errors.show(t)}", kind=TypeError)
+                arguments[p.name] = x = list(x)
+                if ndim < 0 and x:
+                    ndim = x[0]._value.sig.ndim
+            elif x is None and p.optional:
+                continue
+            elif p.kind != "number" or not (x.__class__ is tuple or isinstance(x, _NUMBERS)):
+                wanted = "a Tensor or a number" if p.kind == "number" else "a Tensor"
+                raise errors.bad(self.labels[p.name], wanted, type(x) if not isinstance(x, (int, float, type(None))) else x, kind=TypeError)
+        return max(ndim, 0)
+
+    def attributes(self, arguments: dict[str, Any], ndim: int) -> tuple:
+        """Attributes, checked and in a form that can be a key."""
+        labels = self.labels
+        return tuple([None if p.kind == "size" and p.name not in arguments else p.convert(arguments[p.name], ndim, labels[p.name]) for p in self.attrs])  # type: ignore[misc]
+
+    def fill_sizes(self, arguments: dict[str, Any], op: Any) -> None:
+        """Compute the sizes that depend on data: this forces them."""
+        named = {p.name: arguments[p.name]._host() for p in self.operands if isinstance(arguments[p.name], Tensor)}
+        found = op.size_rule(**named)
+        for p in self.sizes:
+            arguments[p.name] = int(found)
+
+    def flat(self, arguments: dict[str, Any]) -> tuple[list, tuple]:
+        """Operands in a row, and the layout that says which is which."""
+        operands: list[Any] = []
+        layout: list[Any] = []
+        for p in self.operands:
+            x = arguments[p.name]
+            if x is None:
+                layout.append(None)
+            elif p.kind == "key":
+                operands.extend([(dtypes.uint32, k) for k in x])
+                layout.append(2)
+            elif p.kind == "list":
+                operands.extend(x)
+                layout.append(-len(x))
+            else:
+                operands.append(x if isinstance(x, (Tensor, tuple)) else self._number(p.name, x, arguments))
+                layout.append(1)
+        return operands, tuple(layout)
+
+    def _number(self, name: str, x: Any, arguments: dict[str, Any]) -> tuple:
+        kind = self.number_types.get(name)
+        if kind is None:
+            first = next((a for p in self.operands if isinstance(a := arguments[p.name], Tensor)), None)
+            kind = dtypes.promote_number(first._value.sig.dtype, x) if first is not None else dtypes.of_number(x)
+        elif isinstance(kind, str):
+            kind = dtypes.of(kind)
+        return (kind, number(x, kind, self.labels[name]))
+
+    def check_composite(self, arguments: dict[str, Any]) -> None:
+        """Operands and attributes of a composite: Tensors are checked, plain kinds converted."""
+        ndim = self.tensors({**arguments}) if self.operands else 0
+        for p in self.attrs:
+            arguments[p.name] = p.convert(arguments[p.name], ndim, self.labels[p.name])  # type: ignore[misc]
+
+
+def signature_of(name: str, body: Callable, hints: dict[str, Any], options: dict[str, Any]) -> Signature:
+    """The Signature that a body's parameters and annotations declare."""
+    hints = typing.get_type_hints(body, include_extras=True)
+    params = []
+    for p in inspect.signature(body).parameters.values():
+        default = MISSING if p.default is inspect.Parameter.empty else p.default
+        params.append(Param(p.name, hints.get(p.name, Any), default, p.kind is inspect.Parameter.KEYWORD_ONLY))
+    return Signature(name, params, options)
+
+
+# ---------------------------------------------------------------- numbers and promotion
+
+
+def number(x: Any, dtype: DType, where: str) -> Any:
+    """A Python number that fits the type it will travel in."""
+    if isinstance(x, np.generic):
+        x = x.item()
+    if dtype.kind == "i":
+        if isinstance(x, complex):
+            raise errors.bad(where, f"a real number for {dtype.name}", x, kind=TypeError)
+        if isinstance(x, float) and not np.isfinite(x):
+            raise errors.bad(where, f"a finite number for {dtype.name}", x, kind=ValueError)
+        x = int(x)
+        info = np.iinfo(dtype.np)
+        if not info.min <= x <= info.max:
+            if dtype.itemsize < 8 and -(2**63) <= x < 2**63:
+                return int(np.array(x, np.int64).astype(dtype.np))
+            raise errors.bad(where, f"a number in the range of {dtype.name}", x, kind=OverflowError)
+        return x
+    if dtype.kind == "b":
+        return bool(x)
+    if dtype.kind == "f":
+        if isinstance(x, complex):
+            raise errors.bad(where, f"a real number for {dtype.name}", x, kind=TypeError)
+        return float(x)
+    return complex(x)
+
+
+def common_dtype(op: str, xs: list) -> DType | None:
+    """The type of an operator on these operands by Paddle's rules: numbers and 0-d tensors give way."""
+    full: DType | None = None
+    scalar: DType | None = None
+    for x in xs:
+        for t in x if isinstance(x, list) else [x]:
+            if not isinstance(t, Tensor):
+                continue
+            sig = t._value.sig
+            if sig.ndim == 0 and not isinstance(x, list):
+                scalar = sig.dtype if scalar is None else dtypes.promote_any(scalar, sig.dtype)
+            elif full is None:
+                full = sig.dtype
+            elif full is not sig.dtype:
+                both = dtypes.promote(full, sig.dtype)
+                if both is None:
+                    raise errors.bad(f"{op}()", "operands of one kind", f"{full.name} and {sig.dtype.name}", hint="cast one of them: x.astype(...)", kind=TypeError)
+                full = both
+    if full is None:
+        found = scalar
+    else:
+        found = full if scalar is None or scalar is full else dtypes.promote_scalar(full, scalar)
+    if found is None:
+        return None
+    for x in xs:
+        if not isinstance(x, (Tensor, list)):
+            found = dtypes.promote_number(found, x)
+    return found
+
+
+# ---------------------------------------------------------------- indices
+
+
+def check_range(where: str, t: Any, low: int, high: int) -> None:
+    """Raise for an index outside [low, high). Host-made integers are checked now, others by a flag from the program."""
+    if not isinstance(t, Tensor):
+        return
+    v = read(t)
+    if v.sig.size == 0:
+        return
+    on_host = v.array is not None and (isinstance(v.array, np.ndarray) or v.device.is_cpu)
+    if on_host:
+        if v.bounds is None:
+            host = np.asarray(v.array)
+            v.bounds = (int(host.min()), int(host.max()))
+        least, most = v.bounds
+        if least < low or most >= high:
+            raise errors.bad(where, f"indices in [{low}, {high - 1}]", least if least < low else most, kind=IndexError)
+    elif not flush.local.segment.symbolic:
+        flag = registry.find("any_outside")(t, low, high)
+        flush.guard(flag._value, f"{where}: expected indices in [{low}, {high - 1}], got one outside")

@@ -1,0 +1,172 @@
+"""What the engine did and why: counters, a table of segments, and a guard against recompiling."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from bireme.core import errors
+from bireme.core.graph import Graph, Sig
+
+STATS: dict[str, Any] = {
+    "compiles": 0, "interprets": 0, "flushes": 0, "cache_hits": 0, "nodes": 0, "compile_ms": 0.0, "primitives_by_jax": 0,
+}  # fmt: skip
+_ZERO = dict(STATS)
+_notes: deque[Note] = deque(maxlen=256)
+_recent: deque[Graph] = deque(maxlen=32)
+
+
+class Note:
+    """What `explain` tells about one segment."""
+
+    __slots__ = ("graph", "compiles", "compile_ms", "interpreted", "reason", "entry")
+
+    def __init__(self, graph: Graph):
+        self.graph, self.compiles, self.compile_ms, self.interpreted = graph, 0, 0.0, 0
+        self.reason, self.entry = "", None
+
+    @property
+    def where(self) -> str:
+        first, last = errors.place_of(self.graph.nodes[0].pos), errors.place_of(self.graph.nodes[-1].pos)
+        return first if first == last else f"{first} .. {last}"
+
+
+def met(entry: Any) -> None:
+    """A graph is met for the first time: remember it with what in its key is new."""
+    note = entry.note
+    note.entry = entry
+    note.reason = _difference(entry.graph)
+    _notes.append(note)
+    _recent.append(entry.graph)
+
+
+def _difference(graph: Graph) -> str:
+    """Why no earlier graph served: the shape that changed, or the first operator that did."""
+    for old in reversed(_recent):
+        if old.skeleton == graph.skeleton:
+            for i, (a, b) in enumerate(zip(old.leaf_sigs, graph.leaf_sigs)):
+                if a is not b:
+                    return f"leaf {i} changed from {a} to {b}{_axis(a, b)}"
+            for a, b in zip(old.nodes, graph.nodes):
+                if a.bound is not b.bound:
+                    return f"{b.bound} instead of {a.bound} at {errors.place_of(b.pos)}"
+            return "the same calls on another device"
+    best, same = None, 0
+    for old in reversed(_recent):
+        n = 0
+        for a, b in zip(old.skeleton[1:], graph.skeleton[1:]):
+            if a != b:
+                break
+            n += 1
+        if n > same:
+            best, same = old, n
+    if best is None:
+        return "new"
+    if same >= len(graph.nodes):
+        return f"shorter: ends after {graph.nodes[-1].bound.op.name} at {errors.place_of(graph.nodes[-1].pos)}"
+    node = graph.nodes[same]
+    return f"{node.bound.op.name} at {errors.place_of(node.pos)} is new after {same} known calls"
+
+
+def _axis(a: Sig, b: Sig) -> str:
+    if a.ndim != b.ndim:
+        return ""
+    axes = [str(i) for i, (m, n) in enumerate(zip(a.shape, b.shape)) if m != n]
+    return f" (axis {', '.join(axes)})" if axes else ""
+
+
+class _Local(threading.local):
+    forbidden = 0
+
+
+_local = _Local()
+
+
+def compiling(entry: Any, live: tuple, dead: tuple) -> None:
+    """Called before a compile; raises inside `no_recompile`."""
+    if entry.compiled:
+        entry.note.reason = "other results of the same calls are held than before"
+    if _local.forbidden:
+        raise errors.RecompileError(
+            f"no_recompile: expected a known program, got a segment of {len(entry.graph.nodes)} operators: {entry.note.reason}\n  at {entry.note.where}"
+        )
+
+
+def compiled(entry: Any, seconds: float) -> None:
+    STATS["compiles"] += 1
+    STATS["compile_ms"] += seconds * 1e3
+    entry.note.compiles += 1
+    entry.note.compile_ms += seconds * 1e3
+
+
+def warn(message: str) -> None:
+    """One warning, at the user's line."""
+    frame, level = errors.user_frame(), 2
+    warnings.warn(message if frame is None else f"{message} [{errors.place_of((frame.f_code, frame.f_lineno))}]", RuntimeWarning, stacklevel=level)
+
+
+def stats() -> dict[str, Any]:
+    """Counters since the start or the last `reset_stats`.
+
+    >>> sorted(bireme.debug.stats())[:3]
+    ['cache_hits', 'compile_ms', 'compiles']
+    """
+    return dict(STATS)
+
+
+def reset_stats() -> None:
+    """Set every counter to zero and forget the history that `explain` shows.
+
+    >>> bireme.debug.reset_stats()
+    """
+    STATS.update(_ZERO)
+    _notes.clear()
+
+
+@contextmanager
+def no_recompile() -> Iterator[None]:
+    """Inside this block a compile is an error that names its cause and line.
+
+    >>> with bireme.debug.no_recompile():
+    ...     y = bireme.to_tensor([1.0]) + 1
+    """
+    _local.forbidden += 1
+    try:
+        yield
+    finally:
+        _local.forbidden -= 1
+
+
+class Explanation(list):
+    """Rows of `explain`: a list of dicts that prints as a table."""
+
+    def __repr__(self) -> str:
+        heads = ["segment", "ops", "met", "hits", "compiles", "compile_ms", "interpreted", "MB", "why"]
+        rows = [[str(r[h]) for h in heads] for r in self]
+        widths = [max(len(h), *(len(r[i]) for r in rows)) if rows else len(h) for i, h in enumerate(heads)]
+        lines = ["  ".join(h.ljust(w) for h, w in zip(heads, widths))]
+        lines += ["  ".join(c.ljust(w) for c, w in zip(r, widths)) for r in rows]
+        return "\n".join(line.rstrip() for line in lines)
+
+    __str__ = __repr__
+
+
+def explain() -> Explanation:
+    """Each segment with its lines, operators, hits and misses, what in its key was new, compile time and bytes.
+
+    >>> print(bireme.debug.explain())  # doctest: +ELLIPSIS
+    segment ...
+    """
+    rows = Explanation()
+    for note in _notes:
+        e = note.entry
+        rows.append({
+            "segment": note.where, "ops": len(note.graph.nodes), "met": e.met, "hits": e.hits, "compiles": note.compiles,
+            "compile_ms": round(note.compile_ms, 1), "interpreted": note.interpreted, "MB": round(note.graph.nbytes / 1e6, 2),
+            "why": note.reason,
+        })  # fmt: skip
+    return rows

@@ -1,0 +1,74 @@
+"""Errors in one form: `op(argument): expected …, got …`, a hint, and the user's line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType, FrameType
+from typing import Any
+
+_HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+class RecompileError(RuntimeError):
+    """Raised inside `debug.no_recompile()` when a program would have to be compiled."""
+
+
+class NonFiniteError(RuntimeError):
+    """Raised under FLAGS_check_nan_inf when an operator produced NaN or infinity."""
+
+
+def show(got: Any) -> str:
+    """A value as a message shows it: values rather than types, short."""
+    sig = getattr(got, "_sig", None)
+    if sig is not None:
+        return f"a Tensor of shape {list(sig.shape)}, {sig.dtype.name}"
+    if isinstance(got, (int, float, complex, bool, type(None))):
+        return repr(got)
+    if isinstance(got, str):
+        return got
+    if isinstance(got, (list, tuple)):
+        text = repr(got)
+        return text if len(text) <= 80 else f"{type(got).__name__} of {len(got)} elements"
+    if isinstance(got, type):
+        return got.__name__
+    shape = getattr(got, "shape", None)
+    if shape is not None:
+        return f"{type(got).__name__} of shape {list(shape)}"
+    return type(got).__name__
+
+
+def user_frame() -> FrameType | None:
+    """The innermost frame outside this package: the line the user wrote."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_HOME):
+        frame = frame.f_back
+    return frame
+
+
+def position() -> tuple[CodeType, int] | None:
+    """Code object and line of the user's call, cheap enough to keep with a node."""
+    frame = user_frame()
+    return None if frame is None else (frame.f_code, frame.f_lineno)
+
+
+def place_of(pos: tuple[CodeType, int] | None) -> str:
+    """`file.py:41`, or `<unknown>`."""
+    if pos is None:
+        return "<unknown>"
+    return f"{os.path.basename(pos[0].co_filename)}:{pos[1]}"
+
+
+def text(where: str, expected: str, got: Any, hint: str | None = None, pos: Any = None) -> str:
+    lines = [f"{where}: expected {expected}, got {show(got)}"]
+    if hint:
+        lines.append(f"  hint: {hint}")
+    pos = pos or position()
+    if pos is not None:
+        lines.append(f"  at {place_of(pos)}")
+    return "\n".join(lines)
+
+
+def bad(where: str, expected: str, got: Any, hint: str | None = None, kind: type[Exception] = ValueError) -> Exception:
+    """The exception to raise for a bad argument: `raise bad("mean(axis)", "an axis in [-2, 1]", axis)`."""
+    return kind(text(where, expected, got, hint))

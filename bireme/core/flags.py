@@ -1,0 +1,102 @@
+"""Flags: one declaration each, with type, default and a sentence; `set_flags`, `get_flags` and environment variables."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from bireme.core import errors
+
+
+@dataclass
+class Flag:
+    """One switch: `value` is what it is now."""
+
+    name: str
+    type: type
+    default: Any
+    doc: str
+    value: Any = None
+
+
+_ALL: dict[str, Flag] = {}
+
+
+def declare(name: str, kind: type, default: Any, doc: str) -> Flag:
+    """Declare a flag; FLAGS_name in the environment gives its first value."""
+    flag = _ALL[name] = Flag(name, kind, default, doc, default)
+    text = os.environ.get(f"FLAGS_{name}")
+    if text is not None:
+        flag.value = _parse(flag, text)
+    return flag
+
+
+def _parse(flag: Flag, value: Any) -> Any:
+    where = f"set_flags(FLAGS_{flag.name})"
+    if flag.type is bool:
+        if isinstance(value, str):
+            if value.lower() in ("1", "true", "on", "yes"):
+                return True
+            if value.lower() in ("0", "false", "off", "no"):
+                return False
+            raise errors.bad(where, "true or false", value)
+        if value in (0, 1):
+            return bool(value)
+        raise errors.bad(where, "true or false", value)
+    try:
+        return flag.type(value)
+    except (TypeError, ValueError):
+        raise errors.bad(where, f"a value of type {flag.type.__name__}", value) from None
+
+
+deterministic = declare("deterministic", bool, False, "compile always and match liveness exactly: a resumed run equals an unbroken one")
+op_at_once = declare("op_at_once", bool, False, "run every operator when it is called, for debugging")
+check_nan_inf = declare("check_nan_inf", bool, False, "stop at the first operator that produces NaN or infinity, naming it and the line")
+interpret = declare("interpret", bool, True, "let segments that are met for the first time on CPU run without a compile")
+compile_cache = declare("compile_cache", bool, True, "keep compiled programs on disk, private to the user")
+keep_pages = declare("keep_pages", bool, True, "let malloc keep freed pages, so that large programs do not fault them in again (Linux, process-wide)")
+compile_cache_bytes = declare("compile_cache_bytes", int, 2 << 30, "bound of the compile cache on disk")
+max_pending_nodes = declare("max_pending_nodes", int, 3000, "operators that may be pending before they run")
+max_pending_bytes = declare("max_pending_bytes", int, 4 << 30, "bytes of results that may be pending before they run")
+programs_per_skeleton = declare("programs_per_skeleton", int, 16, "compiled programs kept for one sequence of operators at different shapes")
+
+
+def set_flags(flags: dict[str, Any]) -> None:
+    """Set flags by name, `{"FLAGS_check_nan_inf": True}`.
+
+    >>> bireme.set_flags({"FLAGS_check_nan_inf": False})
+    """
+    if not isinstance(flags, dict):
+        raise errors.bad("set_flags(flags)", "a dict of names and values", flags, kind=TypeError)
+    parsed = [(f := _find(name, "set_flags"), _parse(f, value)) for name, value in flags.items()]
+    for flag, value in parsed:
+        flag.value = value
+    for listener in _LISTENERS:
+        listener()
+
+
+def get_flags(flags: str | list[str] | tuple[str, ...]) -> dict[str, Any]:
+    """Values of one flag or several, by name.
+
+    >>> bireme.get_flags("FLAGS_check_nan_inf")
+    {'FLAGS_check_nan_inf': False}
+    """
+    names = [flags] if isinstance(flags, str) else list(flags)
+    return {name: _find(name, "get_flags").value for name in names}
+
+
+def _find(name: Any, caller: str) -> Flag:
+    flag = _ALL.get(name.removeprefix("FLAGS_")) if isinstance(name, str) else None
+    if flag is None:
+        raise errors.bad(f"{caller}(flags)", f"one of {', '.join('FLAGS_' + n for n in _ALL)}", name)
+    return flag
+
+
+# called after every change; the recorder keeps the debugging flags in one attribute that the hot path reads
+_LISTENERS: list = []
+
+
+def on_change(listener) -> None:
+    _LISTENERS.append(listener)
+    listener()

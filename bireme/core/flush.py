@@ -1,0 +1,439 @@
+"""Segments: recording calls, cutting at stable places, forcing values. What runs them is chosen in `programs`.
+
+A segment belongs to one thread. Values point at the segment they are pending in; the segment points back weakly, so
+what nobody holds any more is neither kept nor computed.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from bireme.core import device as devices
+from bireme.core import errors, flags, programs
+from bireme.core.graph import SYMBOLIC, Graph, Node, Number, Sig, Value, Zero, sig_of
+
+
+class Segment:
+    """Calls recorded since the last cut. `state` is the Node it has reached; everything else follows from that."""
+
+    __slots__ = (
+        "state", "values", "leaves", "arrays", "numbers", "device", "closed", "lock", "results", "live", "edges",
+        "cells", "guards", "symbolic", "error", "__weakref__",
+    )  # fmt: skip
+
+    def __init__(self, symbolic: bool = False):
+        self.state: Node = root()
+        self.values: list[ref[Value]] = []
+        self.leaves: list[ref[Value]] = []
+        self.arrays: list[Any] = []
+        self.numbers: list[Any] = []
+        self.device: Any = None
+        self.closed, self.symbolic = False, symbolic
+        self.lock = threading.RLock()
+        # filled by the executor in the same bytecode that calls it, so that an interrupt cannot lose donated state
+        self.results: list[Any] = []
+        self.live: tuple[int, ...] | None = None
+        self.edges: list[Any] = []
+        self.cells: list[Any] = []
+        self.guards: list[Any] = []
+        self.error: BaseException | None = None
+
+
+class _Local(threading.local):
+    """What each thread is recording: its open segment, a closed one that waits to run, and how deep in Layers it is."""
+
+    def __init__(self) -> None:
+        self.segment = Segment()
+        self.waiting: Segment | None = None
+        self.depth = 0
+        _OPEN.append(ref(self.segment))
+
+
+_OPEN: list[ref[Segment]] = []  # segments that other threads may hold leaves in; pruned when one is opened
+_roots: list[Node] = [Node()]
+_nodes = [0]
+MAX_TREE = 100_000
+
+
+def root() -> Node:
+    """The empty state. The tree under it is dropped when it grows too large: only look-ups get slower for a while."""
+    if _nodes[0] > MAX_TREE:
+        _roots[0], _nodes[0] = Node(), 0
+    return _roots[0]
+
+
+local = _Local()
+
+
+class _Debug:
+    """Whether each call must run at once (a debugger in hand, or a search for NaN)."""
+
+    at_once = False
+    check_nan = False
+
+
+def _read_flags() -> None:
+    _Debug.check_nan = flags.check_nan_inf.value
+    _Debug.at_once = flags.op_at_once.value or flags.check_nan_inf.value
+
+
+flags.on_change(_read_flags)
+
+
+def record(bound: Any, operands: list) -> list[Value]:
+    """Append one call to this thread's segment and return its results, pending. Operands: Values or (dtype, number)."""
+    seg = local.segment
+    new = Value.__new__
+    try:
+        key: list[Any] = [bound]
+        for v in operands:
+            if v.__class__ is tuple:
+                seg.numbers.append(v[1])
+                key.append(v[0])
+            elif v.segment is seg:
+                key.append(v.index)
+            elif v.leaf_of is seg:
+                key.append(~v.leaf)
+            else:
+                sig = _add_leaf(seg, v)
+                if sig is None:  # the segment had to be cut: everything pending is a leaf now
+                    _roll_back(seg)
+                    return record(bound, _on_one_device(operands))
+                key.append(sig)
+        state = seg.state
+        found = tuple(key)
+        node = state.next.get(found)
+        if node is None:
+            node = _extend(seg, state, found, bound, operands)
+        outs, values, index, device = [], seg.values, node.first, seg.device
+        for sig in node.outs:
+            v = new(Value)
+            v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = sig, None, seg, index, None, device, 0, None
+            values.append(ref(v))
+            outs.append(v)
+            index += 1
+        seg.state = node
+    except BaseException:
+        _roll_back(seg)
+        raise
+    if seg.closed:  # another thread cut it meanwhile
+        return record(bound, operands)
+    if node.over and not seg.symbolic:
+        _limit(seg)
+    if _Debug.at_once and not seg.symbolic:
+        _run_at_once(seg, bound, outs)
+    return outs
+
+
+def _add_leaf(seg: Segment, v: Value) -> Sig | None:
+    if local.waiting is not None and not seg.symbolic:
+        run_closed()
+    if v.array is None and not (seg.symbolic and v.marks & SYMBOLIC):
+        force(v)
+    if seg.device is None:
+        seg.device = v.device
+    elif v.device is not seg.device:
+        if not seg.symbolic:
+            run(seg)
+        return None
+    v.leaf_of, v.leaf = seg, len(seg.leaves)
+    seg.leaves.append(ref(v))
+    seg.arrays.append(v.array)
+    return v.sig
+
+
+def _on_one_device(operands: list) -> list:
+    """Operands of one call from several devices: those on the host follow the accelerator, others are an error."""
+    found = {v.device for v in operands if v.__class__ is not tuple}
+    far = [d for d in found if not d.is_cpu]
+    if len(far) > 1:
+        raise errors.bad("operands", "tensors on one device", ", ".join(sorted(d.name for d in found)), hint="move one with .to(device)")
+    return [v if v.__class__ is tuple or v.device in far or not far else move(v, far[0]) for v in operands]
+
+
+def move(v: Value, device: Any) -> Value:
+    """A copy of a Value on another device."""
+    return Value(v.sig, programs.put(force(v), device), device)
+
+
+def _roll_back(seg: Segment) -> None:
+    """Forget what an unfinished call had appended."""
+    state = seg.state
+    for r in seg.leaves[state.leaves :]:
+        v = r()
+        if v is not None:
+            v.leaf_of = None
+    del seg.leaves[state.leaves :], seg.arrays[state.leaves :], seg.numbers[state.numbers :], seg.values[state.values :]
+
+
+def _extend(seg: Segment, state: Node, key: tuple, bound: Any, operands: list) -> Node:
+    """A sequence met for the first time: infer, check, and add a Node to the tree."""
+    sigs = tuple([sig_of((), v[0]) if v.__class__ is tuple else v.sig for v in operands])
+    outs = bound.infer(sigs)
+    node = Node()
+    node.parent, node.bound, node.key, node.outs = state, bound, key, outs
+    leaves, numbers, args = state.leaves, state.numbers, []
+    for r in key[1:]:
+        if r.__class__ is int:
+            args.append(r)
+        elif r.__class__ is Sig:
+            args.append(~leaves)
+            leaves += 1
+        else:
+            args.append(Number(r, numbers))
+            numbers += 1
+    node.args, node.leaves, node.numbers = tuple(args), leaves, numbers
+    node.first = state.values
+    node.values = state.values + len(outs)
+    node.depth = state.depth + 1
+    size = sum([s.nbytes for s in outs])
+    node.nbytes = state.nbytes + size
+    node.work = state.work + bound.work(sigs, outs)
+    node.pos = errors.position()
+    limit, size_limit = flags.max_pending_nodes.value, flags.max_pending_bytes.value
+    node.over = node.depth % limit == 0 or node.nbytes // size_limit > state.nbytes // size_limit
+    if seg.device is None:
+        seg.device = devices.current()
+    if not _Debug.at_once:  # debugging wants each call's own line, so nothing is shared between call sites
+        state.next[key] = node
+        _nodes[0] += 1
+    return node
+
+
+def has_live_tape(seg: Segment) -> bool:
+    """Whether somebody can still ask for a gradient through something pending here."""
+    edges = seg.edges
+    while edges and edges[-1]() is None:
+        edges.pop()
+    return bool(edges)
+
+
+def _limit(seg: Segment) -> None:
+    """Pending work reached a bound. Inside a live tape it may grow on: the cut comes at the end of the step."""
+    if has_live_tape(seg) and seg.state.depth < 8 * flags.max_pending_nodes.value:
+        return
+    if seg.state.depth >= flags.max_pending_nodes.value:
+        run(seg)
+        return
+    live = sum(v.sig.nbytes for r in seg.values if (v := r()) is not None)
+    if live >= flags.max_pending_bytes.value // 2:
+        run(seg)
+
+
+# ---------------------------------------------------------------- cutting and running
+
+
+def run(seg: Segment) -> None:
+    """Run a segment: everything somebody still holds becomes real, once."""
+    if seg.symbolic:
+        raise errors.bad("value", "a graph that runs", "a value inside a graph being captured, which has no number yet", kind=RuntimeError)
+    with seg.lock:
+        if local.segment is seg:
+            _open_new()
+        seg.closed = True
+        if local.waiting is seg:
+            local.waiting = None
+        if seg.error is not None:
+            raise seg.error
+        if seg.state.bound is not None and not seg.results:
+            _drop_lone_views(seg)
+            programs.execute(seg, _held_elsewhere(seg))
+        fill(seg)
+
+
+def fill(seg: Segment) -> None:
+    """Give the results to the values that wait for them; safe to repeat."""
+    if seg.results:
+        live = seg.live
+        assert live is not None
+        for i, array in zip(live, seg.results[0]):
+            v = seg.values[i]()
+            if v is not None and v.segment is seg:
+                v.array = array
+                v.segment = None
+        seg.arrays, seg.results = [], [()]
+        seg.edges = seg.cells = []
+        if seg.guards:
+            _keep_guards(seg)
+
+
+def _open_new() -> Segment:
+    local.segment = seg = Segment()
+    _OPEN[:] = [r for r in _OPEN if (s := r()) is not None and not (s.closed and s.results)]
+    _OPEN.append(ref(seg))
+    return seg
+
+
+def _held_elsewhere(seg: Segment) -> set[int]:
+    """Arrays that a segment of another thread still reads: they must not be donated."""
+    others = [s for r in _OPEN if (s := r()) is not None and s is not seg and s.arrays]
+    return {id(a) for s in others for a in s.arrays} if others else set()
+
+
+def _drop_lone_views(seg: Segment) -> None:
+    for r in seg.cells:
+        cell = r()
+        if cell is not None:
+            cell.collapse()
+
+
+def force(v: Value) -> Any:
+    """The array of a Value, running what it waits for."""
+    if v.array is None:
+        seg = v.segment
+        if seg is not None:
+            with seg.lock:
+                fill(seg) if seg.results else run(seg)
+        if v.array is None:
+            if v.marks & SYMBOLIC:
+                raise errors.bad("value", "a number", "an input of a graph being captured, which has none yet", kind=RuntimeError)
+            elif v.__class__ is Zero:
+                v.array = np.zeros(v.sig.shape, v.sig.dtype.np)
+            elif seg is not None and seg.error is not None:
+                raise seg.error
+            else:
+                raise RuntimeError("this value belongs to a segment that was lost (a fork, or an interrupted run)")
+    if _guards:
+        check_guards()
+    return v.array
+
+
+def flush() -> None:
+    """Run everything this thread has pending."""
+    run_closed()
+    run(local.segment)
+
+
+def pin(v: Value) -> Any:
+    """The array of a Value that is about to leave the engine: from now on its buffer is never donated."""
+    array = force(v)
+    if v.device.is_cpu or not isinstance(array, np.ndarray):
+        programs.pin(array)
+        return array
+    v.array = array = programs.put(array, v.device)
+    programs.pin(array)
+    return array
+
+
+def close_step() -> None:
+    """End of `optimizer.step()`: close the segment. It runs when its gradients may have died (see `run_closed`)."""
+    run_closed()
+    seg = local.segment
+    if seg.symbolic or seg.state.bound is None:
+        return
+    seg.closed = True
+    local.waiting = seg
+    _open_new()
+
+
+def run_closed() -> None:
+    """Run the segment that `close_step` closed, if it has not run yet."""
+    seg = local.waiting
+    if seg is not None:
+        local.waiting = None
+        run(seg)
+
+
+def layer_entered() -> None:
+    """Entry of a Layer call: the outermost one cuts, unless something pending may still be differentiated."""
+    if local.depth == 0:
+        seg = local.segment
+        if seg.state.bound is not None and not seg.symbolic and not has_live_tape(seg):
+            run(seg)
+    local.depth += 1
+
+
+def layer_left() -> None:
+    local.depth -= 1
+
+
+def backward_starts() -> None:
+    """A stable place to cut a forward pass that has outgrown the bounds."""
+    seg = local.segment
+    if seg.state.depth > flags.max_pending_nodes.value and not seg.symbolic:
+        run(seg)
+
+
+def _run_at_once(seg: Segment, bound: Any, outs: list[Value]) -> None:
+    pos = seg.state.pos
+    run(seg)
+    if _Debug.check_nan:
+        for v in outs:
+            if v.sig.dtype.is_inexact:
+                found = np.asarray(force(v)).astype(np.complex128 if v.sig.dtype.is_complex else np.float64)
+                if not np.isfinite(found).all():
+                    what = "NaN" if np.isnan(found).any() else "infinity"
+                    raise errors.NonFiniteError(f"{bound.op.name}: produced {what} in a result of shape {list(v.sig.shape)}\n  at {errors.place_of(pos)}")
+
+
+# ---------------------------------------------------------------- indices that only the device knows
+
+_guards: list[tuple[Any, str, Any]] = []
+
+
+def guard(bad: Value, message: str) -> None:
+    """Keep a boolean the program computes; if it turns out true, the next force raises IndexError with `message`."""
+    seg = bad.segment
+    if seg is None:
+        _guards.append((bad, message, errors.position()))
+    else:
+        seg.guards.append((bad, message, errors.position()))
+
+
+def _keep_guards(seg: Segment) -> None:
+    _guards.extend(seg.guards)
+    seg.guards = []
+
+
+def check_guards() -> None:
+    """Raise for the first guard that failed; those that are not ready yet stay."""
+    waiting = []
+    failed = None
+    for bad, message, pos in _guards:
+        array = bad.array
+        if array is None or not getattr(array, "is_ready", lambda: True)():
+            waiting.append((bad, message, pos))
+        elif failed is None and bool(np.asarray(array)):
+            failed = f"{message}\n  at {errors.place_of(pos)}"
+    _guards[:] = waiting
+    if failed is not None:
+        raise IndexError(failed)
+
+
+# ---------------------------------------------------------------- capturing a graph
+
+
+class capture:
+    """Record calls into a Graph of their own, with symbolic inputs, instead of this thread's segment.
+
+        with capture() as g:
+            out = op(g.input(shape, dtype))
+        graph = g.finish([out])
+    """
+
+    def __enter__(self) -> capture:
+        self._outer = local.segment
+        self.segment = local.segment = Segment(symbolic=True)
+        self.segment.device = devices.current()
+        self.inputs: list[Value] = []
+        return self
+
+    def input(self, shape: tuple[int, ...], dtype: Any) -> Value:
+        """A symbolic input: a leaf of the graph without an array."""
+        v = Value(sig_of(tuple(shape), dtype), None, self.segment.device)
+        v.marks = SYMBOLIC
+        self.inputs.append(v)
+        return v
+
+    def __exit__(self, *exc) -> None:
+        local.segment = self._outer
+
+    def finish(self, outputs: list[Value]) -> Any:
+        """The captured graph as a callable object: `run(arrays) -> arrays`."""
+        seg = self.segment
+        leaves = [v.leaf if v.leaf_of is seg else None for v in self.inputs]
+        return programs.Captured(Graph(seg.state, seg.device), leaves, outputs, seg)

@@ -1,0 +1,180 @@
+"""What a program is made of: Sig (shape and dtype), Value (one array), Node (one call), Graph (a list of them)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from bireme.core.dtype import DType
+
+
+class Sig:
+    """Shape and dtype of a value, interned: equal ones are the same object, so caches compare by identity."""
+
+    __slots__ = ("shape", "dtype", "ndim", "size", "nbytes", "__weakref__")
+
+    shape: tuple[int, ...]
+    dtype: DType
+    ndim: int
+    size: int
+    nbytes: int
+
+    def __repr__(self) -> str:
+        return f"{self.dtype.name}{list(self.shape)}"
+
+
+_SIGS: WeakValueDictionary[tuple, Sig] = WeakValueDictionary()
+
+
+def sig_of(shape: tuple[int, ...], dtype: DType) -> Sig:
+    key = (shape, dtype)
+    found = _SIGS.get(key)
+    if found is None:
+        found = Sig()
+        found.shape, found.dtype, found.ndim = shape, dtype, len(shape)
+        found.size = math.prod(shape)
+        found.nbytes = found.size * dtype.itemsize
+        found = _SIGS.setdefault(key, found)
+    return found
+
+
+SYMBOLIC, OVERWRITTEN = 1, 2
+
+
+class Value:
+    """One array: real, or pending in a segment (`array is None`). One array is exactly one Value.
+
+    Segments refer to it weakly: when the last Tensor or tape edge lets go of it, it is no output of its segment, and
+    the buffer of a real one may be reused. `leaf_of` and `leaf` remember its place in the segment that last read it.
+    """
+
+    __slots__ = ("sig", "array", "segment", "index", "leaf_of", "leaf", "device", "marks", "bounds", "__weakref__")
+
+    sig: Sig
+    array: Any
+    segment: Any
+    device: Any
+    marks: int
+    bounds: Any
+
+    def __init__(self, sig: Sig, array: Any, device: Any):
+        self.sig, self.array, self.device = sig, array, device
+        self.segment = self.leaf_of = self.bounds = None
+        self.index, self.marks = -1, 0
+
+
+class Zero(Value):
+    """Zeros that nobody has read yet: what `clear_grad` leaves. It becomes an array when it is read."""
+
+    __slots__ = ()
+
+
+class Node:
+    """One recorded call, as a step in the tree of all segments recorded so far.
+
+    Recording walks down the tree: the same sequence of calls ends at the same Node, which therefore *is* the key of
+    the segment, and knows the results' Sigs without inferring them again. `next` is keyed by (bound operator, operand
+    references): an int is a value (>= 0) or leaf (< 0) of the segment, a Sig a leaf met for the first time, a DType a
+    Python number that travels in the segment's packed numbers.
+    """
+
+    __slots__ = (
+        "parent", "bound", "key", "args", "outs", "first", "values", "leaves", "numbers", "next", "depth", "nbytes",
+        "work", "pos", "graph", "over",
+    )  # fmt: skip
+
+    bound: Any
+    args: tuple[Any, ...]
+    outs: tuple[Sig, ...]
+    next: dict[tuple, Node]
+    graph: Graph | None
+
+    def __init__(self) -> None:
+        """A root: the state of an empty segment."""
+        self.parent = self.bound = self.pos = self.graph = None
+        self.key = self.args = self.outs = ()
+        self.first = self.values = self.leaves = self.numbers = self.depth = self.nbytes = 0
+        self.work = 0.0
+        self.next, self.over = {}, False
+
+
+class Number:
+    """Operand reference to a packed Python number: its dtype and its place among the segment's numbers."""
+
+    __slots__ = ("dtype", "place")
+
+    def __init__(self, dtype: DType, place: int):
+        self.dtype, self.place = dtype, place
+
+
+class Graph:
+    """A sequence of calls with its leaves, numbers and values: a segment that was cut, a traced function, a program."""
+
+    __slots__ = ("nodes", "leaf_sigs", "number_dtypes", "value_sigs", "key", "skeleton", "work", "nbytes", "packs", "device", "entry")
+
+    def __init__(self, last: Node, device: Any):
+        nodes = []
+        node: Node | None = last
+        while node is not None and node.bound is not None:
+            nodes.append(node)
+            node = node.parent
+        nodes.reverse()
+        self.nodes: tuple[Node, ...] = tuple(nodes)
+        self.leaf_sigs = tuple(r for n in nodes for r in n.key[1:] if r.__class__ is Sig)
+        self.number_dtypes = tuple(r for n in nodes for r in n.key[1:] if r.__class__ is DType)
+        self.value_sigs = tuple(s for n in nodes for s in n.outs)
+        self.key = (device, *[n.key for n in nodes])
+        self.work, self.nbytes, self.device = last.work, last.nbytes, device
+        # the same calls at other shapes have the same skeleton: operators and wiring without Sigs and attributes
+        self.skeleton = (device, *[(n.bound.op, *[_shapeless(r) for r in n.key[1:]]) for n in nodes])
+        packs: dict[DType, list[int]] = {}
+        for place, dtype in enumerate(self.number_dtypes):
+            packs.setdefault(dtype, []).append(place)
+        self.packs = tuple(packs.items())
+        self.entry: Any = None
+
+    def pack(self, numbers: list) -> list[np.ndarray]:
+        """The segment's Python numbers as one vector per dtype."""
+        return [np.array([numbers[i] for i in places], dtype.np) for dtype, places in self.packs]
+
+    def places(self) -> dict[int, tuple[int, int]]:
+        """Where each number went: place -> (vector, index)."""
+        return {place: (v, i) for v, (_, places) in enumerate(self.packs) for i, place in enumerate(places)}
+
+    def function(self, live: tuple[int, ...], platform: str):
+        """The graph as a function of (leaves, number vectors) on jax arrays: what the XLA executor compiles."""
+        places, nodes = self.places(), self.nodes
+
+        def fn(leaves, vectors):
+            env: list[Any] = []
+
+            def fetch(r):
+                if r.__class__ is Number:
+                    v, i = places[r.place]
+                    return vectors[v][i]
+                return env[r] if r >= 0 else leaves[~r]
+
+            for node in nodes:
+                out = node.bound.lower(platform)(*[fetch(r) for r in node.args])
+                if node.bound.many:
+                    env.extend(out)
+                else:
+                    env.append(out)
+            return [env[i] for i in live]
+
+        return fn
+
+    def __str__(self) -> str:
+        lines = [f"leaves: {', '.join(map(str, self.leaf_sigs))}"]
+        for n in self.nodes:
+            args = ", ".join("number" if r.__class__ is Number else f"%{r}" if r >= 0 else f"leaf{~r}" for r in n.args)
+            outs = ", ".join(f"%{n.first + i}: {s}" for i, s in enumerate(n.outs))
+            lines.append(f"{outs} = {n.bound}({args})")
+        return "\n".join(lines)
+
+
+def _shapeless(r: Any) -> Any:
+    return (r.dtype, r.ndim) if r.__class__ is Sig else r

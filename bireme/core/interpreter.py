@@ -1,0 +1,174 @@
+"""The NumPy executor: runs a graph without compiling anything.
+
+An operator that declares a NumPy form runs as that. Any other is traced once per signature, and the trace becomes a
+list of NumPy calls; a primitive without a NumPy form is run by jax, one primitive at a time, and counted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.extend.core
+import numpy as np
+
+from bireme.core import debug, executor, primitives
+from bireme.core.device import Device
+from bireme.core.graph import Graph, Number, sig_of
+
+
+class Interpreter:
+    """Graphs by NumPy, node by node."""
+
+    name = "interpreter"
+
+    def prepare(self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
+        sigs, wanted = graph.value_sigs, set(live)
+        last: dict[int, int] = {}
+        for n, node in enumerate(graph.nodes):
+            for r in node.args:
+                if r.__class__ is int and r >= 0:
+                    last[r] = n
+        steps = []
+        places = graph.places()
+        for n, node in enumerate(graph.nodes):
+            operands = tuple([
+                sig_of((), r.dtype) if r.__class__ is Number else sigs[r] if r >= 0 else graph.leaf_sigs[~r] for r in node.args
+            ])  # fmt: skip
+            args = [places[r.place] if r.__class__ is Number else r for r in node.args]
+            # a result that nobody reads afterwards is dropped at once
+            free = {r for r in node.args if r.__class__ is int and r >= 0 and last[r] == n and r not in wanted}
+            free |= {i for i in range(node.first, node.values) if i not in last and i not in wanted}
+            steps.append((node.bound.plan(operands), args, node.first, node.bound.many, tuple(free)))
+
+        def call(leaves: list, vectors: list) -> list:
+            leaves = [a if a.__class__ is np.ndarray else np.asarray(a) for a in leaves]
+            env: dict[int, Any] = {}
+            with np.errstate(all="ignore"):
+                for fn, args, first, many, free in steps:
+                    out = fn(*[
+                        vectors[r[0]][r[1]] if r.__class__ is tuple else env[r] if r >= 0 else leaves[~r] for r in args
+                    ])  # fmt: skip
+                    if many:
+                        for i, o in enumerate(out):
+                            env[first + i] = o
+                    else:
+                        env[first] = out
+                    for r in free:
+                        del env[r]
+            return _owned([env[i] for i in live], leaves)
+
+        return call
+
+
+def _owned(outs: list, leaves: list) -> list:
+    """Results that own their memory: a view of a leaf would see its buffer reused, two equal objects are two values."""
+    seen = {id(a) for a in leaves}
+    owned = []
+    for o in outs:
+        if o.__class__ is not np.ndarray:
+            o = np.asarray(o)
+        if o.base is not None or id(o) in seen or not o.flags.c_contiguous:
+            o = np.array(o, order="C")
+        seen.add(id(o))
+        owned.append(o)
+    return owned
+
+
+INTERPRETER = executor.register(Interpreter())
+
+
+# ---------------------------------------------------------------- plans from traces
+
+_INLINE = {
+    "pjit": "jaxpr", "jit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "closed_call": "call_jaxpr",
+    "remat": "jaxpr", "checkpoint": "jaxpr", "remat2": "jaxpr", "custom_vjp_call_jaxpr": "fun_jaxpr", "core_call": "call_jaxpr",
+}  # fmt: skip
+
+
+def plan(fn: Any, sigs: tuple, many: bool) -> Any:
+    """A NumPy callable for a function on jax arrays, made from its trace at these signatures."""
+    specs = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in sigs]
+    with jax.enable_x64(True):
+        closed = jax.make_jaxpr(fn)(*specs)
+    steps: list[tuple] = []
+    consts: dict[int, Any] = {}
+    count = [0]
+
+    def fresh() -> int:
+        count[0] += 1
+        return count[0] - 1
+
+    def slot(v: Any, env: dict) -> int:
+        if isinstance(v, jax.extend.core.Literal):
+            k = fresh()
+            consts[k] = np.asarray(v.val, dtype=v.aval.dtype)
+            return k
+        return env[v]
+
+    def walk(jaxpr: Any, env: dict, values: Any) -> None:
+        for v, c in zip(jaxpr.constvars, values):
+            env[v] = fresh()
+            consts[env[v]] = np.asarray(c)
+        for eqn in jaxpr.eqns:
+            ins = [slot(v, env) for v in eqn.invars]
+            key = _INLINE.get(eqn.primitive.name)
+            if key is not None and key in eqn.params:
+                inner = eqn.params[key]
+                sub, inner_consts = (inner.jaxpr, inner.consts) if hasattr(inner, "jaxpr") else (inner, ())
+                inside = dict(zip(sub.invars, ins))
+                walk(sub, inside, inner_consts)
+                for o, v in zip(eqn.outvars, sub.outvars):
+                    env[o] = slot(v, inside)
+                continue
+            outs = [fresh() for _ in eqn.outvars]
+            f = primitives.numpy_form(eqn)
+            if f is None:
+                f = _by_jax(eqn)
+                steps.append((f, ins, outs, True))
+            else:
+                steps.append((f, ins, outs, eqn.primitive.multiple_results))
+            env.update(zip(eqn.outvars, outs))
+
+    top = {v: fresh() for v in closed.jaxpr.invars}
+    walk(closed.jaxpr, top, closed.consts)
+    results = [slot(v, top) for v in closed.jaxpr.outvars]
+    last: dict[int, int] = {}
+    for n, (_, ins, outs, _) in enumerate(steps):
+        for k in (*ins, *outs):
+            last[k] = n
+    keep = {*results, *consts}
+    program = [(f, ins, outs, multi, tuple({k for k in (*ins, *outs) if last[k] == n and k not in keep})) for n, (f, ins, outs, multi) in enumerate(steps)]
+    size = count[0]
+    fixed = list(consts.items())
+
+    def run(*args: Any) -> Any:
+        env: list[Any] = [None] * size
+        for k, c in fixed:
+            env[k] = c
+        env[: len(args)] = args
+        for f, ins, outs, multi, free in program:
+            out = f(*[env[k] for k in ins])
+            if multi:
+                for k, o in zip(outs, out):
+                    env[k] = o
+            else:
+                env[outs[0]] = out
+            for k in free:
+                env[k] = None
+        return [env[k] for k in results] if many else env[results[0]]
+
+    return run
+
+
+def _by_jax(eqn: Any) -> Any:
+    """One primitive run by jax: slow, right, and counted."""
+    primitive, params = eqn.primitive, eqn.params
+
+    def run(*args: Any) -> list:
+        debug.STATS["primitives_by_jax"] += 1
+        with jax.enable_x64(True):
+            out = primitive.bind(*[jax.numpy.asarray(a) for a in args], **params)
+        return [np.asarray(o) for o in (out if primitive.multiple_results else [out])]
+
+    return run

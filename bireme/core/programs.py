@@ -1,0 +1,279 @@
+"""Programs: the key of a cut segment, the look-up, and which tier runs it. The one place that knows about tiers.
+
+The tier depends on counts and sizes alone, never on time or on the state of a cache, so the same script gives the same
+bits twice: a segment whose work is less than a compiled call costs is always interpreted; any other runs interpreted
+when it is met for the first time on CPU and compiled from the second time on. Sequences of operators whose shapes keep
+changing get a bounded number of compiled programs; on CPU the rest run interpreted, on an accelerator op by op.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections import OrderedDict
+from itertools import starmap
+from typing import Any
+
+import numpy as np
+
+from bireme.core import debug, errors, executor, flags, interpreter, xla
+from bireme.core.graph import Graph, Node
+
+MAX_GRAPHS = 4096
+
+
+class Program:
+    """A prepared call with the outputs it returns and the leaves it donates."""
+
+    __slots__ = ("live", "donate", "call", "kept", "tier")
+
+    def __init__(self, live: tuple[int, ...], donate: tuple[int, ...], call: Any, n_leaves: int, tier: str):
+        self.live, self.donate, self.call, self.tier = live, donate, call, tier
+        given = set(donate)
+        self.kept = tuple(i for i in range(n_leaves) if i not in given)
+
+
+class Entry:
+    """What is known about one graph: how often it was met and the programs made for it."""
+
+    __slots__ = ("graph", "met", "hits", "exact", "compiled", "interpreted", "family", "cheap", "note", "last")
+
+    def __init__(self, graph: Graph, family: Family):
+        self.graph, self.family = graph, family
+        self.met = self.hits = self.last = 0
+        self.exact: dict[tuple, Program] = {}
+        self.compiled: list[Program] = []
+        self.interpreted: Program | None = None
+        self.cheap = False
+        self.note = debug.Note(graph)
+
+
+class Family:
+    """All graphs with one skeleton: the same operators at different shapes."""
+
+    __slots__ = ("entries", "clock", "evictions", "warned")
+
+    def __init__(self) -> None:
+        self.entries: OrderedDict[int, Entry] = OrderedDict()  # those with a compiled program, least recently used first
+        self.clock, self.evictions, self.warned = 0, 0, False
+
+
+_graphs: OrderedDict[tuple, Entry] = OrderedDict()
+_families: OrderedDict[tuple, Family] = OrderedDict()
+_lock = threading.RLock()
+_pinned: dict[int, weakref.ref] = {}
+
+
+def pin(array: Any) -> None:
+    """Never donate this array's buffer: somebody outside the engine holds it."""
+    if not isinstance(array, np.ndarray):
+        key = id(array)
+        _pinned[key] = weakref.ref(array, lambda _: _pinned.pop(key, None))
+
+
+def put(array: Any, device: Any) -> Any:
+    """The array on a device."""
+    return xla.put(array, device)
+
+
+def _entry_of(state: Node, device: Any) -> Entry:
+    graph = state.graph
+    if graph is not None:
+        return graph.entry
+    graph = Graph(state, device)
+    with _lock:
+        entry = _graphs.get(graph.key)
+        if entry is None:
+            family = _families.get(graph.skeleton)
+            if family is None:
+                family = _families[graph.skeleton] = Family()
+                if len(_families) > MAX_GRAPHS:
+                    _families.popitem(last=False)
+            entry = _graphs[graph.key] = graph.entry = Entry(graph, family)
+            # a compiled call costs about 16 us and 4 us a value
+            entry.cheap = graph.work < 16 + 4 * min(len(graph.value_sigs), 64) and graph.nbytes < 1 << 20
+            debug.met(entry)
+            if len(_graphs) > MAX_GRAPHS:
+                _, old = _graphs.popitem(last=False)
+                old.family.entries.pop(id(old), None)
+        else:
+            _graphs.move_to_end(graph.key)
+    state.graph = entry.graph
+    return entry
+
+
+def execute(seg: Any, held: set[int]) -> None:
+    """Run a cut segment: results go to `seg.results` in the same bytecode as the call."""
+    state: Node = seg.state
+    live = tuple([i for i, r in enumerate(seg.values[: state.values]) if r() is not None])
+    seg.live = live
+    if not live:
+        seg.results.append(())
+        return
+    entry = _entry_of(state, seg.device)
+    arrays = seg.arrays
+    dead = [i for i, r in enumerate(seg.leaves[: state.leaves]) if r() is None]
+    if dead and (_pinned or held):
+        dead = [i for i in dead if id(arrays[i]) not in _pinned and id(arrays[i]) not in held]
+    debug.STATS["flushes"] += 1
+    debug.STATS["nodes"] += state.depth
+    key = (live, tuple(dead))
+    program = entry.exact.get(key)
+    if program is None:
+        program = _choose(entry, live, key[1])
+    else:
+        entry.hits += 1
+        debug.STATS["cache_hits"] += 1
+        if program.tier != "interpreter":
+            entry.family.clock += 1
+            entry.last = entry.family.clock
+    seg.live = program.live
+    vectors = entry.graph.pack(seg.numbers[: state.numbers]) if state.numbers else []
+    try:
+        if program.tier == "interpreter":
+            debug.STATS["interprets"] += 1
+            seg.results.extend(starmap(program.call, ((arrays[: state.leaves], vectors),)))
+        else:
+            xla.run(seg, program, vectors, set(dead))
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as e:
+        raise _failed(e, seg, entry) from None
+
+
+def _failed(e: BaseException, seg: Any, entry: Entry) -> BaseException:
+    """A run-time failure, told with the lines of the segment; what was pending in it is lost and says so."""
+    first, last = entry.graph.nodes[0], entry.graph.nodes[-1]
+    where = f"{errors.place_of(first.pos)} to {errors.place_of(last.pos)}"
+    message = f"{type(e).__name__} while running {len(entry.graph.nodes)} operators recorded at {where}: {e}"
+    error = MemoryError(message) if isinstance(e, MemoryError) or "RESOURCE_EXHAUSTED" in str(e) else RuntimeError(message)
+    seg.error = error
+    return error
+
+
+def _choose(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Program:
+    """The program for this liveness: one that serves, an interpreted one, or a new compile."""
+    graph, device = entry.graph, entry.graph.device
+    entry.met += 1
+    wanted = executor.forced()
+    exact_only = flags.deterministic.value
+    if wanted is not None:
+        return Program(live, (), wanted.prepare(graph, live, (), device), len(graph.leaf_sigs), wanted.name)
+    may_interpret = device.is_cpu and flags.interpret.value and not exact_only
+    if may_interpret and (entry.cheap or entry.met == 1):
+        return _interpreted(entry, live, keep=entry.cheap and (live, dead))
+    with _lock:
+        program = None if exact_only else _serving(entry, live, dead)
+        if program is None:
+            if not exact_only and not _may_compile(entry):
+                if may_interpret:
+                    return _interpreted(entry, live, keep=None)
+                return _op_by_op(entry, live)
+            program = _compile(entry, live, dead, exact_only)
+        entry.exact[live, dead] = program
+        if len(entry.exact) > 64:
+            entry.exact.clear()
+    return program
+
+
+def _interpreted(entry: Entry, live: tuple[int, ...], keep: Any) -> Program:
+    graph = entry.graph
+    program = Program(live, (), interpreter.INTERPRETER.prepare(graph, live, (), graph.device), len(graph.leaf_sigs), "interpreter")
+    entry.note.interpreted += 1
+    if keep:
+        entry.exact[keep] = program
+        if len(entry.exact) > 64:
+            entry.exact.clear()
+    return program
+
+
+def _op_by_op(entry: Entry, live: tuple[int, ...]) -> Program:
+    if not entry.family.warned:
+        entry.family.warned = True
+        debug.warn(f"shapes keep changing: {entry.note.where} runs operator by operator; pad to a few sizes (see bireme.debug.explain())")
+    graph = entry.graph
+    return Program(live, (), xla.PER_OP.prepare(graph, live, (), graph.device), len(graph.leaf_sigs), "xla_per_op")
+
+
+def _serving(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Program | None:
+    """A compiled program that returns at least `live` and donates nothing that is held, or little more."""
+    need, free = set(live), set(dead)
+    sigs = entry.graph.value_sigs
+    for p in entry.compiled:
+        if need.issubset(p.live):
+            extra = sum(sigs[i].nbytes for i in p.live if i not in need)
+            copied = sum(entry.graph.leaf_sigs[i].nbytes for i in p.donate if i not in free)
+            if len(entry.compiled) >= 3 or extra + copied <= 1 << 20:
+                return p
+    return None
+
+
+def _may_compile(entry: Entry) -> bool:
+    """Whether this skeleton may have one more program: a bounded number, replaced only by a clearly busier shape."""
+    family, bound = entry.family, flags.programs_per_skeleton.value
+    family.clock += 1
+    entry.last = family.clock
+    if entry.compiled or len(family.entries) < bound:
+        return True
+    oldest = next(iter(family.entries.values()))
+    for e in family.entries.values():
+        if e.last < oldest.last:
+            oldest = e
+    if entry.met > 16 and oldest.last < family.clock - 16 * bound and family.evictions < bound:
+        family.entries.pop(id(oldest))
+        family.evictions += 1
+        oldest.exact.clear()
+        oldest.compiled.clear()
+        return True
+    return False
+
+
+def _compile(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...], exact_only: bool) -> Program:
+    graph = entry.graph
+    if not exact_only and len(entry.compiled) >= 2:
+        # liveness keeps changing: compile for the union of what was wanted, which then serves all of it
+        every = len(entry.compiled) >= 3
+        live = tuple(range(len(graph.value_sigs))) if every else tuple(sorted({*live, *[i for p in entry.compiled for i in p.live]}))
+        dead = () if every else tuple(sorted(set(dead).intersection(*[p.donate for p in entry.compiled])))
+    debug.compiling(entry, live, dead)
+    start = time.perf_counter()
+    program = Program(live, dead, xla.XLA.prepare(graph, live, dead, graph.device), len(graph.leaf_sigs), "xla")
+    debug.compiled(entry, time.perf_counter() - start)
+    entry.compiled.append(program)
+    if id(entry) not in entry.family.entries:
+        entry.family.entries[id(entry)] = entry
+    return program
+
+
+class Captured:
+    """A captured graph that can be run: symbolic inputs became leaves, everything else it read is kept as it was."""
+
+    def __init__(self, graph: Graph, inputs: list[int | None], outputs: list, seg: Any):
+        self.graph, self.inputs = graph, inputs
+        self._leaves, self._numbers = list(seg.arrays), list(seg.numbers)
+        self._outputs = [v.index if v.segment is seg else ("input", next(i for i, leaf in enumerate(inputs) if leaf == v.leaf)) for v in outputs]
+
+    def run(self, arrays: list, by: str = "xla") -> list:
+        """Run with one array per input."""
+        leaves = list(self._leaves)
+        for leaf, array in zip(self.inputs, arrays):
+            if leaf is not None:
+                leaves[leaf] = array
+        live = tuple(sorted({i for i in self._outputs if isinstance(i, int)}))
+        results = {}
+        if live:
+            call = executor.find(by).prepare(self.graph, live, (), self.graph.device)
+            out = xla.call_prepared(call, leaves, self.graph.pack(self._numbers)) if by == "xla" else call(leaves, self.graph.pack(self._numbers))
+            results = dict(zip(live, out))
+        return [results[i] if isinstance(i, int) else arrays[i[1]] for i in self._outputs]
+
+
+def clear() -> None:
+    """Forget every program of this process (the disk cache stays)."""
+    with _lock:
+        for entry in _graphs.values():
+            entry.exact.clear()
+            entry.compiled.clear()
+        _graphs.clear()
+        _families.clear()

@@ -1,0 +1,132 @@
+"""Random streams: every random operator takes the next (seed, counter) of its thread's stream, counted when recorded.
+
+The numbers are inputs of the program, so another seed or step never compiles again, and they do not depend on where
+segments are cut. The bits come from a counter hash of two keys (ops.random).
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import threading
+from typing import Any
+
+from bireme.core import errors
+
+_MASK = (1 << 64) - 1
+
+
+def _mix(x: int) -> int:
+    """splitmix64: 64 well-mixed bits of a 64-bit number."""
+    x = (x + 0x9E3779B97F4A7C15) & _MASK
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
+    return x ^ (x >> 31)
+
+
+class Generator:
+    """A stream of random keys: a seed and a counter.
+
+    >>> g = bireme.Generator(); g.manual_seed(7).initial_seed()
+    7
+    """
+
+    def __init__(self, seed: int | None = None):
+        self._seed = secrets.randbits(63) if seed is None else seed
+        self._count = 0
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start the stream again from a seed."""
+        self._seed, self._count = _checked(seed), 0
+        return self
+
+    def initial_seed(self) -> int:
+        """The seed it started from."""
+        return self._seed
+
+    def seed(self) -> int:
+        """Start again from a seed that nobody chose, and return it."""
+        self._seed, self._count = secrets.randbits(63), 0
+        return self._seed
+
+    def random(self) -> int:
+        """The next 64 random bits as an integer, on the host."""
+        self._count += 1
+        return _mix(_mix(self._seed) ^ self._count)
+
+    def get_state(self) -> tuple[int, int]:
+        """Where the stream is; forces nothing."""
+        return self._seed, self._count
+
+    def set_state(self, state: tuple[int, int]) -> None:
+        """Go back to a place that `get_state` returned."""
+        if not (isinstance(state, (tuple, list)) and len(state) == 2 and all(isinstance(i, int) for i in state)):
+            raise errors.bad("set_state(state)", "what get_state returned", state, kind=TypeError)
+        self._seed, self._count = state
+
+    def next_key(self) -> tuple[int, int]:
+        bits = self.random()
+        return bits & 0xFFFFFFFF, bits >> 32
+
+
+def _checked(seed: Any) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise errors.bad("seed(seed)", "an integer", seed, kind=TypeError)
+    return seed & _MASK
+
+
+_threads = itertools.count()
+
+
+class _Streams(threading.local):
+    """A stream per thread: the first thread's from the seed itself, others from the seed and their number."""
+
+    def __init__(self) -> None:
+        self.place = next(_threads)
+        self.epoch = -1
+        self.generator = Generator(0)
+
+
+_streams = _Streams()
+_base = [secrets.randbits(63), 0]
+
+
+def default_generator() -> Generator:
+    """This thread's stream."""
+    if _streams.epoch != _base[1]:
+        _streams.epoch = _base[1]
+        _streams.generator = Generator(_base[0] if _streams.place == 0 else _mix(_base[0] ^ (_streams.place << 32)))
+    return _streams.generator
+
+
+def next_key() -> tuple[int, int]:
+    return default_generator().next_key()
+
+
+def seed(seed: int) -> Generator:
+    """Start every random stream again from `seed`.
+
+    >>> bireme.seed(1).initial_seed()
+    1
+    """
+    _base[0] = _checked(seed)
+    _base[1] += 1
+    return default_generator()
+
+
+def get_rng_state(device: Any = None) -> list:
+    """Where the random stream is, to be given back to `set_rng_state`; forces nothing.
+
+    >>> state = bireme.get_rng_state(); bireme.set_rng_state(state)
+    """
+    return [default_generator().get_state()]
+
+
+def set_rng_state(state_list: list, device: Any = None) -> None:
+    """Go back to a place of the random stream.
+
+    >>> bireme.set_rng_state(bireme.get_rng_state())
+    """
+    if not isinstance(state_list, (list, tuple)) or len(state_list) != 1:
+        raise errors.bad("set_rng_state(state_list)", "what get_rng_state returned", state_list, kind=TypeError)
+    default_generator().set_state(state_list[0])

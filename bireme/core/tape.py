@@ -1,0 +1,584 @@
+"""Autograd: edges recorded beside the calls, walked backwards to record gradient nodes into the same segment."""
+
+from __future__ import annotations
+
+import functools
+import heapq
+import inspect
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Any
+from weakref import ref
+
+from bireme.core import errors, flush, registry
+from bireme.core.graph import OVERWRITTEN, Value, Zero
+from bireme.core.tensor import Tensor, read, wrap
+
+_order = itertools.count(1)
+
+
+class _Mode(threading.local):
+    grad = True
+    pack: Any = None  # (pack, unpack) of saved_tensors_hooks
+
+
+state = _Mode()
+
+
+class Edge:
+    """One differentiable call: where its gradients go, and what its rule reads. Outputs are known by position.
+
+    `inputs` has, per operand, None (no gradient), (Edge, output index), or the leaf Tensor that accumulates.
+    """
+
+    __slots__ = ("bound", "inputs", "saved", "outs", "sigs", "out_sigs", "order", "hooks", "unpack", "__weakref__")
+
+    def __init__(self, bound: Any, inputs: tuple, sigs: tuple, out_sigs: tuple):
+        self.bound, self.inputs, self.sigs, self.out_sigs = bound, inputs, sigs, out_sigs
+        self.order = next(_order)
+        self.saved: Any = None
+        self.outs: Any = None
+        self.hooks: Any = None
+        self.unpack: Any = None
+
+    @property
+    def name(self) -> str:
+        return self.bound.op.name
+
+    def free(self) -> None:
+        """Let go of what the rule would read; a second backward then says so."""
+        self.saved = self.outs = self.inputs = None
+
+    def pull(self, gs: list, needs: list[int], create_graph: bool) -> list[tuple[int, Tensor]]:
+        """Gradients of the operands in `needs`, given those of the outputs."""
+        bound, found, rest = self.bound, [], []
+        for i in needs:
+            if i in bound.passes and gs[0] is not None and self.sigs[i] is self.out_sigs[0]:
+                found.append((i, gs[0]))
+            else:
+                rest.append(i)
+        if not rest:
+            return found
+        grad = bound.grad_bound(tuple(g is not None for g in gs), tuple(rest), self.sigs, self.out_sigs)
+        operands = [g for g in gs if g is not None]
+        for i in grad.operand_places:
+            operands.append(self._restore(self.saved[i], self.inputs[i], create_graph))
+        if grad.takes_outs:
+            operands += [self._restore(o, (self, i), create_graph) for i, o in enumerate(self.outs)]
+        return found + list(zip(rest, apply(grad, operands)))
+
+    def _restore(self, saved: Any, source: Any, create_graph: bool) -> Any:
+        """A saved value as an operand of the gradient node, with its place on the tape if that is wanted."""
+        if saved.__class__ is tuple:
+            return saved
+        if self.unpack is not None:
+            t = self.unpack(saved)
+            v = read(t)
+        else:
+            v = saved
+            if v.marks & OVERWRITTEN:
+                raise RuntimeError(
+                    f"backward: {self.name} needs a tensor of shape {list(v.sig.shape)} that an in-place operator has changed since\n"
+                    f"  hint: use the operator without the trailing underscore, or clone() before changing it"
+                )
+        t = wrap(v)
+        if create_graph and source is not None:
+            t.stop_gradient = False
+            t._edge = source if source.__class__ is tuple else (Relay(source), 0) if source._value is not v else None
+            if t._edge is None:
+                return source
+        return t
+
+
+class Relay(Edge):
+    """Carries a gradient to a leaf whose value has changed since it was used."""
+
+    __slots__ = ()
+
+    def __init__(self, leaf: Tensor):
+        super().__init__(None, (leaf,), (), ())
+        self.order = -1
+
+    def pull(self, gs: list, needs: list[int], create_graph: bool) -> list[tuple[int, Tensor]]:
+        return [(0, gs[0])]
+
+
+class CustomEdge(Edge):
+    """A call whose gradient is the user's own Python function."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, name: str, inputs: tuple, sigs: tuple, out_sigs: tuple, function: Callable[[list, bool], list]):
+        super().__init__(name, inputs, sigs, out_sigs)
+        self.function: Any = function
+
+    @property
+    def name(self) -> str:
+        return self.bound
+
+    def free(self) -> None:
+        super().free()
+        self.function = None
+
+    def pull(self, gs: list, needs: list[int], create_graph: bool) -> list[tuple[int, Tensor]]:
+        found = self.function(gs, create_graph)
+        return [(i, found[i]) for i in needs if found[i] is not None]
+
+
+def target_of(t: Tensor) -> Any:
+    """Where a gradient of `t` goes: None, (Edge, index), or the leaf itself."""
+    if t.stop_gradient or t._value.sig.dtype.kind not in "fc":
+        return None
+    return t if t._edge is None else t._edge
+
+
+def apply(bound: Any, operands: list) -> list[Tensor]:
+    """Record one call on tensors and (dtype, number) pairs, and its edge if somebody wants gradients."""
+    values, needs = [], False
+    for t in operands:
+        if t.__class__ is tuple:
+            values.append(t)
+            continue
+        view = t._view
+        if view is not None and view.version != view.cell.version:
+            view.refresh(t)
+        values.append(t._value)
+        if not t.stop_gradient:
+            needs = True
+    made = flush.record(bound, values)
+    new = Tensor.__new__
+    outs = []
+    if needs and state.grad and bound.differentiable:
+        targets = tuple([None if t.__class__ is tuple else target_of(t) for t in operands])
+        edge = Edge(bound, targets, tuple([None if v.__class__ is tuple else v.sig for v in values]), tuple([v.sig for v in made]))
+        _save(edge, bound, values, made)
+        flush.local.segment.edges.append(ref(edge))
+        for i, v in enumerate(made):
+            t = new(Tensor)
+            t._value, t._view = v, None
+            if v.sig.dtype.kind in "fc":
+                t._edge, t.stop_gradient = (edge, i), False
+            else:
+                t._edge, t.stop_gradient = None, True
+            outs.append(t)
+        return outs
+    for v in made:
+        t = new(Tensor)
+        t._value, t._edge, t._view, t.stop_gradient = v, None, None, True
+        outs.append(t)
+    return outs
+
+
+def _save(edge: Edge, bound: Any, values: list, made: list) -> None:
+    """Keep what the rule reads, and nothing else."""
+    reads = bound.reads
+    saved = [v if v.__class__ is tuple or i in reads else None for i, v in enumerate(values)] if reads is not None else list(values)
+    if state.pack is not None:
+        pack, edge.unpack = state.pack
+        saved = [v if v is None or v.__class__ is tuple else pack(wrap(v)) for v in saved]
+        if bound.reads_out:
+            edge.outs = [pack(wrap(v)) for v in made]
+    elif bound.reads_out:
+        edge.outs = made
+    edge.saved = saved
+
+
+# ---------------------------------------------------------------- walking backwards
+
+
+class _Walk:
+    """One backward pass: gradients on their way, by edge and by leaf."""
+
+    def __init__(self, create_graph: bool):
+        self.create_graph = create_graph
+        self.waiting: dict[Edge, list] = {}
+        self.heap: list[tuple[int, int, Edge]] = []
+        self.leaves: dict[int, list] = {}  # id -> [leaf, gradient]
+
+    def give(self, target: Any, g: Tensor) -> None:
+        if target.__class__ is tuple:
+            edge, i = target
+            gs = self.waiting.get(edge)
+            if gs is None:
+                gs = self.waiting[edge] = [None] * max(len(edge.out_sigs), 1)
+                heapq.heappush(self.heap, (-edge.order, id(edge), edge))
+            gs[i] = g if gs[i] is None else _add(gs[i], g)
+        else:
+            slot = self.leaves.get(id(target))
+            if slot is None:
+                self.leaves[id(target)] = [target, g]
+            else:
+                slot[1] = _add(slot[1], g)
+
+    def run(self, retain: bool, useful: set[Edge] | None, wanted: dict[Any, Tensor | None], blocked: set) -> None:
+        while self.heap:
+            edge = heapq.heappop(self.heap)[2]
+            gs = self.waiting.pop(edge)
+            if edge.hooks:
+                gs = [_run_hooks(edge.hooks.get(i), g) if g is not None else None for i, g in enumerate(gs)]
+            if wanted:
+                for i, g in enumerate(gs):
+                    if (edge, i) in wanted:
+                        wanted[edge, i] = g
+            if useful is not None and edge not in useful:
+                continue
+            if edge.inputs is None:
+                raise RuntimeError(f"backward: the graph through {edge.name} has been freed\n  hint: pass retain_graph=True to the first backward")
+            needs = [i for i, t in enumerate(edge.inputs) if t is not None and _key(t) not in blocked and _leads(t, useful, wanted)]
+            if not needs:
+                continue
+            inputs = edge.inputs
+            for i, g in edge.pull(gs, needs, self.create_graph):
+                self.give(inputs[i], g)
+            if not retain:
+                edge.free()
+
+
+def _leads(target: Any, useful: set[Edge] | None, wanted: dict) -> bool:
+    if useful is None:
+        return True
+    return (target[0] in useful or target in wanted) if target.__class__ is tuple else id(target) in wanted
+
+
+def _key(target: Any) -> Any:
+    return target if target.__class__ is tuple else id(target)
+
+
+def _add(a: Tensor, b: Tensor) -> Tensor:
+    return registry.find("add")(a, b)
+
+
+def _run_hooks(hooks: Any, g: Tensor) -> Tensor:
+    for hook in list(hooks.values()) if hooks else ():
+        changed = hook(g)
+        if changed is not None:
+            g = changed
+    return g
+
+
+def _seed(t: Tensor, g: Any, where: str) -> Tensor:
+    sig = t._sig
+    if g is None:
+        return registry.find("ones_like")(wrap(t._value))
+    if not isinstance(g, Tensor):
+        raise errors.bad(where, "a Tensor or None", g, kind=TypeError)
+    if g._sig.shape != sig.shape:
+        raise errors.bad(where, f"the output's shape {list(sig.shape)}", f"shape {g.shape}")
+    return g
+
+
+def _reject_stopped(t: Any, where: str) -> None:
+    if not isinstance(t, Tensor):
+        raise errors.bad(where, "a Tensor", t, kind=TypeError)
+
+
+def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool = False, dump_backward_path: str | None = None) -> None:
+    """Accumulate gradients of `tensors` into the leaves they were computed from.
+
+    >>> x = bireme.to_tensor([2.0], stop_gradient=False); bireme.autograd.backward([x * x]); x.grad.tolist()
+    [4.0]
+    """
+    roots = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
+    seeds = [None] * len(roots) if grad_tensors is None else list(grad_tensors) if isinstance(grad_tensors, (list, tuple)) else [grad_tensors]
+    if len(seeds) != len(roots):
+        raise errors.bad("backward(grad_tensors)", f"{len(roots)} gradients", f"{len(seeds)}")
+    flush.backward_starts()
+    with no_grad():
+        walk = _Walk(create_graph=False)
+        for t, g in zip(roots, seeds):
+            _reject_stopped(t, "backward(tensors)")
+            read(t)
+            if t.stop_gradient:
+                raise errors.bad("backward(tensor)", "a tensor that requires gradients", "one with stop_gradient=True", kind=RuntimeError)
+            target = target_of(t)
+            if target is None:
+                raise errors.bad("backward(tensor)", "a floating tensor", t.dtype.name, kind=RuntimeError)
+            walk.give(target, _seed(t, g, "backward(grad_tensor)"))
+        walk.run(retain_graph, None, {}, set())
+        for leaf, g in walk.leaves.values():
+            accumulate(leaf, _run_hooks(leaf._hooks, g) if leaf._hooks else g)
+
+
+def accumulate(leaf: Tensor, g: Tensor) -> None:
+    """Add to `leaf.grad`: one storage, so whoever holds it sees the sum."""
+    held = leaf._grad
+    if held is None:
+        leaf._grad = new = wrap(read(g))
+        new.stop_gradient = True
+    elif read(held).__class__ is Zero:
+        held._value = read(g)
+    else:
+        held._assign_value(_add(held, g))
+
+
+def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+         only_inputs: bool = True, allow_unused: bool = False, no_grad_vars: Any = None) -> list[Tensor | None]:  # fmt: skip
+    """Gradients of `outputs` with respect to `inputs`, without touching any `.grad`.
+
+    >>> x = bireme.to_tensor([3.0], stop_gradient=False)
+    >>> bireme.grad(x * x, x)[0].tolist()
+    [6.0]
+    """
+    outs = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+    ins = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    seeds = [None] * len(outs) if grad_outputs is None else list(grad_outputs) if isinstance(grad_outputs, (list, tuple)) else [grad_outputs]
+    if len(seeds) != len(outs):
+        raise errors.bad("grad(grad_outputs)", f"{len(outs)} gradients", f"{len(seeds)}")
+    if not only_inputs:
+        raise errors.bad("grad(only_inputs)", "True", only_inputs)
+    blocked = set()
+    for t in [] if no_grad_vars is None else [no_grad_vars] if isinstance(no_grad_vars, Tensor) else list(no_grad_vars):
+        _reject_stopped(t, "grad(no_grad_vars)")
+        read(t)
+        if (target := target_of(t)) is not None:
+            blocked.add(_key(target))
+    wanted: dict[Any, Tensor | None] = {}
+    keys = []
+    for t in ins:
+        _reject_stopped(t, "grad(inputs)")
+        read(t)
+        target = target_of(t)
+        keys.append(None if target is None else _key(target))
+        if target is not None:
+            wanted[_key(target)] = None
+    retain = create_graph if retain_graph is None else retain_graph
+    flush.backward_starts()
+    with set_grad_enabled(create_graph):
+        walk = _Walk(create_graph)
+        roots = []
+        for t, g in zip(outs, seeds):
+            _reject_stopped(t, "grad(outputs)")
+            read(t)
+            target = target_of(t)
+            if target is None:
+                continue
+            roots.append(target)
+            walk.give(target, _seed(t, g, "grad(grad_outputs)"))
+        walk.run(retain, _useful(roots, wanted), wanted, blocked)
+        for key in wanted:
+            if key in walk.leaves:
+                leaf, g = walk.leaves[key]
+                wanted[key] = _run_hooks(leaf._hooks, g) if leaf._hooks else g
+    found = [None if k is None else wanted[k] for k in keys]
+    for i, g in enumerate(found):
+        if g is None and not allow_unused:
+            raise errors.bad(f"grad(inputs[{i}])", "a tensor that the outputs depend on", "an unused one", hint="pass allow_unused=True to get None")
+    return [g if g is None or create_graph else wrap(read(g)) for g in found]
+
+
+def _useful(roots: list, wanted: dict) -> set[Edge]:
+    """Edges from which a wanted input can be reached."""
+    edges: dict[Edge, None] = {}
+    todo = [t[0] for t in roots if t.__class__ is tuple]
+    while todo:
+        e = todo.pop()
+        if e in edges:
+            continue
+        edges[e] = None
+        todo += [t[0] for t in e.inputs or () if t.__class__ is tuple]
+    useful: set[Edge] = set()
+    for e in sorted(edges, key=lambda e: e.order):
+        if e.inputs is None or any(t is not None and _leads(t, useful, wanted) for t in e.inputs):
+            useful.add(e)
+    return useful
+
+
+# ---------------------------------------------------------------- hooks
+
+
+class RemovableHandle:
+    """What registering a hook returns; `remove()` takes the hook away."""
+
+    def __init__(self, hooks: dict, key: int):
+        self._hooks, self._key = hooks, key
+
+    def remove(self) -> bool:
+        """Take the hook away; False if that was done before."""
+        return self._hooks.pop(self._key, None) is not None
+
+
+def register_hook(self: Tensor, hook: Callable) -> RemovableHandle:
+    """Call `hook(grad)` when the gradient of this tensor is known; what it returns replaces the gradient.
+
+    >>> x = bireme.to_tensor([1.0], stop_gradient=False); h = x.register_hook(lambda g: g * 2); (x * 3).backward(); x.grad.tolist()
+    [6.0]
+    """
+    if not callable(hook):
+        raise errors.bad("register_hook(hook)", "a callable", hook, kind=TypeError)
+    read(self)
+    if self.stop_gradient:
+        raise errors.bad("register_hook()", "a tensor that requires gradients", "one with stop_gradient=True", kind=RuntimeError)
+    hooks = _hooks_of(self)
+    key = next(_order)
+    hooks[key] = hook
+    return RemovableHandle(hooks, key)
+
+
+def _hooks_of(t: Tensor) -> dict:
+    if t._edge is None:
+        if t._hooks is None:
+            t._hooks = {}
+        return t._hooks
+    edge, i = t._edge
+    if edge.hooks is None:
+        edge.hooks = {}
+    return edge.hooks.setdefault(i, {})
+
+
+def retain_grads(self: Tensor) -> None:
+    """Keep the gradient of this intermediate result in its `.grad`.
+
+    >>> x = bireme.to_tensor([1.0], stop_gradient=False); y = x * 2; y.retain_grads(); (y * y).backward(); y.grad.tolist()
+    [4.0]
+    """
+    read(self)
+    if self.stop_gradient:
+        raise errors.bad("retain_grads()", "a tensor that requires gradients", "one with stop_gradient=True", kind=RuntimeError)
+    if self._edge is None:
+        return
+    me = ref(self)
+
+    def keep(g: Tensor) -> None:
+        t = me()
+        if t is not None:
+            accumulate(t, g)
+
+    _hooks_of(self)[next(_order)] = keep
+
+
+def _backward_method(self: Tensor, grad_tensor: Any = None, retain_graph: bool = False) -> None:
+    """Accumulate the gradient of this tensor into the leaves it was computed from; its own gradient is ones.
+
+    >>> x = bireme.to_tensor([3.0], stop_gradient=False); (x * x).backward(); x.grad.tolist()
+    [6.0]
+    """
+    backward([self], None if grad_tensor is None else [grad_tensor], retain_graph)
+
+
+_backward_method.__name__ = "backward"
+Tensor.backward = _backward_method  # type: ignore[attr-defined]
+Tensor.register_hook = register_hook  # type: ignore[attr-defined]
+Tensor.retain_grads = retain_grads  # type: ignore[attr-defined]
+
+
+# ---------------------------------------------------------------- grad mode
+
+
+class _GradMode:
+    """Context manager and decorator that sets whether edges are recorded; restores what was before."""
+
+    def __init__(self, enabled: bool):
+        self._enabled = enabled
+        self._before: list[bool] = []
+
+    def __enter__(self) -> None:
+        self._before.append(state.grad)
+        state.grad = self._enabled
+
+    def __exit__(self, *exc: Any) -> None:
+        state.grad = self._before.pop()
+
+    def __call__(self, function: Callable) -> Callable:
+        enabled = self._enabled
+        if inspect.isgeneratorfunction(function):
+
+            @functools.wraps(function)
+            def generator(*args: Any, **kwargs: Any) -> Any:
+                it = function(*args, **kwargs)
+                sent = None
+                while True:
+                    try:
+                        with _GradMode(enabled):
+                            item = it.send(sent)
+                    except StopIteration as stop:
+                        return stop.value
+                    sent = yield item
+
+            return generator
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with _GradMode(enabled):
+                return function(*args, **kwargs)
+
+        return call
+
+
+def no_grad(func: Callable | None = None) -> Any:
+    """Record no gradients, as a context manager or a decorator.
+
+    >>> x = bireme.to_tensor([1.0], stop_gradient=False)
+    >>> with bireme.no_grad():
+    ...     y = x * 2
+    >>> y.stop_gradient
+    True
+    """
+    return _GradMode(False) if func is None else _GradMode(False)(func)
+
+
+def enable_grad(func: Callable | None = None) -> Any:
+    """Record gradients again inside `no_grad`, as a context manager or a decorator.
+
+    >>> with bireme.no_grad(), bireme.enable_grad():
+    ...     bireme.is_grad_enabled()
+    True
+    """
+    return _GradMode(True) if func is None else _GradMode(True)(func)
+
+
+class set_grad_enabled(_GradMode):
+    """Set whether gradients are recorded, at once and for the block if used with `with`.
+
+    >>> with bireme.set_grad_enabled(False):
+    ...     bireme.is_grad_enabled()
+    False
+    """
+
+    def __init__(self, mode: bool):
+        super().__init__(bool(mode))
+        self._outer = state.grad
+        state.grad = self._enabled
+
+    def __enter__(self) -> None:
+        self._before.append(self._outer)
+        state.grad = self._enabled
+
+
+def is_grad_enabled() -> bool:
+    """Whether gradients are recorded now.
+
+    >>> bireme.is_grad_enabled()
+    True
+    """
+    return state.grad
+
+
+class saved_tensors_hooks:
+    """Pack what operators save for backward (say, to the host) and unpack it when it is needed.
+
+    >>> x = bireme.to_tensor([2.0], stop_gradient=False)
+    >>> with bireme.autograd.saved_tensors_hooks(lambda t: t.numpy(), lambda a: bireme.to_tensor(a)):
+    ...     y = x * x
+    >>> y.backward(); x.grad.tolist()
+    [4.0]
+    """
+
+    def __init__(self, pack_hook: Callable, unpack_hook: Callable):
+        self._hooks = (pack_hook, unpack_hook)
+        self._before: list = []
+
+    def __enter__(self) -> None:
+        self._before.append(state.pack)
+        state.pack = self._hooks
+
+    def __exit__(self, *exc: Any) -> None:
+        state.pack = self._before.pop()
+
+
+def save_value(v: Value) -> Any:
+    """A saved value as saved_tensors_hooks want it: (what to keep, how to get the tensor back)."""
+    if state.pack is None:
+        return v, None
+    pack, unpack = state.pack
+    return pack(wrap(v)), unpack

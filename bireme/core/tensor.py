@@ -1,0 +1,563 @@
+"""Tensor: a handle on a value, with Paddle's attributes. Operators install their methods when `ops` is imported."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import jax
+import numpy as np
+
+from bireme.core import device as devices
+from bireme.core import dtype as dtypes
+from bireme.core import errors, flush, programs
+from bireme.core.device import Place
+from bireme.core.dtype import DType
+from bireme.core.graph import OVERWRITTEN, Sig, Value, Zero, sig_of
+
+_serial = [0]
+
+
+class Tensor:
+    """A multi-dimensional array. `stop_gradient` is True unless somebody asked for gradients.
+
+    >>> bireme.Tensor([1.0, 2.0]).shape
+    [2]
+    """
+
+    __slots__ = ("_value", "_edge", "stop_gradient", "_view", "__dict__", "__weakref__")
+
+    _value: Value
+    _edge: Any  # (Edge, output index) of the tape, or None
+    _view: Any  # view.View when the storage is shared with other tensors
+    stop_gradient: bool
+
+    # what few tensors have is kept in the instance's own dict over these defaults
+    _grad: Tensor | None = None
+    _hooks: Any = None
+    _version = 0
+    _name: str | None = None
+    persistable = False
+
+    def __init__(self, value: Any = None, dtype: Any = None, place: Any = None, stop_gradient: bool = True):
+        source = [] if value is None else value
+        self._value = value_of(source, dtype, place) if not isinstance(source, Value) else source
+        self._edge = self._view = None
+        self.stop_gradient = stop_gradient
+
+    # ------------------------------------------------------------ what it is
+
+    @property
+    def _sig(self) -> Sig:
+        return self._value.sig
+
+    @property
+    def shape(self) -> list[int]:
+        """Extents, as a list."""
+        return list(self._value.sig.shape)
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self._value.sig.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self._value.sig.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._value.sig.size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return self._value.sig.nbytes
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self._value.sig.dtype.itemsize
+
+    @property
+    def place(self) -> Place:
+        """Where it lives."""
+        return self._value.device.place
+
+    @property
+    def is_leaf(self) -> bool:
+        """True if no recorded operator made it."""
+        return self.stop_gradient or _edge_of(self) is None
+
+    @property
+    def requires_grad(self) -> bool:
+        """The opposite of `stop_gradient`."""
+        return not self.stop_gradient
+
+    @requires_grad.setter
+    def requires_grad(self, wanted: bool) -> None:
+        self.stop_gradient = not wanted
+
+    @property
+    def inplace_version(self) -> int:
+        """How often an in-place operator changed it."""
+        view = self._view
+        return self._version if view is None else view.cell.inplace_version
+
+    @property
+    def name(self) -> str:
+        """A name that is unique in the process unless the user set it."""
+        if self._name is None:
+            _serial[0] += 1
+            self._name = f"generated_tensor_{_serial[0] - 1}"
+        return self._name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._name = name
+
+    def dim(self) -> int:
+        """Number of axes, as a method."""
+        return self._value.sig.ndim
+
+    ndimension = dim
+
+    def element_size(self) -> int:
+        """Bytes of one element, as a method."""
+        return self._value.sig.dtype.itemsize
+
+    # ------------------------------------------------------------ values leave the engine
+
+    def _array(self) -> Any:
+        """The array, real."""
+        return flush.force(read(self))
+
+    def _host(self) -> np.ndarray:
+        """The values on the host, not to be written into."""
+        return np.asarray(self._array())
+
+    def numpy(self) -> np.ndarray:
+        """A copy of the values as a NumPy array; runs what is pending.
+
+        >>> bireme.to_tensor([1, 2]).numpy().tolist()
+        [1, 2]
+        """
+        return np.array(self._host())
+
+    def item(self, *args: int) -> Any:
+        """One element as a Python number; runs what is pending.
+
+        >>> bireme.to_tensor([[5, 6]]).item(1)
+        6
+        """
+        host = self._host()
+        if not args and host.size != 1:
+            raise errors.bad("item()", "a tensor of one element", f"shape {self.shape}", hint="give an index: item(i)")
+        try:
+            return _python(host.item(*args) if host.dtype.kind in "biufc" and host.dtype.isbuiltin else host.astype(np.float32).item(*args))
+        except (IndexError, ValueError):
+            raise errors.bad("item(index)", f"an index within shape {self.shape}", list(args), kind=IndexError) from None
+
+    def tolist(self) -> Any:
+        """The values as nested lists of Python numbers; runs what is pending.
+
+        >>> bireme.to_tensor([[1.5]]).tolist()
+        [[1.5]]
+        """
+        host = self._host()
+        return host.tolist() if host.dtype.isbuiltin else host.astype(np.float32).tolist()
+
+    def __bool__(self) -> bool:
+        if self._value.sig.size != 1:
+            raise errors.bad("bool(x)", "a tensor of one element", f"shape {self.shape}", hint="use .any() or .all()", kind=ValueError)
+        return bool(self._host().reshape(()))
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        if self._value.sig.dtype.kind not in "ib":
+            raise errors.bad("index", "an integer tensor", self.dtype.name, kind=TypeError)
+        return int(self.item())
+
+    def __len__(self) -> int:
+        if self._value.sig.ndim == 0:
+            raise errors.bad("len(x)", "a tensor with at least one axis", "a 0-d tensor", kind=TypeError)
+        return self._value.sig.shape[0]
+
+    def __iter__(self) -> Any:
+        return iter([self[i] for i in range(len(self))])  # type: ignore[index]  # installed by ops.index
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        host = self._host()
+        out = host if dtype is None or host.dtype == dtype else host.astype(dtype)
+        return np.array(out) if copy or (copy is None and out is host) else out
+
+    def __dlpack__(self, *, stream: Any = None, **kwargs: Any) -> Any:
+        return self._exported().__dlpack__(stream=stream, **kwargs)
+
+    def __dlpack_device__(self) -> Any:
+        return self._exported().__dlpack_device__()
+
+    def __jax_array__(self) -> Any:
+        return self._exported()
+
+    def _exported(self) -> Any:
+        """The jax array itself, pinned: somebody outside holds it from now on."""
+        v = read(self)
+        array = flush.force(v)
+        if isinstance(array, np.ndarray):
+            v.array = programs.put(array, v.device)
+        return flush.pin(v)
+
+    def __repr__(self) -> str:
+        return describe(self, "Tensor")
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and self._value.sig.size == 1 else str(self)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    # ------------------------------------------------------------ values change
+
+    def _assign_value(self, new: Tensor) -> None:
+        """Take another tensor's value without touching the tape or the in-place version: what optimizers do."""
+        store(self, read(new))
+
+    def set_value(self, value: Any) -> None:
+        """Replace the values; shape must agree, and the dtype stays.
+
+        >>> x = bireme.zeros([2]); x.set_value([1.0, 2.0]); x.tolist()
+        [1.0, 2.0]
+        """
+        if isinstance(value, Tensor):
+            new = copy_value(read(value))
+        else:
+            new = value_of(value, self.dtype, self.place)
+        if new.sig.shape != self._value.sig.shape:
+            raise errors.bad("set_value(value)", f"shape {self.shape}", f"shape {list(new.sig.shape)}")
+        if new.sig.dtype is not self.dtype:
+            raise errors.bad("set_value(value)", self.dtype.name, new.sig.dtype.name, kind=ValueError)
+        store(self, new)
+
+    def copy_(self, other: Any, *args: Any) -> Tensor:
+        """Replace the values by those of another tensor."""
+        self.set_value(other)
+        return self
+
+    # ------------------------------------------------------------ gradients kept
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient that `backward` accumulated here, or None."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None and not isinstance(value, Tensor):
+            raise errors.bad("grad", "a Tensor or None", value, kind=TypeError)
+        self._grad = value
+
+    def clear_gradient(self, set_to_zero: bool = True) -> None:
+        """Set the gradient to zeros, or to None with `set_to_zero=False`.
+
+        >>> x = bireme.to_tensor([1.0], stop_gradient=False); (x * x).backward(); x.clear_gradient(); x.grad.tolist()
+        [0.0]
+        """
+        if self._grad is not None:
+            if set_to_zero:
+                # symbolic: `zero + g` is g, so the second step records the same program as the first
+                v = self._grad._value
+                self._grad._view = self._grad._edge = None
+                self._grad._value = Zero(v.sig, None, v.device)
+                self._grad.stop_gradient = True
+            else:
+                self._grad = None
+
+    clear_grad = clear_gradient
+
+    def gradient(self) -> np.ndarray | None:
+        """The gradient as a NumPy array, or None."""
+        return None if self._grad is None else self._grad.numpy()
+
+    # ------------------------------------------------------------ where it lives
+
+    def cpu(self) -> Tensor:
+        """The tensor on the host."""
+        return self._to_device(devices.Device("cpu", 0))
+
+    def cuda(self, device_id: int | None = None, blocking: bool = True) -> Tensor:
+        """The tensor on a GPU; an error where there is none."""
+        return self._to_device(devices.Device("gpu", device_id or 0))
+
+    def pin_memory(self) -> Tensor:
+        """The tensor on the host, ready to be copied to a device."""
+        return self.cpu()
+
+    def _to_device(self, device: devices.Device) -> Tensor:
+        device.jax
+        if self._value.device is device:
+            return self
+        return _like(self, flush.move(read(self), device))
+
+    # ------------------------------------------------------------ copying and pickling by the user's own code
+
+    def __deepcopy__(self, memo: dict) -> Tensor:
+        if not self.is_leaf:
+            raise errors.bad("deepcopy(x)", "a leaf tensor", "one with history", hint="use x.detach() or x.clone()", kind=RuntimeError)
+        new = _like(self, copy_value(read(self)))
+        memo[id(self)] = new
+        new.stop_gradient = self.stop_gradient
+        for k, v in self.__dict__.items():
+            if k not in ("_hooks", "_version"):
+                new.__dict__[k] = copy.deepcopy(v, memo)
+        return new
+
+    def __copy__(self) -> Tensor:
+        return self
+
+    def __reduce__(self):
+        extra = {k: v for k, v in self.__dict__.items() if k not in ("_hooks", "_grad", "_version")}
+        host = self._host()
+        plain = host if host.dtype.isbuiltin else host.view(f"u{host.dtype.itemsize}")
+        return _rebuild, (type(self), np.array(plain), self.dtype.name, self.stop_gradient, extra)
+
+
+class Parameter(Tensor):
+    """A tensor that a Layer trains.
+
+    >>> bireme.Parameter([1.0]).stop_gradient
+    False
+    """
+
+    __slots__ = ()
+
+    optimize_attr: Any = None
+    regularizer: Any = None
+    need_clip = True
+    is_distributed = False
+    do_model_average: Any = None
+
+    def __init__(self, value: Any, name: str | None = None, trainable: bool = True, dtype: Any = None):
+        source = copy_value(read(value)) if isinstance(value, Tensor) and dtype is None else value_of(value, dtype, None)
+        super().__init__(source, stop_gradient=not trainable)
+        self.persistable = True
+        self.optimize_attr = {"learning_rate": 1.0}
+        if name is not None:
+            self._name = name
+
+    @property
+    def trainable(self) -> bool:
+        """Whether optimizers change it."""
+        return not self.stop_gradient
+
+    @trainable.setter
+    def trainable(self, wanted: bool) -> None:
+        self.stop_gradient = not wanted
+
+    def __repr__(self) -> str:
+        return "Parameter containing:\n" + describe(self, "Tensor")
+
+    __str__ = __repr__
+
+
+def _rebuild(cls: type, host: np.ndarray, dtype: str, stop_gradient: bool, extra: dict) -> Tensor:
+    kind = dtypes.of(dtype)
+    t = cls.__new__(cls)
+    t._value = value_of(host.view(kind.np) if host.dtype != kind.np else host, kind, None)
+    t._edge = t._view = None
+    t.stop_gradient = stop_gradient
+    t.__dict__.update(extra)
+    return t
+
+
+def _python(x: Any) -> Any:
+    return x.item() if isinstance(x, np.generic) else x
+
+
+def wrap(value: Value, stop_gradient: bool = True) -> Tensor:
+    """A new Tensor on a Value."""
+    t = Tensor.__new__(Tensor)
+    t._value, t._edge, t._view, t.stop_gradient = value, None, None, stop_gradient
+    return t
+
+
+def _like(t: Tensor, value: Value) -> Tensor:
+    new = type(t).__new__(type(t))
+    new._value, new._edge, new._view, new.stop_gradient = value, None, None, t.stop_gradient
+    return new
+
+
+def copy_value(v: Value) -> Value:
+    """A Value of its own with the same numbers."""
+    if v.__class__ is Zero:
+        return Zero(v.sig, None, v.device)
+    array = flush.force(v)
+    return Value(v.sig, np.array(array) if isinstance(array, np.ndarray) else programs.put(array, v.device), v.device)
+
+
+# ---------------------------------------------------------------- storage; view.py fills these in for shared storage
+
+
+def read(t: Tensor) -> Value:
+    """The current value of a tensor, up to date with whatever was written through other handles."""
+    view = t._view
+    if view is not None and view.stale():
+        view.refresh(t)
+    return t._value
+
+
+def _edge_of(t: Tensor) -> Any:
+    read(t)
+    return t._edge
+
+
+def store(t: Tensor, v: Value) -> None:
+    """Make `v` the value of a tensor and of all that share its storage, without history."""
+    view = t._view
+    if view is None:
+        t._value = v
+    else:
+        view.overwrite(t, v)
+
+
+def overwritten(v: Value) -> None:
+    """An in-place operator replaced this value: a backward pass that saved it must say so."""
+    v.marks |= OVERWRITTEN
+
+
+# ---------------------------------------------------------------- arrays enter the engine
+
+
+def value_of(data: Any, dtype: Any = None, place: Any = None) -> Value:
+    """A Value from Python data, an ndarray (copied), a jax array, a Tensor or anything with DLPack or `__array__`."""
+    device = devices.current() if place is None else devices.parse(place, "to_tensor(place)")
+    want = None if dtype is None else dtypes.of(dtype, "to_tensor(dtype)")
+    if isinstance(data, Tensor):
+        v = copy_value(read(data))
+        host: Any = v.array if v.array is not None else flush.force(v)
+        if want is None or want is v.sig.dtype:
+            return v if v.device is device or place is None else flush.move(v, device)
+        host = np.asarray(host)
+    elif isinstance(data, jax.Array):
+        kind = dtypes.from_numpy(np.dtype(data.dtype))
+        if want is None or want is kind:
+            programs.pin(data)
+            held = devices.Device("cpu", 0) if next(iter(data.devices())).platform == "cpu" else device
+            return Value(sig_of(tuple(data.shape), kind), data, held)
+        host = np.asarray(data)
+    else:
+        host = _host_array(data, want)
+    if want is not None and host.dtype != want.np:
+        host = convert(host, want)
+    else:
+        host = np.array(host, order="C")  # jax aliases aligned NumPy memory: a loader that reuses its buffer must not change us
+    return Value(sig_of(host.shape, dtypes.from_numpy(host.dtype)), host, device)
+
+
+def convert(host: np.ndarray, want: DType) -> np.ndarray:
+    """Change the type on the host as `cast` does on the device."""
+    if host.dtype.kind == "c" and want.kind != "c":
+        host = host.real
+    if want.kind == "i" and host.dtype.kind not in "iub":
+        wide = np.nan_to_num(host.astype(np.float64), nan=0.0)
+        return wide.astype(np.int64).astype(want.np)
+    return host.astype(want.np)
+
+
+def _host_array(data: Any, want: DType | None) -> np.ndarray:
+    """Python data as an array in the type that Paddle gives it."""
+    if isinstance(data, np.ndarray):
+        return data
+    if isinstance(data, np.generic):
+        return np.asarray(data)
+    if isinstance(data, (bool, int, float, complex)):
+        return _number_array(data, want)
+    if isinstance(data, (list, tuple, range)):
+        return _sequence_array(data, want)
+    if hasattr(data, "__dlpack__"):
+        return np.from_dlpack(data)
+    if hasattr(data, "__array__"):
+        return np.asarray(data)
+    raise errors.bad("to_tensor(data)", "numbers, lists of numbers, an array or a Tensor", data, kind=TypeError)
+
+
+def _number_array(x: Any, want: DType | None) -> np.ndarray:
+    kind = want if want is not None else dtypes.of_number(x)
+    if kind.kind == "i" and isinstance(x, int):
+        info = np.iinfo(kind.np)
+        if not info.min <= x <= info.max:
+            raise errors.bad("to_tensor(data)", f"a number in the range of {kind.name}", x, kind=OverflowError)
+    return np.asarray(x).astype(kind.np) if isinstance(x, complex) and kind.kind == "c" else np.array(x, dtype=kind.np if kind.kind != "i" or isinstance(x, int) else None)
+
+
+def _sequence_array(data: Any, want: DType | None) -> np.ndarray:
+    flat: list[Any] = []
+    arrays = _collect(data, flat)
+    try:
+        host = np.array(arrays, dtype=None)
+    except (ValueError, OverflowError):
+        raise errors.bad("to_tensor(data)", "rows of equal length", "ragged nested lists") from None
+    if host.dtype.kind not in "biufc" and host.dtype not in [d.np for d in dtypes.ALL]:
+        kind = "ragged nested lists" if host.dtype == object else f"elements of type {host.dtype}"
+        raise errors.bad("to_tensor(data)", "numbers", kind, kind=TypeError if host.dtype != object else ValueError)
+    if want is not None:
+        return host
+    if host.size == 0:
+        return host.astype(dtypes.get_default().np)
+    # a list takes the type of its Python numbers: float64 scalars inside a list are floats, integers are int64
+    if any(isinstance(x, (np.ndarray, Tensor)) for x in flat):
+        return host
+    if host.dtype.kind == "f":
+        return host.astype(dtypes.get_default().np)
+    if host.dtype.kind == "c":
+        return host.astype(dtypes.complex_of(dtypes.get_default()).np)
+    return host.astype(np.int64) if host.dtype.kind in "iu" else host
+
+
+def _collect(data: Any, flat: list, depth: int = 0) -> Any:
+    if depth > 64:
+        raise errors.bad("to_tensor(data)", "lists nested at most 64 deep", "deeper ones")
+    if isinstance(data, (list, tuple, range)):
+        return [_collect(x, flat, depth + 1) for x in data]
+    flat.append(data)
+    return data._host() if isinstance(data, Tensor) else data
+
+
+# ---------------------------------------------------------------- printing: on the host, compiles nothing
+
+
+_print = {"precision": 8, "threshold": 1000, "edgeitems": 3, "linewidth": 80, "suppress": False}
+
+
+def set_printoptions(precision: int | None = None, threshold: int | None = None, edgeitems: int | None = None,
+                     sci_mode: bool | None = None, linewidth: int | None = None) -> None:  # fmt: skip
+    """How tensors print.
+
+    >>> bireme.set_printoptions(precision=8)
+    """
+    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    _print.update({k: v for k, v in given.items() if v is not None})
+    if sci_mode is not None:
+        _print["suppress"] = not sci_mode
+
+
+def describe(t: Tensor, title: str) -> str:
+    """`Tensor(shape=[2], dtype=float32, place=Place(cpu), stop_gradient=True, [1., 2.])`."""
+    host = t._host()
+    shown = host.astype(np.float32) if not host.dtype.isbuiltin else host
+    body = np.array2string(shown, separator=", ", prefix="       ", precision=_print["precision"], threshold=_print["threshold"],
+                           edgeitems=_print["edgeitems"], max_line_width=_print["linewidth"], suppress_small=_print["suppress"])  # fmt: skip
+    head = f"{title}(shape={t.shape}, dtype={t.dtype.name}, place={t.place}, stop_gradient={t.stop_gradient},"
+    return f"{head}\n       {body})"

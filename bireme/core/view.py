@@ -1,0 +1,161 @@
+"""Cells and views: shared storage over arrays that never change.
+
+A tensor whose storage is shared (a slice, reshape, transpose, detach of another) has a View on a Cell. The cell holds
+the root's current value; a view knows the operators that lead from the root to it. Reading a view after the root moved
+on records those operators again; writing into it records their inverses and gives the root a new value, with history.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import ref
+
+from bireme.core import flush, tape
+from bireme.core.graph import Value
+from bireme.core.tensor import Tensor, read, wrap
+
+
+class Cell:
+    """Storage that several tensors share: its value, and the root's place on the tape.
+
+    `version` counts every change (views compare it); `inplace_version` counts in-place operators by the user.
+    """
+
+    __slots__ = ("value", "edge", "stop_gradient", "version", "inplace_version", "handles", "__weakref__")
+
+    def __init__(self, root: Tensor):
+        self.value, self.edge, self.stop_gradient = root._value, root._edge, root.stop_gradient
+        self.version, self.inplace_version = 0, root._version
+        self.handles: list[ref[Tensor]] = []
+
+    def add(self, t: Tensor) -> None:
+        handles = self.handles
+        if len(handles) > 8:
+            self.handles = handles = [r for r in handles if r() is not None]
+        handles.append(ref(t))
+
+    def collapse(self) -> None:
+        """When one tensor is left, it keeps its value and the storage is its own: the root is not kept alive."""
+        alive = [t for r in self.handles if (t := r()) is not None and t._view is not None and t._view.cell is self]
+        if len(alive) == 1 and not alive[0]._view.stale():
+            t = alive[0]
+            t._version = self.inplace_version
+            t._view = None
+
+
+class View:
+    """One tensor's part in a cell: the operators from the root to it, and the version it has seen."""
+
+    __slots__ = ("cell", "path", "version", "tracked")
+
+    def __init__(self, cell: Cell, path: tuple, tracked: bool):
+        self.cell, self.path, self.tracked, self.version = cell, path, tracked, cell.version
+
+    def stale(self) -> bool:
+        return self.version != self.cell.version
+
+    def refresh(self, t: Tensor) -> None:
+        """Bring `t` up to date with the root."""
+        new = self._walk(tracked=self.tracked)[-1]
+        t._value = new._value
+        if self.tracked:
+            t._edge = new._edge
+            if new._edge is not None:
+                t.stop_gradient = new.stop_gradient
+        self.version = self.cell.version
+
+    def _walk(self, tracked: bool) -> list[Tensor]:
+        """The root and every step from it to this view, as tensors."""
+        cell = self.cell
+        x = wrap(cell.value)
+        if tracked:
+            x._edge, x.stop_gradient = cell.edge, cell.stop_gradient
+        steps = [x]
+        for bound, numbers in self.path:
+            steps.append(tape.apply(bound, [steps[-1], *numbers])[0])
+        return steps
+
+    def overwrite(self, t: Tensor, v: Value) -> None:
+        """New values without history."""
+        with tape.no_grad():
+            self._put(t, wrap(v), tracked=False)
+        self.version = self.cell.version
+
+    def write(self, t: Tensor, new: Tensor) -> None:
+        """New values by an in-place operator: the root is rebased, so gradients flow through what was written."""
+        self._put(t, new, tracked=self.tracked)
+        self.cell.inplace_version += 1
+        t._edge = new._edge
+        if not new.stop_gradient:
+            t.stop_gradient = False
+        self.version = self.cell.version
+
+    def _put(self, t: Tensor, new: Tensor, tracked: bool) -> None:
+        cell = self.cell
+        root = new
+        if self.path:
+            before = self._walk(tracked)
+            for (bound, numbers), source in zip(reversed(self.path), reversed(before[:-1])):
+                root = bound.op.put_rule(source, root, bound, numbers)
+        cell.value = root._value
+        if tracked:
+            cell.edge = root._edge
+            cell.stop_gradient = root.stop_gradient
+        cell.version += 1
+        t._value = new._value
+
+
+def attach(out: Tensor, x: Tensor, bound: Any, numbers: list) -> None:
+    """Make `out`, the result of a view operator on `x`, share its storage."""
+    view = x._view
+    if view is None:
+        view = _root(x)
+    cell = view.cell
+    out._view = View(cell, (*view.path, (bound, numbers)), view.tracked)
+    cell.add(out)
+    flush.local.segment.cells.append(ref(cell))
+
+
+def _root(x: Tensor) -> View:
+    cell = Cell(x)
+    cell.add(x)
+    x._view = view = View(cell, (), True)
+    return view
+
+
+def detach(self: Tensor) -> Tensor:
+    """The same storage without history.
+
+    >>> bireme.to_tensor([1.0], stop_gradient=False).detach().stop_gradient
+    True
+    """
+    value = read(self)
+    view = self._view or _root(self)
+    out = wrap(value)
+    out._view = View(view.cell, view.path, tracked=False)
+    view.cell.add(out)
+    if value.segment is not None:
+        flush.local.segment.cells.append(ref(view.cell))
+    return out
+
+
+def _set_data(self: Tensor, value: Any) -> None:
+    self._assign_value(value if isinstance(value, Tensor) else Tensor(value, self.dtype))
+
+
+def detach_(self: Tensor) -> Tensor:
+    """Cut this tensor's own history.
+
+    >>> bireme.to_tensor([1.0]).detach_().stop_gradient
+    True
+    """
+    read(self)
+    self._edge, self.stop_gradient = None, True
+    if self._view is not None:
+        self._view.tracked = False
+    return self
+
+
+Tensor.detach = detach  # type: ignore[attr-defined]
+Tensor.detach_ = detach_  # type: ignore[attr-defined]
+Tensor.data = property(detach, _set_data, doc="The same storage without history.")  # type: ignore[attr-defined]

@@ -1,0 +1,140 @@
+"""The XLA executor: a graph becomes one jax function, compiled ahead of its first call, with dead leaves donated."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from itertools import starmap
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bireme.core import cache, executor, flags
+from bireme.core.device import Device
+from bireme.core.graph import Graph
+
+OPTIONS = {"cpu": {"xla_backend_optimization_level": 1}}
+
+
+def x64():
+    """64-bit types are on inside this block only, so that other jax code in the process keeps its own setting."""
+    return jax.enable_x64(True)
+
+
+def put(array: Any, device: Device) -> Any:
+    """A copy of the array on the device."""
+    with x64():
+        return jax.device_put(array, device.jax, may_alias=False)
+
+
+class Xla:
+    """Whole graphs, compiled."""
+
+    name = "xla"
+
+    def prepare(self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
+        _keep_pages()
+        fn = graph.function(live, device.platform)
+        given, n = set(donate), len(graph.leaf_sigs)
+        kept = [i for i in range(n) if i not in given]
+
+        def program(donated, others, vectors):
+            leaves: list[Any] = [None] * n
+            for i, a in zip(donate, donated):
+                leaves[i] = a
+            for i, a in zip(kept, others):
+                leaves[i] = a
+            return fn(leaves, vectors)
+
+        options = OPTIONS.get(device.platform)
+        call = jax.jit(program, donate_argnums=(0,), compiler_options=options)
+        spec = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in graph.leaf_sigs]
+        vectors = [jax.ShapeDtypeStruct((len(places),), dtype.np) for dtype, places in graph.packs]
+        with x64(), jax.default_device(device.jax):
+            lowered = call.lower([spec[i] for i in donate], [spec[i] for i in kept], vectors)
+            with cache.on_disk():
+                return lowered.compile()
+
+
+def run(seg: Any, program: Any, vectors: list, dead: set[int]) -> None:
+    """Call a compiled program with a segment's leaves; the results reach `seg.results` in one bytecode."""
+    arrays, device = seg.arrays, seg.device
+    _settle(seg, arrays, device)
+    donated = []
+    for i in program.donate:
+        a = arrays[i]
+        donated.append(a if i in dead or isinstance(a, np.ndarray) else jnp.copy(a))
+        if i in dead:
+            arrays[i] = None
+    args = (donated, [arrays[i] for i in program.kept], vectors)
+    with x64(), jax.default_device(device.jax):
+        seg.results.extend(starmap(program.call, (args,)))
+
+
+def call_prepared(call: Any, leaves: list, vectors: list) -> list:
+    """Call what `XLA.prepare` made without donation."""
+    with x64():
+        return call([], [jnp.asarray(a) for a in leaves], vectors)
+
+
+def _settle(seg: Any, arrays: list, device: Device) -> None:
+    """Host arrays that will be read again are moved to the device once, not at every call."""
+    for i, a in enumerate(arrays):
+        if isinstance(a, np.ndarray):
+            v = seg.leaves[i]()
+            if v is not None and (a.nbytes > 1 << 12 or not device.is_cpu):
+                v.array = arrays[i] = put(a, device)
+            elif not device.is_cpu:
+                arrays[i] = put(a, device)
+
+
+class PerOp:
+    """One small program per operator: for shapes that change too often to compile whole graphs."""
+
+    name = "xla_per_op"
+
+    def prepare(self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
+        places, wanted = graph.places(), set(live)
+        last: dict[int, int] = {}
+        for n, node in enumerate(graph.nodes):
+            for r in node.args:
+                if r.__class__ is int and r >= 0:
+                    last[r] = n
+
+        def call(donated, leaves, vectors):
+            env: dict[int, Any] = {}
+            for n, node in enumerate(graph.nodes):
+                args = [
+                    (env[r] if r >= 0 else leaves[~r]) if r.__class__ is int else vectors[places[r.place][0]][places[r.place][1]]
+                    for r in node.args
+                ]
+                out = node.bound.jitted(device.platform)(*args)
+                for i, o in enumerate(out if node.bound.many else [out]):
+                    env[node.first + i] = o
+                for r in node.args:
+                    if r.__class__ is int and r >= 0 and last[r] == n and r not in wanted:
+                        env.pop(r, None)
+            return [env[i] for i in live]
+
+        return call
+
+
+XLA = executor.register(Xla())
+PER_OP = executor.register(PerOp())
+
+_malloc_set = []
+
+
+def _keep_pages() -> None:
+    """Let glibc keep freed pages: faulting them in again costs a transformer step some 7 %."""
+    if _malloc_set or not flags.keep_pages.value or sys.platform != "linux":
+        return
+    _malloc_set.append(True)
+    try:
+        mallopt = ctypes.CDLL("libc.so.6").mallopt
+    except (OSError, AttributeError):
+        return
+    for option, value in ((-8, 1), (-4, 0), (-1, 2**31 - 1), (-2, 64 << 20)):  # one arena, no mmap, no trim, top pad
+        mallopt(option, value)

@@ -1,0 +1,110 @@
+"""Clipping of gradients between backward and update."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bireme.core import dtype as dtypes
+from bireme.core import errors
+from bireme.core.tape import no_grad
+from bireme.core.tensor import Tensor
+from bireme.ops import clip, sqrt, stack
+
+Pairs = list[tuple[Any, Tensor | None]]
+
+
+class ClipGradBase:
+    """Takes pairs (parameter, gradient) and returns them with clipped gradients; those without a gradient drop out."""
+
+    def __call__(self, params_grads: Pairs) -> Pairs:
+        pairs = [(p, g) for p, g in params_grads if g is not None]
+        chosen = [i for i, (p, _) in enumerate(pairs) if getattr(p, "need_clip", True)]
+        if not chosen:
+            return pairs
+        with no_grad():
+            clipped = self._clip([pairs[i][1] for i in chosen])
+        for i, g in zip(chosen, clipped):
+            pairs[i] = (pairs[i][0], g)
+        return pairs
+
+    def _clip(self, grads: list[Tensor]) -> list[Tensor]:
+        raise NotImplementedError
+
+
+class ClipGradByValue(ClipGradBase):
+    """Limits each element to [min, max]; `min` is -max if it is not given.
+
+    >>> pair = (bireme.ones([2]), bireme.to_tensor([3.0, -0.5]))
+    >>> bireme.nn.ClipGradByValue(1.0)([pair])[0][1].tolist()
+    [1.0, -0.5]
+    """
+
+    def __init__(self, max: float, min: float | None = None):
+        if min is None and max <= 0:
+            raise errors.bad("ClipGradByValue(max)", "a number above 0 if min is not given", max)
+        self.max, self.min = float(max), float(-max if min is None else min)
+
+    def __str__(self) -> str:
+        return f"Clip Gradient By Value, min = {self.min:f}, max={self.max:f}"
+
+    def _clip(self, grads: list[Tensor]) -> list[Tensor]:
+        return [clip(g, self.min, self.max) for g in grads]
+
+
+class ClipGradByNorm(ClipGradBase):
+    """Scales each gradient whose norm is above `clip_norm` down to it.
+
+    >>> pair = (bireme.ones([2]), bireme.to_tensor([3.0, 4.0]))
+    >>> bireme.nn.ClipGradByNorm(1.0)([pair])[0][1].numpy().round(4).tolist()
+    [0.6, 0.8]
+    """
+
+    def __init__(self, clip_norm: float):
+        self.clip_norm = float(clip_norm)
+
+    def __str__(self) -> str:
+        return f"Gradient Clip By Norm, clip_norm={self.clip_norm:f}"
+
+    def _clip(self, grads: list[Tensor]) -> list[Tensor]:
+        return [_scaled(g, self._factor(_square_sum(g, _wide([g])))) for g in grads]
+
+    def _factor(self, square_sum: Tensor) -> Tensor:
+        # the larger of norm and limit below the line: never a division by zero, and exactly 1 where nothing is clipped
+        return self.clip_norm / clip(sqrt(square_sum), min=self.clip_norm)
+
+
+class ClipGradByGlobalNorm(ClipGradByNorm):
+    """Scales all gradients by one factor, so that the norm of all of them together is at most `clip_norm`.
+
+    With parameter groups each group has its own norm, as in Paddle.
+
+    >>> pairs = [(bireme.ones([1]), bireme.to_tensor([3.0])), (bireme.ones([1]), bireme.to_tensor([4.0]))]
+    >>> [g.numpy().round(4).tolist() for _, g in bireme.nn.ClipGradByGlobalNorm(1.0)(pairs)]
+    [[0.6], [0.8]]
+    """
+
+    def __init__(self, clip_norm: float, group_name: str = "default_group", auto_skip_clip: bool = False):
+        super().__init__(clip_norm)
+        self.group_name, self.auto_skip_clip = group_name, auto_skip_clip
+
+    def __str__(self) -> str:
+        return f"Gradient Clip By GlobalNorm, global_norm={self.clip_norm:f}"
+
+    def _clip(self, grads: list[Tensor]) -> list[Tensor]:
+        dtype = _wide(grads)
+        factor = self._factor(stack([_square_sum(g, dtype) for g in grads]).sum())
+        return [_scaled(g, factor) for g in grads]
+
+
+def _wide(grads: list[Tensor]) -> Any:
+    # half precision overflows at 65504: its squares are summed in float32
+    return dtypes.float64 if any(g.dtype is dtypes.float64 for g in grads) else dtypes.float32
+
+
+def _square_sum(g: Tensor, dtype: Any) -> Tensor:
+    wide = g if g.dtype is dtype else g.astype(dtype)
+    return (wide * wide).sum()
+
+
+def _scaled(g: Tensor, factor: Tensor) -> Tensor:
+    return g * (factor if factor.dtype is g.dtype else factor.astype(g.dtype))

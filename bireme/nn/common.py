@@ -1,0 +1,163 @@
+"""Layers that most networks have: linear map, embedding, dropout, flattening, nothing at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bireme.core import errors
+from bireme.core.tensor import Parameter, Tensor
+from bireme.nn.layer import Layer
+from bireme.ops import dropout, embedding, flatten, linear, to_tensor
+
+
+class Linear(Layer):
+    """`x @ weight + bias` with a weight of shape [in_features, out_features].
+
+    >>> layer = bireme.nn.Linear(2, 1, weight_attr=bireme.nn.initializer.Constant(0.5))
+    >>> layer(bireme.to_tensor([[2.0, 4.0]])).tolist()
+    [[3.0]]
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        name: str | None = None,
+    ):
+        super().__init__()
+        self.weight = self.create_parameter([in_features, out_features], weight_attr)
+        self.bias = self.create_parameter([out_features], bias_attr, is_bias=True)
+        self.in_features, self.out_features, self.name = in_features, out_features, name
+        if self.weight is not None:
+            self._dtype = self.weight.dtype.name
+
+    def forward(self, input: Tensor) -> Tensor:
+        return linear(input, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        name = f", name={self.name}" if self.name else ""
+        return f"in_features={self.in_features}, out_features={self.out_features}, dtype={self._dtype}{name}"
+
+
+class Embedding(Layer):
+    """Rows of a table of shape [num_embeddings, embedding_dim], looked up by integers.
+
+    The row `padding_idx` starts at zero and gets no gradient.
+
+    >>> bireme.nn.Embedding(4, 3, padding_idx=0)(bireme.to_tensor([0])).tolist()
+    [[0.0, 0.0, 0.0]]
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        _freeze: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        weight_attr: Any = None,
+        name: str | None = None,
+    ):
+        super().__init__()
+        for what, n in (("num_embeddings", num_embeddings), ("embedding_dim", embedding_dim)):
+            if n <= 0:
+                raise errors.bad(f"Embedding({what})", "a number above 0", n)
+        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+            raise errors.bad(
+                "Embedding(padding_idx)", f"a row in [{-num_embeddings}, {num_embeddings - 1}]", padding_idx
+            )
+        self._num_embeddings, self._embedding_dim, self._padding_idx = num_embeddings, embedding_dim, padding_idx
+        self._max_norm, self._norm_type = max_norm, norm_type
+        self._scale_grad_by_freq, self._sparse, self._name = scale_grad_by_freq, sparse, name
+        if _weight is None:
+            self.weight = self.create_parameter([num_embeddings, embedding_dim], weight_attr, dtype, device=device)
+            if _freeze and self.weight is not None:
+                self.weight.stop_gradient = True
+        else:
+            if _weight.shape != [num_embeddings, embedding_dim]:
+                expected = f"shape {[num_embeddings, embedding_dim]}"
+                raise errors.bad("Embedding(_weight)", expected, f"shape {_weight.shape}")
+            self.weight = _weight if isinstance(_weight, Parameter) else Parameter(_weight)
+            self.weight.stop_gradient = _freeze
+        if padding_idx is not None and _weight is None and self.weight is not None:
+            keep = np.ones((num_embeddings, 1))
+            keep[padding_idx] = 0
+            self.weight._assign_value(self.weight.detach() * to_tensor(keep, dtype=self.weight.dtype))
+
+    @property
+    def padding_idx(self) -> int | None:
+        """The row that stands for nothing."""
+        return self._padding_idx
+
+    @padding_idx.setter
+    def padding_idx(self, row: int | None) -> None:
+        self._padding_idx = row
+
+    def forward(self, x: Tensor) -> Tensor:
+        return embedding(
+            x, self.weight, self._padding_idx, self._max_norm, self._norm_type, self._sparse, self._scale_grad_by_freq
+        )
+
+    def extra_repr(self) -> str:
+        padding = "" if self._padding_idx is None else f", padding_idx={self._padding_idx}"
+        name = f", name={self._name}" if self._name else ""
+        table = f"{self._num_embeddings}, {self._embedding_dim}{padding}"
+        return f"{table}, sparse={self._sparse}, scale_grad_by_freq={self._scale_grad_by_freq}{name}"
+
+
+class Dropout(Layer):
+    """Sets elements to zero with probability `p` while training, and scales the others so that the mean stays.
+
+    >>> bireme.nn.Dropout(1.0)(bireme.to_tensor([1.0, 2.0])).tolist()
+    [0.0, 0.0]
+    """
+
+    def __init__(self, p: float = 0.5, axis: Any = None, mode: str = "upscale_in_train", name: str | None = None):
+        super().__init__()
+        self.p, self.axis, self.mode, self.name = p, axis, mode, name
+
+    def forward(self, input: Tensor) -> Tensor:
+        return dropout(input, p=self.p, axis=self.axis, training=self.training, mode=self.mode)
+
+    def extra_repr(self) -> str:
+        name = f", name={self.name}" if self.name else ""
+        return f"p={self.p}, axis={self.axis}, mode={self.mode}{name}"
+
+
+class Flatten(Layer):
+    """Joins the axes from `start_axis` to `stop_axis` into one; the first axis stays by default.
+
+    >>> bireme.nn.Flatten()(bireme.zeros([2, 3, 4])).shape
+    [2, 12]
+    """
+
+    def __init__(self, start_axis: int = 1, stop_axis: int = -1):
+        super().__init__()
+        self.start_axis, self.stop_axis = start_axis, stop_axis
+
+    def forward(self, input: Tensor) -> Tensor:
+        return flatten(input, start_axis=self.start_axis, stop_axis=self.stop_axis)
+
+
+class Identity(Layer):
+    """Returns its input; takes any arguments, so that it can stand in for another layer.
+
+    >>> bireme.nn.Identity()(bireme.to_tensor([1.0])).tolist()
+    [1.0]
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__()
+
+    def forward(self, input: Tensor) -> Tensor:
+        return input

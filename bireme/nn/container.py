@@ -1,0 +1,250 @@
+"""Layers that hold other layers or parameters in order or by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from bireme.core import errors
+from bireme.core.tensor import Parameter
+from bireme.nn.layer import Layer
+
+
+class Sequential(Layer):
+    """Applies its layers one after the other; given as layers, as (name, layer) pairs, or as one dict.
+
+    >>> bireme.nn.Sequential(bireme.nn.ReLU(), bireme.nn.Flatten(0))(bireme.to_tensor([[-1.0, 2.0]])).tolist()
+    [0.0, 2.0]
+    """
+
+    def __init__(self, *layers: Any):
+        super().__init__()
+        if len(layers) == 1 and isinstance(layers[0], Mapping):
+            layers = tuple(layers[0].items())
+        named = bool(layers) and isinstance(layers[0], (list, tuple))
+        for i, given in enumerate(layers):
+            if not named:
+                self.add_sublayer(str(i), given)
+            elif isinstance(given, (list, tuple)) and len(given) == 2 and isinstance(given[0], str):
+                self.add_sublayer(*given)
+            else:
+                hint = "a list of layers is unpacked with a star: Sequential(*layers)"
+                raise errors.bad("Sequential(layers)", "layers, or pairs (name, layer)", given, hint, kind=TypeError)
+
+    def __getitem__(self, name: Any) -> Any:
+        if isinstance(name, slice):
+            return type(self)(*list(self._sub_layers.values())[name])
+        return self._sub_layers[self._key(name)]
+
+    def __setitem__(self, name: Any, layer: Layer) -> None:
+        new = isinstance(name, str) or name == len(self)
+        self.add_sublayer(self._free_key() if name == len(self) else name if new else self._key(name), layer)
+
+    def __delitem__(self, name: Any) -> None:
+        keys = list(self._sub_layers)[name] if isinstance(name, slice) else [self._key(name)]
+        for key in keys:
+            del self._sub_layers[key]
+
+    def __len__(self) -> int:
+        return len(self._sub_layers)
+
+    def __iter__(self) -> Iterator[Layer]:
+        return iter(self._sub_layers.values())
+
+    def _key(self, name: Any) -> str:
+        if isinstance(name, str):
+            if name not in self._sub_layers:
+                raise KeyError(name)
+            return name
+        return list(self._sub_layers)[_position("Sequential", name, len(self))]
+
+    def _free_key(self) -> str:
+        # after a deletion the numbers have holes; a new layer must not replace one that is there
+        n = len(self)
+        while str(n) in self._sub_layers:
+            n += 1
+        return str(n)
+
+    def append(self, module: Layer) -> Sequential:
+        """Add a layer at the end."""
+        self.add_sublayer(self._free_key(), module)
+        return self
+
+    def insert(self, index: int, module: Layer) -> Sequential:
+        """Put a layer before position `index`; the layers are numbered anew."""
+        if not -len(self) <= index <= len(self):
+            raise errors.bad("insert(index)", f"a position in [{-len(self)}, {len(self)}]", index, kind=IndexError)
+        layers = list(self._sub_layers.values())
+        layers.insert(index, module)
+        _renumber(self, layers)
+        return self
+
+    def extend(self, sequential: Iterable[Layer]) -> Sequential:
+        """Add all layers of another Sequential, or of a list, at the end."""
+        for layer in sequential:
+            self.append(layer)
+        return self
+
+    def forward(self, input: Any) -> Any:
+        for layer in self._sub_layers.values():
+            input = layer(input)
+        return input
+
+
+class LayerList(Layer):
+    """A list of layers that are found as sublayers; calling them is left to the owner.
+
+    >>> len(bireme.nn.LayerList([bireme.nn.ReLU(), bireme.nn.Tanh()]))
+    2
+    """
+
+    def __init__(self, sublayers: Iterable[Layer] | None = None):
+        super().__init__()
+        self.extend(sublayers or ())
+
+    def __getitem__(self, idx: Any) -> Any:
+        if isinstance(idx, slice):
+            return type(self)(list(self._sub_layers.values())[idx])
+        return self._sub_layers[str(_position("LayerList", idx, len(self)))]
+
+    def __setitem__(self, idx: int, sublayer: Layer) -> None:
+        self.add_sublayer(str(_position("LayerList", idx, len(self))), sublayer)
+
+    def __delitem__(self, idx: Any) -> None:
+        layers = list(self._sub_layers.values())
+        del layers[idx if isinstance(idx, slice) else _position("LayerList", idx, len(self))]
+        _renumber(self, layers)
+
+    def __len__(self) -> int:
+        return len(self._sub_layers)
+
+    def __iter__(self) -> Iterator[Layer]:
+        return iter(self._sub_layers.values())
+
+    def append(self, sublayer: Layer) -> LayerList:
+        """Add a layer at the end."""
+        self.add_sublayer(str(len(self)), sublayer)
+        return self
+
+    def insert(self, index: int, sublayer: Layer) -> None:
+        """Put a layer before position `index`."""
+        if not isinstance(index, int) or not -len(self) <= index <= len(self):
+            raise errors.bad("insert(index)", f"a position in [{-len(self)}, {len(self)}]", index, kind=IndexError)
+        layers = list(self._sub_layers.values())
+        layers.insert(index, sublayer)
+        _renumber(self, layers)
+
+    def extend(self, sublayers: Iterable[Layer]) -> LayerList:
+        """Add all layers of an iterable at the end."""
+        for layer in sublayers:
+            self.append(layer)
+        return self
+
+
+class ParameterList(Layer):
+    """A list of parameters that the owner's `parameters()` finds.
+
+    >>> layer = bireme.nn.Layer()
+    >>> len(bireme.nn.ParameterList([layer.create_parameter([2])]).parameters())
+    1
+    """
+
+    def __init__(self, parameters: Iterable[Parameter] | None = None):
+        super().__init__()
+        for p in parameters or ():
+            self.append(p)
+
+    def __getitem__(self, idx: int) -> Parameter | None:
+        return self._parameters[str(_position("ParameterList", idx, len(self)))]
+
+    def __setitem__(self, idx: int, param: Parameter) -> None:
+        setattr(self, str(_position("ParameterList", idx, len(self))), param)
+
+    def __len__(self) -> int:
+        return len(self._parameters)
+
+    def __iter__(self) -> Iterator[Parameter | None]:
+        return iter(list(self._parameters.values()))
+
+    def append(self, parameter: Parameter) -> ParameterList:
+        """Add a parameter at the end."""
+        self.add_parameter(str(len(self)), parameter)
+        return self
+
+
+class LayerDict(Layer):
+    """Layers by name.
+
+    >>> bireme.nn.LayerDict({"act": bireme.nn.ReLU()})["act"]
+    ReLU()
+    """
+
+    def __init__(self, sublayers: Any = None):
+        super().__init__()
+        if sublayers is not None:
+            self.update(sublayers)
+
+    def __getitem__(self, key: str) -> Layer | None:
+        return self._sub_layers[key]
+
+    def __setitem__(self, key: str, sublayer: Layer) -> None:
+        self.add_sublayer(key, sublayer)
+
+    def __delitem__(self, key: str) -> None:
+        del self._sub_layers[key]
+
+    def __len__(self) -> int:
+        return len(self._sub_layers)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sub_layers)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._sub_layers
+
+    def clear(self) -> None:
+        """Drop all layers."""
+        self._sub_layers.clear()
+
+    def pop(self, key: str) -> Layer | None:
+        """Drop a layer and return it."""
+        return self._sub_layers.pop(key)
+
+    def keys(self) -> Any:
+        """The names."""
+        return self._sub_layers.keys()
+
+    def values(self) -> Any:
+        """The layers."""
+        return self._sub_layers.values()
+
+    def items(self) -> Any:
+        """Names and layers."""
+        return self._sub_layers.items()
+
+    def update(self, sublayers: Any) -> None:
+        """Take layers from a dict, another LayerDict, or (name, layer) pairs."""
+        if not isinstance(sublayers, Iterable):
+            raise errors.bad("update(sublayers)", "a dict or pairs (name, layer)", sublayers, kind=TypeError)
+        pairs = sublayers.items() if isinstance(sublayers, (Mapping, LayerDict)) else sublayers
+        for pair in pairs:
+            if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+                raise errors.bad("update(sublayers)", "pairs (name, layer)", pair)
+            self.add_sublayer(*pair)
+
+
+def _position(where: str, index: Any, n: int) -> int:
+    """A position in [0, n) from an index that may count from the end."""
+    if not isinstance(index, int):
+        raise errors.bad(f"{where}[index]", "an int or a slice", index, kind=TypeError)
+    if not -n <= index < n:
+        raise errors.bad(
+            f"{where}[index]", f"an index in [{-n}, {n - 1}]" if n else "no index: it is empty", index, kind=IndexError
+        )
+    return index % n
+
+
+def _renumber(owner: Layer, layers: list) -> None:
+    owner._sub_layers.clear()
+    for i, layer in enumerate(layers):
+        owner.add_sublayer(str(i), layer)

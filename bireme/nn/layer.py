@@ -1,0 +1,508 @@
+"""Layer: a part of a network with its parameters, buffers and sublayers."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from bireme.core import device as devices
+from bireme.core import dtype as dtypes
+from bireme.core import errors
+from bireme.core.flush import layer_entered, layer_left
+from bireme.core.tensor import Parameter, Tensor
+from bireme.nn.parameter import make_parameter
+from bireme.utils import unique_name
+
+_STORES = ("_parameters", "_sub_layers", "_buffers")
+_CAMEL = re.compile(r"(?<=.)(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])")
+
+
+class Hook:
+    """A registered hook; `remove()` ends it."""
+
+    _ids = itertools.count()
+
+    def __init__(self, hooks: dict[int, Any], hook: Any):
+        self._hooks, self._hook_id = hooks, next(self._ids)
+        hooks[self._hook_id] = hook
+
+    def remove(self) -> None:
+        self._hooks.pop(self._hook_id, None)
+
+
+class Layer:
+    """Base of all layers. Parameters, sublayers and tensors assigned as attributes are found by `parameters()`,
+    `state_dict()` and the like.
+
+    >>> class Scale(bireme.nn.Layer):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.factor = self.create_parameter([1], default_initializer=bireme.nn.initializer.Constant(3.0))
+    ...     def forward(self, x):
+    ...         return x * self.factor
+    >>> Scale()(bireme.to_tensor([2.0])).tolist()
+    [6.0]
+    """
+
+    training: bool
+    _parameters: dict[str, Parameter | None]
+    _sub_layers: dict[str, Layer | None]
+    _buffers: dict[str, Tensor | None]
+
+    def __init__(self, name_scope: str | None = None, dtype: Any = "float32"):
+        scope = _snake(type(self).__name__) if name_scope is None else name_scope
+        # filled by hand: __setattr__ needs the stores to be there
+        self.__dict__.update(
+            training=True, _full_name=unique_name.generate(scope), _dtype=dtypes.of(dtype).name, _parameters={},
+            _sub_layers={}, _buffers={}, _non_persistable_buffer_names_set=set(), _forward_pre_hooks={},
+            _forward_post_hooks={}, _state_dict_hooks={},
+        )  # fmt: skip
+
+    # ------------------------------------------------------------ calling
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """What the layer computes; written by each layer."""
+        raise NotImplementedError(f"{type(self).__name__}.forward: not written")
+
+    def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
+        layer_entered()
+        try:
+            if self._forward_pre_hooks or self._forward_post_hooks:
+                return self._call_with_hooks(inputs, kwargs)
+            return self.forward(*inputs, **kwargs)
+        finally:
+            layer_left()
+
+    def _call_with_hooks(self, inputs: tuple, kwargs: dict) -> Any:
+        for hook, with_kwargs in list(self._forward_pre_hooks.values()):
+            if with_kwargs:
+                new = hook(self, inputs, kwargs)
+                if new is not None:
+                    if not (isinstance(new, tuple) and len(new) == 2):
+                        raise errors.bad("forward pre-hook", "None or a pair (args, kwargs)", new, kind=RuntimeError)
+                    inputs, kwargs = new
+            else:
+                new = hook(self, inputs)
+                if new is not None:
+                    inputs = new if isinstance(new, tuple) else (new,)
+        out = self.forward(*inputs, **kwargs)
+        for hook in list(self._forward_post_hooks.values()):
+            new = hook(self, inputs, out)
+            if new is not None:
+                out = new
+        return out
+
+    def register_forward_pre_hook(self, hook: Callable, with_kwargs: bool = False) -> Hook:
+        """Call `hook(layer, inputs)` before each forward; what it returns, if anything, replaces the inputs.
+
+        >>> layer = bireme.nn.Identity()
+        >>> hook = layer.register_forward_pre_hook(lambda layer, inputs: inputs[0] * 2)
+        >>> layer(bireme.to_tensor([1.0])).tolist()
+        [2.0]
+        """
+        return Hook(self._forward_pre_hooks, (hook, with_kwargs))
+
+    def register_forward_post_hook(self, hook: Callable) -> Hook:
+        """Call `hook(layer, inputs, output)` after each forward; what it returns, if anything, replaces the output.
+
+        >>> layer = bireme.nn.Identity()
+        >>> hook = layer.register_forward_post_hook(lambda layer, inputs, output: output + 1)
+        >>> layer(bireme.to_tensor([1.0])).tolist()
+        [2.0]
+        """
+        return Hook(self._forward_post_hooks, hook)
+
+    def register_state_dict_hook(self, hook: Callable) -> Hook:
+        """Call `hook(state)` on each state dict made; what it returns, if anything, replaces it."""
+        return Hook(self._state_dict_hooks, hook)
+
+    # ------------------------------------------------------------ attributes
+
+    def __getattr__(self, name: str) -> Any:
+        own = self.__dict__
+        for store in _STORES:
+            held = own.get(store)
+            if held is not None and name in held:
+                return held[name]
+        if name in _STORES or name == "_full_name":
+            raise AttributeError(f"{type(self).__name__}: super().__init__() was not called first")
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(getattr(type(self), name, None), property):
+            object.__setattr__(self, name, value)
+            return
+        kind = _kind(value)
+        held = next((s for s in _STORES if name in self.__dict__.get(s, ())), None)
+        if kind is None and held is None:
+            object.__setattr__(self, name, value)
+            return
+        if self.__dict__.get("_parameters") is None:
+            raise ValueError(f"{type(self).__name__}: super().__init__() must be called before '{name}' is assigned")
+        if value is not None and (kind is None or (kind == "_buffers" and held in ("_parameters", "_sub_layers"))):
+            expected = {"_parameters": "a Parameter", "_sub_layers": "a Layer", "_buffers": "a Tensor"}[held]
+            raise errors.bad(f"{type(self).__name__}.{name}", f"{expected} or None", value, kind=TypeError)
+        if value is None:
+            self.__dict__[held][name] = None
+            return
+        if held is not None and held != kind:
+            del self.__dict__[held][name]
+        if kind == "_buffers" and held is None:
+            # Paddle keeps a tensor that was merely assigned as a buffer that is not saved
+            self._non_persistable_buffer_names_set.add(name)
+        elif kind != "_buffers":
+            self._non_persistable_buffer_names_set.discard(name)
+        self.__dict__.pop(name, None)
+        self.__dict__[kind][name] = value
+
+    def __delattr__(self, name: str) -> None:
+        for store in _STORES:
+            if name in self.__dict__.get(store, ()):
+                del self.__dict__[store][name]
+                self._non_persistable_buffer_names_set.discard(name)
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._parameters, *self._sub_layers, *self._buffers})
+
+    # ------------------------------------------------------------ parameters
+
+    def create_parameter(
+        self,
+        shape: Any,
+        attr: Any = None,
+        dtype: Any = None,
+        is_bias: bool = False,
+        default_initializer: Any = None,
+        device: Any = None,
+    ) -> Parameter | None:
+        """A new parameter of this layer, still to be assigned to an attribute; None if `attr` is False.
+
+        >>> bireme.nn.Layer().create_parameter([2], is_bias=True).tolist()
+        [0.0, 0.0]
+        """
+        where = f"{type(self).__name__}.create_parameter"
+        return make_parameter(where, self._full_name, shape, attr, dtype, is_bias, default_initializer, device)
+
+    def add_parameter(self, name: str, parameter: Parameter | None) -> Parameter | None:
+        """Give the layer a parameter under `name`, as assigning it to the attribute does.
+
+        >>> layer = bireme.nn.Layer()
+        >>> layer.add_parameter("w", layer.create_parameter([2])).shape
+        [2]
+        """
+        self._check_name("add_parameter", name, self._parameters)
+        if parameter is not None and not isinstance(parameter, Parameter):
+            raise errors.bad("add_parameter(parameter)", "a Parameter or None", parameter, kind=TypeError)
+        self._parameters[name] = parameter
+        return parameter
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistable: bool = True) -> None:
+        """Give the layer a tensor that is not trained; `state_dict` has it if `persistable`.
+
+        >>> layer = bireme.nn.Layer()
+        >>> layer.register_buffer("mean", bireme.zeros([1]))
+        >>> list(layer.state_dict())
+        ['mean']
+        """
+        self._check_name("register_buffer", name, self._buffers)
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise errors.bad("register_buffer(tensor)", "a Tensor or None", tensor, kind=TypeError)
+        self._buffers[name] = tensor
+        if persistable:
+            self._non_persistable_buffer_names_set.discard(name)
+        else:
+            self._non_persistable_buffer_names_set.add(name)
+
+    def add_sublayer(self, name: str, sublayer: Layer | None) -> Layer | None:
+        """Give the layer a sublayer under `name`, as assigning it to the attribute does.
+
+        >>> bireme.nn.Layer().add_sublayer("act", bireme.nn.ReLU())
+        ReLU()
+        """
+        if sublayer is not None and not isinstance(sublayer, Layer):
+            raise errors.bad("add_sublayer(sublayer)", "a Layer or None", sublayer, kind=TypeError)
+        self._sub_layers[str(name)] = sublayer
+        return sublayer
+
+    def _check_name(self, where: str, name: Any, store: dict) -> None:
+        if not isinstance(name, str):
+            raise errors.bad(f"{where}(name)", "a str", name, kind=TypeError)
+        if not name or "." in name:
+            raise errors.bad(f"{where}(name)", "a name without dots", name or "''", kind=KeyError)
+        if name not in store and hasattr(self, name):
+            raise errors.bad(f"{where}(name)", "a name that is not an attribute yet", name, kind=KeyError)
+
+    def parameters(self, include_sublayers: bool = True) -> list[Parameter]:
+        """All parameters, each once.
+
+        >>> len(bireme.nn.Linear(2, 3).parameters())
+        2
+        """
+        return [p for _, p in self.named_parameters(include_sublayers=include_sublayers)]
+
+    def named_parameters(
+        self, prefix: str = "", include_sublayers: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """All parameters with their structured names.
+
+        >>> [name for name, _ in bireme.nn.Linear(2, 3).named_parameters()]
+        ['weight', 'bias']
+        """
+        return self._named("_parameters", prefix, include_sublayers, remove_duplicate)
+
+    def buffers(self, include_sublayers: bool = True) -> list[Tensor]:
+        """All buffers, each once."""
+        return [b for _, b in self.named_buffers(include_sublayers=include_sublayers)]
+
+    def named_buffers(
+        self, prefix: str = "", include_sublayers: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """All buffers with their structured names."""
+        return self._named("_buffers", prefix, include_sublayers, remove_duplicate)
+
+    def _named(self, store: str, prefix: str, deep: bool, once: bool) -> Iterator[tuple[str, Any]]:
+        seen: set[int] = set()
+        layers = self.named_sublayers(prefix, True, remove_duplicate=once) if deep else [(prefix, self)]
+        for path, layer in layers:
+            for name, held in layer.__dict__[store].items():
+                if held is None or (once and id(held) in seen):
+                    continue
+                seen.add(id(held))
+                yield (f"{path}.{name}" if path else name), held
+
+    # ------------------------------------------------------------ sublayers
+
+    def children(self) -> Iterator[Layer]:
+        """The direct sublayers, each once."""
+        for _, layer in self.named_children():
+            yield layer
+
+    def named_children(self) -> Iterator[tuple[str, Layer]]:
+        """The direct sublayers with their names."""
+        seen: set[int] = set()
+        for name, layer in self._sub_layers.items():
+            if layer is not None and id(layer) not in seen:
+                seen.add(id(layer))
+                yield name, layer
+
+    def sublayers(self, include_self: bool = False) -> list[Layer]:
+        """All layers below this one, each once.
+
+        >>> bireme.nn.Sequential(bireme.nn.ReLU()).sublayers()
+        [ReLU()]
+        """
+        return [layer for _, layer in self.named_sublayers(include_self=include_self)]
+
+    def named_sublayers(
+        self,
+        prefix: str = "",
+        include_self: bool = False,
+        layers_set: set | None = None,
+        remove_duplicate: bool = True,
+    ) -> Iterator[tuple[str, Layer]]:
+        """All layers below this one with their structured names; those in `layers_set` are left out."""
+        seen = set() if layers_set is None else layers_set
+        if remove_duplicate:
+            if self in seen:
+                return
+            seen.add(self)
+        if include_self:
+            yield prefix, self
+        for name, layer in self._sub_layers.items():
+            if layer is not None:
+                path = f"{prefix}.{name}" if prefix else name
+                yield from layer.named_sublayers(path, True, seen, remove_duplicate)
+
+    def apply(self, fn: Callable[[Layer], Any]) -> Layer:
+        """Call `fn` on every sublayer, then on this layer."""
+        for layer in self.children():
+            layer.apply(fn)
+        fn(self)
+        return self
+
+    def train(self) -> Layer:
+        """Switch this layer and all below it to training."""
+        for layer in self.sublayers(include_self=True):
+            layer.training = True
+        return self
+
+    def eval(self) -> Layer:
+        """Switch this layer and all below it to evaluation: no dropout, running statistics.
+
+        >>> bireme.nn.Dropout(0.5).eval()(bireme.to_tensor([1.0])).tolist()
+        [1.0]
+        """
+        for layer in self.sublayers(include_self=True):
+            layer.training = False
+        return self
+
+    def full_name(self) -> str:
+        """The layer's unique name, such as `linear_0`; its parameters' names begin with it."""
+        return self._full_name
+
+    def clear_gradients(self, set_to_zero: bool = True) -> None:
+        """Clear the gradients of all parameters that are trained."""
+        for p in self.parameters():
+            if p.trainable:
+                p.clear_gradient(set_to_zero)
+
+    # ------------------------------------------------------------ states
+
+    def state_dict(
+        self,
+        destination: dict | None = None,
+        include_sublayers: bool = True,
+        structured_name_prefix: str = "",
+        use_hook: bool = True,
+        keep_vars: bool = True,
+    ) -> dict[str, Tensor]:
+        """Parameters and persistable buffers by structured name: the tensors themselves, so later steps show in it.
+
+        >>> list(bireme.nn.Linear(2, 3).state_dict())
+        ['weight', 'bias']
+        """
+        state = OrderedDict() if destination is None else destination
+        hidden = self._non_persistable_buffer_names_set
+        own = [*self._parameters.items(), *((n, b) for n, b in self._buffers.items() if n not in hidden)]
+        for name, held in own:
+            if held is not None:
+                state[structured_name_prefix + name] = held if keep_vars else held.detach().clone()
+        if include_sublayers:
+            for name, layer in self._sub_layers.items():
+                if layer is not None:
+                    layer.state_dict(state, True, f"{structured_name_prefix}{name}.", use_hook, keep_vars)
+        if use_hook:
+            for hook in list(self._state_dict_hooks.values()):
+                new = hook(state)
+                state = state if new is None else new
+        return state
+
+    def set_state_dict(self, state_dict: dict, use_structured_name: bool = True) -> tuple[list[str], list[str]]:
+        """Take values from a state dict; returns the names it lacks and those it has in excess.
+
+        A value of another shape is skipped with a warning and counts as both.
+
+        >>> bireme.nn.Linear(1, 1).set_state_dict({"weight": bireme.ones([1, 1]), "extra": bireme.ones([1])})
+        (['bias'], ['extra'])
+        """
+        where = "set_state_dict(state_dict)"
+        if not isinstance(state_dict, dict):
+            raise errors.bad(where, "a dict of name to Tensor", state_dict, kind=TypeError)
+        missing, used, found = [], set(), []
+        for name, held in self.state_dict(use_hook=False).items():
+            key = name if use_structured_name else held.name
+            given = state_dict.get(key)
+            if given is None:
+                missing.append(key)
+                continue
+            value = given if isinstance(given, Tensor) else np.asarray(given)
+            if list(value.shape) != held.shape:
+                warnings.warn(
+                    f"{where}: skipped {key}: expected shape {held.shape}, got {list(value.shape)}", stacklevel=2
+                )
+                missing.append(key)
+                continue
+            if dtypes.of(value.dtype) is not held.dtype:
+                raise errors.bad(f"{where}, {key}", held.dtype.name, dtypes.of(value.dtype).name)
+            used.add(key)
+            found.append((held, value))
+        # nothing is changed before everything was found good
+        for held, value in found:
+            held.set_value(value)
+        return missing, [k for k in state_dict if k not in used]
+
+    set_dict = set_state_dict
+    load_dict = set_state_dict
+
+    # ------------------------------------------------------------ types and places
+
+    def to(self, device: Any = None, dtype: Any = None, blocking: bool | None = None) -> Layer:
+        """Move all parameters and buffers to a device, a type, or both; integers are converted as well.
+
+        >>> bireme.nn.Linear(1, 1).to(dtype="float64").weight.dtype
+        bireme.float64
+        """
+        place = None if device is None else devices.parse(device, "to(device)")
+        kind = None if dtype is None else dtypes.of(dtype, "to(dtype)")
+        return self._convert(place, kind, lambda layer: True, floating_only=False)
+
+    def astype(self, dtype: Any = None) -> Layer:
+        """Convert all parameters and buffers."""
+        return self.to(dtype=dtype)
+
+    def float(self, excluded_layers: Any = None) -> Layer:
+        """Convert floating parameters and buffers to float32."""
+        return self._float("float", dtypes.float32, excluded_layers)
+
+    def float16(self, excluded_layers: Any = None) -> Layer:
+        """Convert floating parameters and buffers to float16, but not those of `excluded_layers` (classes)."""
+        return self._float("float16", dtypes.float16, excluded_layers)
+
+    def bfloat16(self, excluded_layers: Any = None) -> Layer:
+        """Convert floating parameters and buffers to bfloat16, but not those of `excluded_layers` (classes).
+
+        >>> bireme.nn.Linear(1, 1).bfloat16().weight.dtype
+        bireme.bfloat16
+        """
+        return self._float("bfloat16", dtypes.bfloat16, excluded_layers)
+
+    def _float(self, where: str, dtype: Any, excluded: Any) -> Layer:
+        kinds = tuple(excluded) if isinstance(excluded, (list, tuple)) else () if excluded is None else (excluded,)
+        if not all(isinstance(k, type) and issubclass(k, Layer) for k in kinds):
+            raise errors.bad(f"{where}(excluded_layers)", "a Layer class or a list of them", excluded, kind=TypeError)
+        return self._convert(None, dtype, lambda layer: not isinstance(layer, kinds), floating_only=True)
+
+    def _convert(self, place: Any, dtype: Any, wanted: Callable[[Layer], bool], floating_only: bool) -> Layer:
+        for layer in self.sublayers(include_self=True):
+            if wanted(layer):
+                for held in [*layer._parameters.values(), *layer._buffers.values()]:
+                    for t in (held, None if held is None else held.grad):
+                        if t is not None and (t.dtype.is_floating or not floating_only):
+                            _convert_tensor(t, place, dtype)
+                if dtype is not None:
+                    layer._dtype = dtype.name
+        return self
+
+    # ------------------------------------------------------------ text
+
+    def extra_repr(self) -> str:
+        """What `repr` shows between the brackets; written by each layer."""
+        return ""
+
+    def __repr__(self) -> str:
+        lines = [self.extra_repr()] if self.extra_repr() else []
+        for name, layer in self._sub_layers.items():
+            lines.append(f"({name}): " + repr(layer).replace("\n", "\n  "))
+        if not lines or not self._sub_layers:
+            return f"{type(self).__name__}({''.join(lines)})"
+        return f"{type(self).__name__}(\n  " + "\n  ".join(lines) + "\n)"
+
+
+def _snake(name: str) -> str:
+    """`LayerNorm` as `layer_norm`, `ReLU` as `re_lu`, `Conv2D` as `conv2d`: checkpoints of Paddle hold these names."""
+    return _CAMEL.sub("_", name).lower()
+
+
+def _kind(value: Any) -> str | None:
+    """The store a value belongs in; None for plain attributes."""
+    if isinstance(value, Parameter):
+        return "_parameters"
+    if isinstance(value, Layer):
+        return "_sub_layers"
+    return "_buffers" if isinstance(value, Tensor) else None
+
+
+def _convert_tensor(t: Tensor, place: Any, dtype: Any) -> None:
+    """Change type and device of a tensor that others hold: the handle stays, its value is another one."""
+    new = t.detach() if dtype is None or t.dtype is dtype else t.detach().astype(dtype)
+    if place is not None:
+        new = new._to_device(place)
+    t._assign_value(new)

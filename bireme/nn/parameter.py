@@ -1,0 +1,77 @@
+"""Making a parameter from what a layer and its ParamAttr say about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bireme.core import device as devices
+from bireme.core import dtype as dtypes
+from bireme.core import errors
+from bireme.core.tensor import Parameter, Tensor
+from bireme.nn.initializer import Initializer, choose
+from bireme.ops import zeros
+from bireme.param_attr import ParamAttr
+from bireme.regularizer import WeightDecayRegularizer
+from bireme.utils import unique_name
+
+
+def make_parameter(
+    where: str,
+    owner: str,
+    shape: Any,
+    attr: Any = None,
+    dtype: Any = None,
+    is_bias: bool = False,
+    default_initializer: Any = None,
+    device: Any = None,
+) -> Parameter | None:
+    """A parameter named after its `owner`, or None if `attr` is False; `where` is what errors call the place."""
+    attr = attr_of(attr, f"{where}(attr)")
+    if attr is None:
+        return None
+    size = _shape(shape, f"{where}(shape)")
+    kind = dtypes.get_default() if dtype is None else dtypes.of(dtype, f"{where}(dtype)")
+    if not kind.is_floating and attr.initializer is None and default_initializer is None:
+        expected = f"an initializer that makes {kind.name}"
+        raise errors.bad(f"{where}(default_initializer)", expected, None, kind=TypeError)
+    init = choose(attr.initializer, default_initializer, is_bias)
+    samples = isinstance(init, Initializer) and init.only_samples()
+    start = init.sample(size, kind) if samples else zeros(size, kind)
+    if device is not None:
+        start = start._to_device(devices.parse(device, f"{where}(device)"))
+    name = attr.name or unique_name.generate(f"{owner}.{'b' if is_bias else 'w'}")
+    param = Parameter(start, name=unique_name.claim(name, f"{where}(attr)"), trainable=attr.trainable)
+    param.optimize_attr = {"learning_rate": attr.learning_rate}
+    param.regularizer, param.need_clip = attr.regularizer, attr.need_clip
+    param.do_model_average = attr.do_model_average
+    if not samples:
+        init(param, None)
+    return param
+
+
+def attr_of(attr: Any, where: str) -> ParamAttr | None:
+    """The ParamAttr that `weight_attr=...` means; None where it says that there is to be no parameter."""
+    if attr is None or attr is True:
+        return ParamAttr()
+    if attr is False:
+        return None
+    if isinstance(attr, ParamAttr):
+        return attr
+    if isinstance(attr, str):
+        return ParamAttr(name=attr)
+    if isinstance(attr, Initializer):
+        return ParamAttr(initializer=attr)
+    if isinstance(attr, WeightDecayRegularizer):
+        return ParamAttr(regularizer=attr)
+    raise errors.bad(where, "a ParamAttr, a str, an initializer, a regularizer or a bool", attr, kind=TypeError)
+
+
+def _shape(shape: Any, where: str) -> list[int]:
+    if isinstance(shape, Tensor):
+        shape = shape.tolist()
+    if not isinstance(shape, (list, tuple)):
+        raise errors.bad(where, "a list of sizes", shape, kind=TypeError)
+    size = [int(n) for n in shape]
+    if any(n < 0 for n in size):
+        raise errors.bad(where, "sizes of 0 or more", size)
+    return size

@@ -1,0 +1,2 @@
+"""ops"""
+from bireme.ops import math, creation, shape, logic, linalg, reduce, operators

@@ -1,0 +1,126 @@
+"""Products of matrices."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from bireme.core import errors
+from bireme.core.dtype import COMPLEX, FLOAT, INT
+from bireme.core.graph import sig_of
+from bireme.core.op import Tensor, op
+from bireme.ops.broadcast import broadcast_shape
+
+
+def _product(x, y, transpose_x, transpose_y):
+    """x @ y with either transposed. Contracts whichever axes it is given: a transpose before a dot would be a copy."""
+    if x.ndim == 1 or y.ndim == 1 or x.ndim > y.ndim > 2 or y.ndim > x.ndim > 2:
+        a = jnp.swapaxes(x, -1, -2) if transpose_x and x.ndim > 1 else x
+        b = jnp.swapaxes(y, -1, -2) if transpose_y and y.ndim > 1 else y
+        return jnp.matmul(a, b)
+    cx, cy = x.ndim - (2 if transpose_x else 1), y.ndim - (1 if transpose_y else 2)
+    if y.ndim == 2:
+        if transpose_x and x.ndim > 2:
+            return jnp.matmul(jnp.swapaxes(x, -1, -2), y.T if transpose_y else y)
+        if x.ndim > 2:  # one flat product instead of a batch of small ones
+            flat = lax.dot_general(x.reshape(-1, x.shape[-1]), y, (((1,), (cy,)), ((), ())))
+            return flat.reshape(*x.shape[:-1], flat.shape[-1])
+        return lax.dot_general(x, y, (((cx,), (cy,)), ((), ())))
+    if x.shape[:-2] != y.shape[:-2]:
+        a = jnp.swapaxes(x, -1, -2) if transpose_x else x
+        return jnp.matmul(a, jnp.swapaxes(y, -1, -2) if transpose_y else y)
+    batch = tuple(range(x.ndim - 2))
+    return lax.dot_general(x, y, (((cx,), (cy,)), (batch, batch)))
+
+
+def _product_numpy(x, y, transpose_x, transpose_y):
+    a = np.swapaxes(x, -1, -2) if transpose_x and x.ndim > 1 else x
+    b = np.swapaxes(y, -1, -2) if transpose_y and y.ndim > 1 else y
+    if b.ndim == 2 and a.ndim > 2 and not transpose_x:
+        return np.matmul(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[-1])
+    return np.matmul(a, b)
+
+
+@op(method="matmul mm", promote="x y", dtypes=FLOAT | COMPLEX | INT, torch=True, out=True, numpy=_product_numpy)
+def matmul(x: Tensor, y: Tensor, transpose_x: bool = False, transpose_y: bool = False) -> Tensor:
+    """Product of matrices, or of stacks of them; vectors as in NumPy.
+
+    >>> bireme.matmul(bireme.to_tensor([[1.0, 2.0]]), bireme.to_tensor([[3.0], [4.0]])).tolist()
+    [[11.0]]
+    """
+    return _product(x, y, transpose_x, transpose_y)
+
+
+@matmul.infer
+def _(x, y, transpose_x, transpose_y):
+    if x.ndim == 0 or y.ndim == 0:
+        name, got = ("x", x) if x.ndim == 0 else ("y", y)
+        raise errors.bad(f"matmul({name})", "a tensor with at least one axis", f"shape {list(got.shape)}")
+    a = x.shape if x.ndim > 1 else (1, x.shape[0])
+    b = y.shape if y.ndim > 1 else (y.shape[0], 1)
+    rows, inner = (a[-1], a[-2]) if transpose_x and x.ndim > 1 else (a[-2], a[-1])
+    other, columns = (b[-1], b[-2]) if transpose_y and y.ndim > 1 else (b[-2], b[-1])
+    if inner != other:
+        hint = "pass transpose_y=True if y holds one row per output" if not transpose_y and y.ndim > 1 and b[-1] == inner else None
+        raise errors.bad("matmul(y)", f"{inner} rows to match x of shape {list(x.shape)}", f"shape {list(y.shape)}", hint=hint)
+    batch = broadcast_shape("matmul", a[:-2], b[:-2])
+    shape = batch + ((rows,) if x.ndim > 1 else ()) + ((columns,) if y.ndim > 1 else ())
+    return sig_of(shape, x.dtype)
+
+
+@matmul.flops
+def _(x, y):
+    return x.size * (y.shape[-1] if y.ndim > 1 else 1)
+
+
+
+@matmul.grad(numpy=lambda g, x, y, transpose_x, transpose_y, sigs: _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, np, _product_numpy))
+def _(g, x, y, transpose_x, transpose_y, sigs):
+    return _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, jnp, _product)
+
+
+def _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, xp, product):
+    """Each gradient is a product too; flat 2-d ones wherever a stack meets one matrix."""
+    x, y = xp.conj(x) if xp.iscomplexobj(x) else x, xp.conj(y) if xp.iscomplexobj(y) else y
+    if x.ndim == 1 or y.ndim == 1:
+        a = x[None, :] if x.ndim == 1 else x
+        b = y[:, None] if y.ndim == 1 else y
+        wide = g
+        if x.ndim == 1:
+            wide = xp.expand_dims(wide, -1 if y.ndim == 1 else -2)
+        if y.ndim == 1:
+            wide = xp.expand_dims(wide, -1)
+        dx, dy = _stack_grad(wide, a, b, transpose_x and x.ndim > 1, transpose_y and y.ndim > 1, xp, product)
+        dx = _sum_like(dx, a.shape, xp).reshape(sigs[0].shape)
+        return dx, _sum_like(dy, b.shape, xp).reshape(sigs[1].shape)
+    if y.ndim == 2 and x.ndim > 2 and not transpose_x:
+        flat_g, flat_x = g.reshape(-1, g.shape[-1]), x.reshape(-1, x.shape[-1])
+        dx = product(flat_g, y, False, not transpose_y).reshape(x.shape)
+        dy = product(flat_g, flat_x, True, False) if transpose_y else product(flat_x, flat_g, True, False)
+        return dx, dy
+    dx, dy = _stack_grad(g, x, y, transpose_x, transpose_y, xp, product)
+    return _sum_like(dx, sigs[0].shape, xp), _sum_like(dy, sigs[1].shape, xp)
+
+
+def _stack_grad(g, x, y, transpose_x, transpose_y, xp, product):
+    if transpose_x:
+        dx = product(y, g, transpose_y, True)
+    else:
+        dx = product(g, y, False, not transpose_y)
+    if transpose_y:
+        dy = product(g, x, True, transpose_x)
+    else:
+        dy = product(x, g, not transpose_x, False)
+    return dx, dy
+
+
+def _sum_like(g, shape, xp):
+    """Sum over stacks that were broadcast."""
+    if tuple(g.shape) == tuple(shape):
+        return g
+    extra = g.ndim - len(shape)
+    axes = tuple(range(extra)) + tuple(i + extra for i, n in enumerate(shape) if n == 1 and g.shape[i + extra] != 1)
+    return xp.sum(g, axis=axes).reshape(shape)
+
+

@@ -1,0 +1,639 @@
+"""Elementwise arithmetic and functions of one or two tensors."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from scipy import special
+
+from bireme.core import dtype as dtypes
+from bireme.core.dtype import COMPLEX, FLOAT, INT
+from bireme.core.graph import sig_of
+from bireme.core.op import Const, DTypeArg, Extra, Tensor, composite, op
+from bireme.ops.broadcast import elementwise, same, sum_to
+
+NUMBER = FLOAT | COMPLEX | INT
+
+
+# ---------------------------------------------------------------- types
+
+
+@op(method="cast astype", numpy=lambda x, dtype: _cast_numpy(x, dtype))
+def cast(x: Tensor, dtype: DTypeArg) -> Tensor:
+    """The same numbers in another type; floats become integers towards zero.
+
+    >>> bireme.cast(bireme.to_tensor([1.7, -1.7]), "int32").tolist()
+    [1, -1]
+    """
+    if x.dtype == dtype.np:
+        return x
+    if jnp.issubdtype(x.dtype, jnp.complexfloating) and dtype.kind not in "cb":
+        x = jnp.real(x)
+    if dtype.kind == "i" and dtype.itemsize < 4 and jnp.issubdtype(x.dtype, jnp.floating):
+        x = x.astype(jnp.int32)  # Paddle wraps (300 to uint8 is 44) where XLA's own conversion would clamp
+    return x.astype(dtype.np)
+
+
+def _cast_numpy(x, dtype):
+    if x.dtype.kind == "c" and dtype.kind not in "cb":
+        x = x.real
+    if dtype.kind == "i" and x.dtype.kind not in "iub":
+        x = np.nan_to_num(x.astype(np.float64), nan=0.0)
+        wide = np.dtype(np.int32) if dtype.itemsize < 4 else dtype.np
+        info = np.iinfo(wide)
+        inside = np.clip(x, float(info.min), np.nextafter(float(info.max), 0)).astype(wide)
+        return np.where(x >= float(info.max), info.max, inside).astype(dtype.np)
+    return x.astype(dtype.np)
+
+
+@cast.infer
+def _(x, dtype):
+    return sig_of(x.shape, dtype)
+
+
+@cast.grad(numpy=lambda g, sigs: _cast_numpy(g, sigs[0].dtype))
+def _(g, sigs):
+    dtype = sigs[0].dtype
+    return (jnp.real(g) if jnp.iscomplexobj(g) and dtype.kind != "c" else g).astype(dtype.np)
+
+
+# ---------------------------------------------------------------- two operands
+
+
+@op(method=True, inplace=True, promote="x y", passes="x y", numpy=np.add, torch=True, out=True)
+def add(x: Tensor, y: Tensor | float, *, alpha: Extra = 1) -> Tensor:
+    """Elementwise sum with broadcasting; `y` is multiplied by `alpha` first.
+
+    >>> bireme.add(bireme.to_tensor([1, 2]), bireme.to_tensor([10])).tolist()
+    [11, 12]
+    """
+    return jnp.add(x, y)
+
+
+def _scaled(arguments):
+    alpha = arguments.pop("alpha")
+    if alpha != 1:
+        arguments["y"] = arguments["y"] * alpha
+
+
+add.prepare(_scaled)
+add.infer(elementwise("add"))
+
+
+@add.grad(numpy=True)
+def _(g, sigs):
+    return sum_to(g, sigs[0]), sum_to(g, sigs[1])
+
+
+@op(method=True, inplace=True, promote="x y", passes="x", dtypes=NUMBER, numpy=np.subtract, torch=True, out=True)
+def subtract(x: Tensor | float, y: Tensor | float, *, alpha: Extra = 1) -> Tensor:
+    """Elementwise difference with broadcasting; `y` is multiplied by `alpha` first.
+
+    >>> bireme.subtract(bireme.to_tensor([5, 6]), bireme.to_tensor([1])).tolist()
+    [4, 5]
+    """
+    return jnp.subtract(x, y)
+
+
+subtract.prepare(_scaled)
+subtract.infer(elementwise("subtract"))
+
+
+@subtract.grad(numpy=True)
+def _(g, sigs):
+    return sum_to(g, sigs[0]), sum_to(-g, sigs[1])
+
+
+@op(method="multiply mul", inplace=True, promote="x y", numpy=np.multiply, torch=True, out=True)
+def multiply(x: Tensor, y: Tensor | float) -> Tensor:
+    """Elementwise product with broadcasting.
+
+    >>> bireme.multiply(bireme.to_tensor([1, 2]), bireme.to_tensor([10])).tolist()
+    [10, 20]
+    """
+    return jnp.multiply(x, y)
+
+
+multiply.infer(elementwise("multiply"))
+
+
+@multiply.grad(numpy=True)
+def _(g, x, y, sigs):
+    return sum_to(g * jnp.conj(y), sigs[0]), sum_to(g * jnp.conj(x), sigs[1])
+
+
+@op(method=True, inplace=True, promote="x y", floats=True, numpy=np.divide, torch=True, out=True)
+def divide(x: Tensor | float, y: Tensor | float, *, rounding_mode: Extra = None) -> Tensor:
+    """Elementwise quotient with broadcasting; integers become float32.
+
+    >>> bireme.divide(bireme.to_tensor([1.0, 3.0]), bireme.to_tensor([2.0])).tolist()
+    [0.5, 1.5]
+    """
+    return jnp.divide(x, y)
+
+
+divide.infer(elementwise("divide"))
+
+
+@divide.grad(numpy=True)
+def _(g, out, y, sigs):
+    d = g / jnp.conj(y)
+    return sum_to(d, sigs[0]), sum_to(-d * jnp.conj(out), sigs[1])
+
+
+@op(method=True, inplace=True, promote="x y", dtypes=FLOAT | INT, torch=True, out=True)
+def floor_divide(x: Tensor | float, y: Tensor | float) -> Tensor:
+    """Elementwise quotient rounded towards minus infinity, as Python's `//`.
+
+    >>> bireme.floor_divide(bireme.to_tensor([-7]), bireme.to_tensor([2])).tolist()
+    [-4]
+    """
+    return jnp.floor_divide(x, y)
+
+
+floor_divide.infer(elementwise("floor_divide"))
+
+
+@floor_divide.grad(numpy=True)
+def _(g, sigs):
+    return jnp.zeros(sigs[0].shape, sigs[0].dtype.np), jnp.zeros(sigs[1].shape, sigs[1].dtype.np)
+
+
+@op(method="remainder mod floor_mod", inplace=True, promote="x y", dtypes=FLOAT | INT, torch=True, out=True)
+def remainder(x: Tensor | float, y: Tensor | float) -> Tensor:
+    """Elementwise remainder with the sign of the divisor, as Python's `%`.
+
+    >>> bireme.remainder(bireme.to_tensor([-7]), bireme.to_tensor([2])).tolist()
+    [1]
+    """
+    return jnp.remainder(x, y)
+
+
+remainder.infer(elementwise("remainder"))
+
+
+@remainder.grad
+def _(g, x, y, sigs):
+    return sum_to(g, sigs[0]), sum_to(-g * jnp.floor_divide(x, y), sigs[1])
+
+
+@op(promote="x y", dtypes=NUMBER)
+def power(x: Tensor | float, y: Tensor | float) -> Tensor:
+    """`x` to the power of a tensor `y`; use `pow`.
+
+    >>> bireme.pow(bireme.to_tensor([2.0]), bireme.to_tensor([3.0])).tolist()
+    [8.0]
+    """
+    return jnp.power(x, y)
+
+
+power.infer(elementwise("power"))
+
+
+@power.grad
+def _(g, out, x, y, sigs):
+    safe = jnp.where(x == 0, 1, x)
+    dx = g * jnp.conj(y * jnp.power(x, y - 1))
+    dx = jnp.where(y == 0, 0, dx)
+    dy = g * jnp.conj(jnp.where(x == 0, 0, out * jnp.log(safe)))
+    return sum_to(dx, sigs[0]), sum_to(dy, sigs[1])
+
+
+@op()
+def power_const(x: Tensor, y: Const) -> Tensor:
+    """`x` to a power that is part of the program; use `pow`.
+
+    >>> bireme.pow(bireme.to_tensor([3.0]), 2).tolist()
+    [9.0]
+    """
+    if y == 0.5:
+        return jnp.sqrt(x)
+    if y == -0.5:
+        return lax.rsqrt(x)
+    return lax.integer_pow(x, int(y))
+
+
+power_const.infer(lambda x: x)
+
+
+@composite(method=True, inplace=True, alias={"x": "input", "y": "exponent"}, out=True)
+def pow(x: Tensor, y: Tensor | float) -> Tensor:
+    """`x` to the power `y`, elementwise.
+
+    >>> bireme.pow(bireme.to_tensor([1.0, 2.0, 3.0]), 2).tolist()
+    [1.0, 4.0, 9.0]
+    """
+    # squares, cubes and roots stay constants: with the exponent as an input they would be 30 times slower
+    if isinstance(y, (int, float)) and not isinstance(y, bool) and x.dtype.is_inexact:
+        if y in (-2, -1, 2, 3, 4) or (y in (0.5, -0.5) and not x.dtype.is_complex):
+            return power_const(x, int(y) if y == int(y) else float(y))
+    return power(x, y)
+
+
+@op(method=True, promote="x y", dtypes=FLOAT | INT, torch=True, out=True)
+def maximum(x: Tensor, y: Tensor | float) -> Tensor:
+    """The larger of two, elementwise; NaN wins.
+
+    >>> bireme.maximum(bireme.to_tensor([1, 5]), bireme.to_tensor([3, 4])).tolist()
+    [3, 5]
+    """
+    return jnp.maximum(x, y)
+
+
+maximum.infer(elementwise("maximum"))
+
+
+@maximum.grad(numpy=True)
+def _(g, x, y, sigs):
+    # a tie is shared
+    share = jnp.where(x == y, 0.5, 1.0).astype(g.dtype) * g
+    return sum_to(jnp.where(x >= y, share, 0), sigs[0]), sum_to(jnp.where(y >= x, share, 0), sigs[1])
+
+
+@op(method=True, promote="x y", dtypes=FLOAT | INT, torch=True, out=True)
+def minimum(x: Tensor, y: Tensor | float) -> Tensor:
+    """The smaller of two, elementwise; NaN wins.
+
+    >>> bireme.minimum(bireme.to_tensor([1, 5]), bireme.to_tensor([3, 4])).tolist()
+    [1, 4]
+    """
+    return jnp.minimum(x, y)
+
+
+minimum.infer(elementwise("minimum"))
+
+
+@minimum.grad(numpy=True)
+def _(g, x, y, sigs):
+    share = jnp.where(x == y, 0.5, 1.0).astype(g.dtype) * g
+    return sum_to(jnp.where(x <= y, share, 0), sigs[0]), sum_to(jnp.where(y <= x, share, 0), sigs[1])
+
+
+# ---------------------------------------------------------------- one operand
+
+
+@op(method=True, inplace=True, dtypes=NUMBER, numpy=np.negative)
+def neg(x: Tensor) -> Tensor:
+    """The negative.
+
+    >>> bireme.neg(bireme.to_tensor([1, -2])).tolist()
+    [-1, 2]
+    """
+    return jnp.negative(x)
+
+
+neg.infer(same)
+neg.grad(lambda g: -g, numpy=True)
+
+
+@op(method=True, inplace=True, floats=True, numpy=np.exp, torch=True, out=True)
+def exp(x: Tensor) -> Tensor:
+    """e to the power `x`.
+
+    >>> bireme.exp(bireme.to_tensor([0.0])).tolist()
+    [1.0]
+    """
+    return jnp.exp(x)
+
+
+exp.infer(same)
+exp.grad(lambda g, out: g * jnp.conj(out), numpy=True)
+
+
+@op(method=True, inplace=True, floats=True, numpy=np.log, torch=True, out=True)
+def log(x: Tensor) -> Tensor:
+    """Natural logarithm.
+
+    >>> bireme.log(bireme.to_tensor([1.0])).tolist()
+    [0.0]
+    """
+    return jnp.log(x)
+
+
+log.infer(same)
+log.grad(lambda g, x: g / jnp.conj(x), numpy=True)
+
+
+@op(method=True, inplace=True, floats=True, numpy=np.log1p, torch=True, out=True)
+def log1p(x: Tensor) -> Tensor:
+    """log(1 + x), exact near zero.
+
+    >>> bireme.log1p(bireme.to_tensor([0.0])).tolist()
+    [0.0]
+    """
+    return jnp.log1p(x)
+
+
+log1p.infer(same)
+
+
+@op(method=True, inplace=True, floats=True, numpy=np.expm1, torch=True, out=True)
+def expm1(x: Tensor) -> Tensor:
+    """exp(x) - 1, exact near zero.
+
+    >>> bireme.expm1(bireme.to_tensor([0.0])).tolist()
+    [0.0]
+    """
+    return jnp.expm1(x)
+
+
+expm1.infer(same)
+
+
+@op(method=True, inplace=True, floats=True, numpy=np.sqrt, torch=True, out=True)
+def sqrt(x: Tensor) -> Tensor:
+    """Square root.
+
+    >>> bireme.sqrt(bireme.to_tensor([4.0])).tolist()
+    [2.0]
+    """
+    return jnp.sqrt(x)
+
+
+sqrt.infer(same)
+sqrt.grad(lambda g, out: g * jnp.conj(0.5 / out), numpy=True)
+
+
+@op(method=True, inplace=True, floats=True, numpy=lambda x: 1 / np.sqrt(x), torch=True, out=True)
+def rsqrt(x: Tensor) -> Tensor:
+    """One over the square root.
+
+    >>> bireme.rsqrt(bireme.to_tensor([4.0])).tolist()
+    [0.5]
+    """
+    return lax.rsqrt(x)
+
+
+rsqrt.infer(same)
+rsqrt.grad(lambda g, out: g * jnp.conj(-0.5 * out * out * out), numpy=True)
+
+
+@op(method=True, inplace=True, dtypes=NUMBER, numpy=np.square, torch=True, out=True)
+def square(x: Tensor) -> Tensor:
+    """`x` times itself.
+
+    >>> bireme.square(bireme.to_tensor([3.0])).tolist()
+    [9.0]
+    """
+    return jnp.square(x)
+
+
+square.infer(same)
+square.grad(lambda g, x: g * jnp.conj(2 * x), numpy=True)
+
+
+@op(method=True, inplace=True, floats=True, torch=True, out=True)
+def reciprocal(x: Tensor) -> Tensor:
+    """One over `x`.
+
+    >>> bireme.reciprocal(bireme.to_tensor([4.0])).tolist()
+    [0.25]
+    """
+    return 1 / x
+
+
+reciprocal.infer(same)
+reciprocal.grad(lambda g, out: -g * jnp.conj(out * out), numpy=True)
+
+
+@op(method=True, inplace=True, floats=True, numpy=np.sin, torch=True, out=True)
+def sin(x: Tensor) -> Tensor:
+    """Sine.
+
+    >>> bireme.sin(bireme.to_tensor([0.0])).tolist()
+    [0.0]
+    """
+    return jnp.sin(x)
+
+
+sin.infer(same)
+sin.grad(lambda g, x: g * jnp.conj(jnp.cos(x)), numpy=True)
+
+
+@op(method=True, inplace=True, floats=True, numpy=np.cos, torch=True, out=True)
+def cos(x: Tensor) -> Tensor:
+    """Cosine.
+
+    >>> bireme.cos(bireme.to_tensor([0.0])).tolist()
+    [1.0]
+    """
+    return jnp.cos(x)
+
+
+cos.infer(same)
+cos.grad(lambda g, x: -g * jnp.conj(jnp.sin(x)), numpy=True)
+
+
+@op(method=True, inplace=True, floats=True, numpy=np.tanh, torch=True, out=True)
+def tanh(x: Tensor) -> Tensor:
+    """Hyperbolic tangent.
+
+    >>> bireme.tanh(bireme.to_tensor([0.0])).tolist()
+    [0.0]
+    """
+    return jnp.tanh(x)
+
+
+tanh.infer(same)
+# reads `out` alone: the tape keeps no operand, and nothing is computed twice across a cut
+tanh.grad(lambda g, out: g * jnp.conj(1 - out * out), numpy=True)
+
+
+@op(method=True, inplace=True, floats=True, torch=True, out=True)
+def sigmoid(x: Tensor) -> Tensor:
+    """1 / (1 + exp(-x)).
+
+    >>> bireme.nn.functional.sigmoid(bireme.to_tensor([0.0])).tolist()
+    [0.5]
+    """
+    return 1 / (1 + jnp.exp(-x)) if jnp.iscomplexobj(x) else lax.logistic(x)
+
+
+sigmoid.infer(same)
+sigmoid.grad(lambda g, out: g * jnp.conj(out * (1 - out)), numpy=True)
+
+
+@op(method=True, inplace=True, floats=True, dtypes=FLOAT, numpy=special.erf, torch=True, out=True)
+def erf(x: Tensor) -> Tensor:
+    """The error function.
+
+    >>> bireme.erf(bireme.to_tensor([0.0])).tolist()
+    [0.0]
+    """
+    return lax.erf(x)
+
+
+erf.infer(same)
+erf.grad(lambda g, x: g * (1.1283791670955126 * jnp.exp(-x * x)), numpy=True)
+
+
+@op(method="abs __abs__", inplace=True, torch=True, out=True)
+def abs(x: Tensor) -> Tensor:
+    """Absolute value; the modulus of complex numbers.
+
+    >>> bireme.abs(bireme.to_tensor([-1.5, 2.0])).tolist()
+    [1.5, 2.0]
+    """
+    return jnp.abs(x)
+
+
+abs.infer(lambda x: sig_of(x.shape, dtypes.real_of(x.dtype)))
+
+
+@abs.grad(numpy=True)
+def _(g, x):
+    if jnp.iscomplexobj(x):
+        size = jnp.abs(x)
+        return g * jnp.where(size == 0, 0, x / jnp.where(size == 0, 1, size))
+    return g * jnp.sign(x)
+
+
+@op(method=True, inplace=True, numpy=np.floor, torch=True, out=True)
+def floor(x: Tensor) -> Tensor:
+    """The largest integer that is not larger.
+
+    >>> bireme.floor(bireme.to_tensor([1.5, -1.5])).tolist()
+    [1.0, -2.0]
+    """
+    return x if jnp.issubdtype(x.dtype, jnp.integer) else jnp.floor(x)
+
+
+floor.infer(same)
+floor.grad(lambda g: jnp.zeros_like(g), numpy=True)
+
+
+@op(method=True, torch=True, out=True)
+def sign(x: Tensor) -> Tensor:
+    """-1, 0 or 1; complex numbers divided by their modulus.
+
+    >>> bireme.sign(bireme.to_tensor([-2.0, 0.0, 3.0])).tolist()
+    [-1.0, 0.0, 1.0]
+    """
+    return jnp.sign(x)
+
+
+sign.infer(same)
+
+
+@op(method=True, promote="x min max", dtypes=FLOAT | INT)
+def clip_number(x: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:
+    """Values limited to [min, max]; use `clip`.
+
+    >>> bireme.clip(bireme.to_tensor([-1.0, 0.5, 2.0]), 0.0, 1.0).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    if min is not None:
+        x = jnp.maximum(x, min)
+    return x if max is None else jnp.minimum(x, max)
+
+
+@clip_number.grad
+def _(g, x, min, max, sigs):
+    # both bounds pass the gradient
+    inside = jnp.ones(x.shape, bool)
+    if min is not None:
+        inside = inside & (x >= min)
+    if max is not None:
+        inside = inside & (x <= max)
+    grads = [sum_to(jnp.where(inside, g, 0), sigs[0])]
+    rest = iter(sigs[1:])
+    for bound in (min, max):
+        if bound is not None:
+            sig = next(rest)
+            grads.append(None if sig is None else jnp.zeros(sig.shape, sig.dtype.np))
+    return tuple(grads)
+
+
+@composite(method="clip clamp", inplace=True, alias={"x": "input"}, out=True)
+def clip(x: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:
+    """Values limited to [min, max].
+
+    >>> bireme.clip(bireme.to_tensor([-1.0, 0.5, 2.0]), 0.0, 1.0).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    return x.clone() if min is None and max is None else clip_number(x, min, max)
+
+
+@op(method=True, inplace=True, promote="x y weight", floats=True, alias={"x": "input", "y": "end"}, out=True)
+def lerp(x: Tensor, y: Tensor, weight: Tensor | float) -> Tensor:
+    """`x + weight * (y - x)`.
+
+    >>> bireme.lerp(bireme.to_tensor([0.0]), bireme.to_tensor([10.0]), 0.25).tolist()
+    [2.5]
+    """
+    return x + weight * (y - x)
+
+
+@op(method=True, inplace=True)
+def scale(x: Tensor, scale: Tensor | float = 1.0, bias: Tensor | float = 0.0, bias_after_scale: bool = True, act: Extra = None) -> Tensor:
+    """`x * scale + bias`, or `(x + bias) * scale`.
+
+    >>> bireme.scale(bireme.to_tensor([1.0, 2.0]), 2.0, 1.0).tolist()
+    [3.0, 5.0]
+    """
+    factor, shift = scale.astype(x.dtype), bias.astype(x.dtype)
+    return x * factor + shift if bias_after_scale else (x + shift) * factor
+
+
+scale.infer(lambda x: x)
+
+
+# ---------------------------------------------------------------- complex numbers
+
+
+@op(method=True, torch=True)
+def conj(x: Tensor) -> Tensor:
+    """The complex conjugate.
+
+    >>> bireme.conj(bireme.to_tensor([1 + 2j])).tolist()
+    [(1-2j)]
+    """
+    return jnp.conj(x)
+
+
+conj.infer(same)
+conj.grad(lambda g: jnp.conj(g), numpy=True)
+
+
+@op(method=True, torch=True)
+def real(x: Tensor) -> Tensor:
+    """The real part.
+
+    >>> bireme.real(bireme.to_tensor([1 + 2j])).tolist()
+    [1.0]
+    """
+    return jnp.real(x)
+
+
+real.infer(lambda x: sig_of(x.shape, dtypes.real_of(x.dtype)))
+real.grad(lambda g, sigs: g.astype(sigs[0].dtype.np), numpy=True)
+
+
+@op(method=True, torch=True)
+def imag(x: Tensor) -> Tensor:
+    """The imaginary part.
+
+    >>> bireme.imag(bireme.to_tensor([1 + 2j])).tolist()
+    [2.0]
+    """
+    return jnp.imag(x)
+
+
+imag.infer(lambda x: sig_of(x.shape, dtypes.real_of(x.dtype)))
+imag.grad(lambda g, sigs: (g * 1j).astype(sigs[0].dtype.np), numpy=True)
+
+
+@op(promote="real imag", alias={"real": "input"}, out=True)
+def complex(real: Tensor, imag: Tensor) -> Tensor:
+    """Complex numbers from their parts.
+
+    >>> bireme.complex(bireme.to_tensor([1.0]), bireme.to_tensor([2.0])).tolist()
+    [(1+2j)]
+    """
+    return lax.complex(*jnp.broadcast_arrays(real, imag))
+
+
+@complex.grad(numpy=True)
+def _(g, sigs):
+    return sum_to(jnp.real(g), sigs[0]), sum_to(jnp.imag(g), sigs[1])

@@ -1,0 +1,282 @@
+"""Adam, and AdamW with decoupled weight decay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bireme.core import dtype as dtypes
+from bireme.core import errors
+from bireme.core.tensor import Tensor
+from bireme.ops import to_tensor, update
+from bireme.optimizer.lr import LRScheduler
+from bireme.optimizer.optimizer import HALF, Optimizer, Pairs, Slot
+from bireme.regularizer import L2Decay
+
+_POWS = ("beta1_pow_acc", "beta2_pow_acc")
+
+
+class Pows:
+    """beta1 and beta2 to the power of the next step, one pair for all parameters that were always updated together."""
+
+    __slots__ = ("first", "second", "members")
+
+    def __init__(self, first: Tensor, second: Tensor, members: int):
+        self.first, self.second, self.members = first, second, members
+
+
+class Adam(Optimizer):
+    """Steps of the mean gradient over the root of the mean square, both with bias correction.
+
+    A float `weight_decay` is L2: it is added to the gradient. `lazy_mode` concerns sparse gradients, which do not exist
+    here, and `use_multi_tensor` changes nothing: all parameters of a group are updated together anyway.
+
+    >>> w = bireme.to_tensor([1.0], stop_gradient=False)
+    >>> (w * 2.0).backward()
+    >>> bireme.optimizer.Adam(0.5, parameters=[w]).step()
+    >>> round(w.item(), 4)
+    0.5
+    """
+
+    _accumulators = ("moment1", "moment2")
+    _decoupled = False
+
+    def __init__(
+        self,
+        learning_rate: float | LRScheduler = 0.001,
+        beta1: float | Tensor = 0.9,
+        beta2: float | Tensor = 0.999,
+        epsilon: float | Tensor = 1e-08,
+        parameters: Any = None,
+        weight_decay: Any = None,
+        grad_clip: Any = None,
+        lazy_mode: bool = False,
+        multi_precision: bool = False,
+        use_multi_tensor: bool = False,
+        amsgrad: bool = False,
+        name: str | None = None,
+    ):
+        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
+        where = type(self).__name__
+        self._beta1, self._beta2 = _beta(where, "beta1", beta1), _beta(where, "beta2", beta2)
+        if not isinstance(epsilon, Tensor) and epsilon < 0:
+            raise errors.bad(f"{where}(epsilon)", "a number of 0 or more", epsilon)
+        self._epsilon = epsilon
+        self._multi_precision = multi_precision
+        self._amsgrad = amsgrad
+        if amsgrad:
+            self._accumulators = ("moment1", "moment2", "moment2_max")
+
+    def _decay_inside(self, group: dict) -> Any:
+        decay = group["weight_decay"]
+        return decay if type(decay) is L2Decay else None
+
+    def _decay_coeff(self, group: dict) -> Any:
+        inside = self._decay_inside(group)
+        return 0.0 if inside is None else inside._coeff
+
+    def _is_decayed(self, group: dict, p: Tensor) -> bool:
+        """Whether the update operator applies the group's decay to this parameter."""
+        inside = self._decay_inside(group)
+        return inside is not None and self._decay_of(group, p) is inside
+
+    def _ratio(self, p: Tensor) -> float:
+        return 1.0
+
+    def _update(self, group: dict, pairs: Pairs) -> None:
+        betas = group.get("beta1", self._beta1), group.get("beta2", self._beta2)
+        for pows, slots, grads in self._by_pows(pairs, betas):
+            coeff = self._decay_coeff(group)
+            # a decay of zero is left out of the program: decided here, not in it
+            decays = tuple(
+                self._is_decayed(group, slot.param) if isinstance(coeff, Tensor) or coeff else False for slot in slots
+            )
+            new = update.adam_update(
+                [slot.target for slot in slots],
+                grads,
+                [slot.state["moment1"] for slot in slots],
+                [slot.state["moment2"] for slot in slots],
+                pows.first,
+                pows.second,
+                self.get_lr(),
+                *betas,
+                group.get("epsilon", self._epsilon),
+                coeff,
+                decoupled=self._decoupled,
+                lr_ratios=tuple(self._rate(group, slot.param) * self._ratio(slot.param) for slot in slots),
+                decays=decays,
+            )
+            self._store(slots, new[:-2], self._accumulators)
+            self._advance(pows, slots, new[-2], new[-1])
+
+    def _by_pows(self, pairs: Pairs, betas: tuple) -> list[tuple[Pows, list[Slot], list[Tensor]]]:
+        """Slots and gradients of the parameters that have made the same number of steps."""
+        found: dict[int, tuple[Pows, list[Slot], list[Tensor]]] = {}
+        fresh: dict[Any, Pows] = {}
+        for p, g in pairs:
+            slot = self._slot(p)
+            if slot.pows is None:
+                kind = _pow_dtype(p)
+                if kind not in fresh:
+                    fresh[kind] = Pows(*(_scalar(b, kind, p.place) for b in betas), 0)
+                slot.pows = fresh[kind]
+                slot.pows.members += 1
+            _, slots, grads = found.setdefault(id(slot.pows), (slot.pows, [], []))
+            slots.append(slot)
+            grads.append(self._grad_for(slot, g))
+        return list(found.values())
+
+    def _advance(self, pows: Pows, slots: list[Slot], first: Tensor, second: Tensor) -> None:
+        if len(slots) == pows.members:
+            pows.first._assign_value(first)
+            pows.second._assign_value(second)
+            return
+        # some had no gradient this time: they stay behind, and count for themselves from now on
+        pows.members -= len(slots)
+        ahead = Pows(first, second, len(slots))
+        for slot in slots:
+            slot.pows = ahead
+
+    # ------------------------------------------------------------ states: files hold one pair of powers per parameter
+
+    def _state_names(self) -> tuple[str, ...]:
+        return (*self._accumulators, *_POWS)
+
+    def _shared_state(self, slots: list[Slot]) -> dict[str, Tensor]:
+        out = {}
+        for name, which in zip(_POWS, ("first", "second")):
+            shaped: dict[int, Tensor] = {}
+            for slot in slots:
+                if slot.pows is not None:
+                    held = getattr(slot.pows, which)
+                    if id(held) not in shaped:
+                        shaped[id(held)] = held.clone().reshape([1])
+                    out[f"{slot.param.name}_{name}_0"] = shaped[id(held)]
+        return out
+
+    def set_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().set_state_dict(state_dict)
+        for group in self._param_groups:
+            equal: dict[tuple, Pows] = {}
+            for slot in (self._slots[id(p)] for p in group["params"] if id(p) in self._slots):
+                if slot.pows is not None:
+                    kind = _pow_dtype(slot.param)
+                    first, second = (host.astype(kind.np) for host in slot.pows)
+                    key = (kind, first.tobytes(), second.tobytes())
+                    if key not in equal:
+                        place = slot.param.place
+                        equal[key] = Pows(to_tensor(first, place=place), to_tensor(second, place=place), 0)
+                    slot.pows = equal[key]
+                    slot.pows.members += 1
+
+    def _restore(self, slot: Slot, values: dict[str, Any]) -> None:
+        if values:
+            slot.pows = tuple(values.pop(name) for name in _POWS)
+        super()._restore(slot, values)
+
+    def _loaded(self, where: str, value: Any, p: Tensor, name: str) -> Any:
+        if name not in _POWS:
+            return super()._loaded(where, value, p, name)
+        host = value.numpy() if isinstance(value, Tensor) else np.asarray(value)
+        if host.size != 1:
+            raise errors.bad(where, "one number", f"shape {list(host.shape)}")
+        return host.reshape(())
+
+
+class AdamW(Adam):
+    """Adam whose weight decay shrinks the parameter directly: `parameter *= 1 - learning_rate * weight_decay`.
+
+    `apply_decay_param_fun` takes a parameter's name and says whether it decays; `lr_ratio` takes the parameter and
+    returns a factor on its learning rate.
+
+    >>> w = bireme.to_tensor([1.0], stop_gradient=False)
+    >>> (w * 0.0).backward()
+    >>> bireme.optimizer.AdamW(0.5, parameters=[w], weight_decay=0.5).step()
+    >>> w.tolist()
+    [0.75]
+    """
+
+    _decoupled = True
+
+    def __init__(
+        self,
+        learning_rate: float | LRScheduler = 0.001,
+        beta1: float | Tensor = 0.9,
+        beta2: float | Tensor = 0.999,
+        epsilon: float | Tensor = 1e-08,
+        parameters: Any = None,
+        weight_decay: float | Tensor = 0.01,
+        use_lowprecision_moment: bool = False,
+        lr_ratio: Callable[[Tensor], float] | None = None,
+        apply_decay_param_fun: Callable[[str], bool] | None = None,
+        grad_clip: Any = None,
+        lazy_mode: bool = False,
+        multi_precision: bool = False,
+        amsgrad: bool = False,
+        name: str | None = None,
+    ):
+        for what, given in (("lr_ratio", lr_ratio), ("apply_decay_param_fun", apply_decay_param_fun)):
+            if given is not None and not callable(given):
+                raise errors.bad(f"AdamW({what})", "a function or None", given, kind=TypeError)
+        self._lr_ratio, self._apply_decay_param_fun = lr_ratio, apply_decay_param_fun
+        self._low_moments = use_lowprecision_moment
+        super().__init__(
+            learning_rate,
+            beta1,
+            beta2,
+            epsilon,
+            parameters,
+            weight_decay,
+            grad_clip,
+            lazy_mode,
+            multi_precision,
+            amsgrad=amsgrad,
+            name=name,
+        )
+
+    def _state_dtype(self, p: Tensor) -> Any:
+        return p.dtype if self._low_moments and p.dtype in HALF else super()._state_dtype(p)
+
+    def _regularizer(self, decay: Any, what: str) -> Any:
+        """Decoupled decay is a number, not a term of the gradient."""
+        if isinstance(decay, bool) or not isinstance(decay, (int, float, Tensor)):
+            raise errors.bad(f"AdamW({what})", "a number or a Tensor", decay, kind=TypeError)
+        return decay.reshape([]) if isinstance(decay, Tensor) else decay
+
+    def _decay_of(self, group: dict, p: Tensor) -> Any:
+        # what ParamAttr asks for is still added to the gradient, as in Paddle
+        return None if self._grouped else getattr(p, "regularizer", None)
+
+    def _decay_inside(self, group: dict) -> Any:
+        return None
+
+    def _decay_coeff(self, group: dict) -> Any:
+        return group["weight_decay"]
+
+    def _is_decayed(self, group: dict, p: Tensor) -> bool:
+        return self._apply_decay_param_fun is None or bool(self._apply_decay_param_fun(p.name))
+
+    def _ratio(self, p: Tensor) -> float:
+        return 1.0 if self._lr_ratio is None else float(self._lr_ratio(p))
+
+
+def _beta(where: str, what: str, beta: float | Tensor) -> float | Tensor:
+    if isinstance(beta, Tensor):
+        if beta.size != 1:
+            raise errors.bad(f"{where}({what})", "a number or a tensor of one element", f"shape {beta.shape}")
+        return beta.reshape([])
+    if isinstance(beta, bool) or not isinstance(beta, (int, float)):
+        raise errors.bad(f"{where}({what})", "a number in [0, 1)", beta, kind=TypeError)
+    if not 0 <= beta < 1:
+        raise errors.bad(f"{where}({what})", "a number in [0, 1)", beta)
+    return beta
+
+
+def _pow_dtype(p: Tensor) -> Any:
+    return dtypes.float64 if p.dtype is dtypes.float64 else dtypes.float32
+
+
+def _scalar(beta: float | Tensor, dtype: Any, place: Any) -> Tensor:
+    return beta.detach().astype(dtype) if isinstance(beta, Tensor) else to_tensor(beta, dtype=dtype, place=place)

@@ -1,0 +1,59 @@
+"""Gradient descent with momentum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bireme.core import errors
+from bireme.ops import update
+from bireme.optimizer.lr import LRScheduler
+from bireme.optimizer.optimizer import Optimizer, Pairs
+
+
+class Momentum(Optimizer):
+    """`velocity = momentum * velocity + gradient; parameter -= learning_rate * velocity`, or Nesterov's form of it.
+
+    `rescale_grad` is a factor on the gradients. `use_multi_tensor` changes nothing: all parameters of a group are
+    updated together anyway.
+
+    >>> w = bireme.to_tensor([1.0], stop_gradient=False)
+    >>> (w * 2.0).backward()
+    >>> bireme.optimizer.Momentum(0.25, parameters=[w]).step()
+    >>> w.tolist()
+    [0.5]
+    """
+
+    _accumulators = ("velocity",)
+
+    def __init__(
+        self,
+        learning_rate: float | LRScheduler = 0.001,
+        momentum: float = 0.9,
+        parameters: Any = None,
+        use_nesterov: bool = False,
+        weight_decay: Any = None,
+        grad_clip: Any = None,
+        multi_precision: bool = False,
+        rescale_grad: float = 1.0,
+        use_multi_tensor: bool = False,
+        name: str | None = None,
+    ):
+        if momentum is None:
+            raise errors.bad("Momentum(momentum)", "a number", None)
+        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
+        self._momentum, self._use_nesterov, self._rescale_grad = momentum, bool(use_nesterov), rescale_grad
+        self._multi_precision = multi_precision
+
+    def _decayed(self, group: dict, pairs: Pairs) -> Pairs:
+        factor = group.get("rescale_grad", self._rescale_grad)
+        if factor != 1.0:
+            pairs = [(p, g * factor) for p, g in pairs]
+        return super()._decayed(group, pairs)
+
+    def _update(self, group: dict, pairs: Pairs) -> None:
+        momentum = group.get("momentum", self._momentum)
+        nesterov = bool(group.get("use_nesterov", self._use_nesterov))
+        for lr, slots, grads in self._by_rate(group, pairs):
+            params, velocities = [slot.target for slot in slots], [slot.state["velocity"] for slot in slots]
+            new = update.momentum_update(params, grads, velocities, lr, momentum, nesterov)
+            self._store(slots, new, self._accumulators)

@@ -1,0 +1,49 @@
+"""Weight decay as a term added to the gradient, for an optimizer or for one parameter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bireme.core import errors
+from bireme.core.tensor import Tensor
+from bireme.ops import sign
+
+__all__ = ["L1Decay", "L2Decay"]
+
+
+class WeightDecayRegularizer:
+    """What both share: a coefficient, and the term it makes of a parameter."""
+
+    def __init__(self, coeff: float = 0.0):
+        if isinstance(coeff, bool) or not isinstance(coeff, (int, float, Tensor)):
+            raise errors.bad(f"{type(self).__name__}(coeff)", "a number", coeff, kind=TypeError)
+        self._coeff = coeff
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}, coeff={float(self._coeff):f}"
+
+    def __call__(self, param: Tensor, grad: Tensor | None = None, block: Any = None) -> Tensor:
+        """The term that is added to the gradient of `param`; `grad` and `block` are there for Paddle's sake."""
+        raise NotImplementedError
+
+
+class L1Decay(WeightDecayRegularizer):
+    """Adds `coeff * sign(parameter)` to the gradient: pulls weights to exactly zero.
+
+    >>> bireme.regularizer.L1Decay(0.5)(bireme.to_tensor([2.0, -4.0])).tolist()
+    [0.5, -0.5]
+    """
+
+    def __call__(self, param: Tensor, grad: Tensor | None = None, block: Any = None) -> Tensor:
+        return sign(param) * self._coeff
+
+
+class L2Decay(WeightDecayRegularizer):
+    """Adds `coeff * parameter` to the gradient: keeps weights small.
+
+    >>> bireme.regularizer.L2Decay(0.5)(bireme.to_tensor([2.0, -4.0])).tolist()
+    [1.0, -2.0]
+    """
+
+    def __call__(self, param: Tensor, grad: Tensor | None = None, block: Any = None) -> Tensor:
+        return param * self._coeff

@@ -1,0 +1,45 @@
+"""What every test gets: a compile cache of its own, seeded random numbers, and the choice of the long sweeps."""
+
+import os
+import shutil
+import sys
+import tempfile
+
+import numpy as np
+import pytest
+
+# Before bireme is imported, and once for a whole run: workers started by pytest-xdist inherit the first one's folder.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    os.environ["BIREME_CACHE_DIR"] = tempfile.mkdtemp(prefix="bireme-test-cache-")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--full", action="store_true", help="also run the sweeps marked `full`")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--full"):
+        return
+    long = [item for item in items if item.get_closest_marker("full")]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if not item.get_closest_marker("full")]
+
+
+def pytest_unconfigure(config):
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        shutil.rmtree(os.environ["BIREME_CACHE_DIR"], ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def full(request):
+    """Whether the long form of a sweep is wanted (`--full`)."""
+    return request.config.getoption("--full")
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    """The same random numbers for a test whether it runs alone, first or last."""
+    np.random.seed(0)  # noqa: NPY002 - libraries under test may draw from the global generator
+    if "bireme" in sys.modules:
+        sys.modules["bireme"].seed(0)

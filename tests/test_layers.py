@@ -1,0 +1,119 @@
+"""Who may import whom: imports point down the list of layers, form no cycle, and stand at the top of the file."""
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# From the bottom up; an entry is a module or package directly under `bireme`. Modules of one layer may import each
+# other as long as no cycle comes of it. A new module has to be put into its layer here.
+LAYERS = [
+    ["core"],
+    ["ops"],
+    ["linalg", "fft", "signal", "special", "tensor", "device", "debug", "version", "framework", "base"],
+    [
+        *("autograd", "param_attr", "nn", "optimizer", "amp", "io", "files", "metric", "regularizer", "utils"),
+        *("jit", "static", "distribution", "sparse", "geometric", "distributed", "quantization", "profiler"),
+        *("incubate", "sysconfig"),
+    ],
+    ["hapi", "callbacks", "vision", "text", "audio", "hub", "onnx", "inference", "compat", "reader", "dataset"],
+    ["bireme"],
+]
+RANK = {unit: rank for rank, layer in enumerate(LAYERS) for unit in layer}
+MAY_IMPORT_JAX = {"core", "ops"}
+TOP = ("bireme", "jax", "jaxlib")
+
+
+def source(root: Path = ROOT) -> dict[str, tuple[str, bool]]:
+    """Text of each module of the package, and whether it is a package's `__init__`."""
+    files = {path.relative_to(root).with_suffix(""): path for path in sorted((root / "bireme").rglob("*.py"))}
+    return {
+        ".".join(p for p in key.parts if p != "__init__"): (path.read_text(), key.name == "__init__")
+        for key, path in files.items()
+    }
+
+
+def unit_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else module
+
+
+def targets(node: ast.AST, module: str, package: bool, modules: dict) -> list[str]:
+    """The modules that an import statement reaches; `from package import name` means the module if there is one."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        here = module.split(".")
+        start = here[: len(here) - node.level + package] if node.level else []
+        base = ".".join(start + (node.module.split(".") if node.module else []))
+        return [f"{base}.{a.name}" if f"{base}.{a.name}" in modules else base for a in node.names]
+    if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if name in ("import_module", "__import__"):
+            return [str(node.args[0].value)]
+    return []
+
+
+def problems(modules: dict[str, tuple[str, bool]]) -> list[str]:
+    found, edges = [], {}
+    for module, (text, package) in modules.items():
+        tree, unit, edges[module] = ast.parse(text), unit_of(module), set()
+        if unit not in RANK:
+            found.append(f"{module}: has no layer; add {unit!r} to LAYERS")
+            continue
+        functions = [f for f in ast.walk(tree) if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef))]
+        for_types = [f for f in ast.walk(tree) if isinstance(f, ast.If) and "TYPE_CHECKING" in ast.unparse(f.test)]
+        inside, typing = ({id(n) for f in group for n in ast.walk(f)} for group in (functions, for_types))
+        for node in ast.walk(tree):
+            for target in targets(node, module, package, modules):
+                top, where = target.split(".")[0], f"{module}:{node.lineno}"
+                if top in TOP and id(node) in inside:
+                    found.append(f"{where}: import of {target} inside a function")
+                if top in TOP[1:] and unit not in MAY_IMPORT_JAX:
+                    found.append(f"{where}: imports {target}; only {' and '.join(sorted(MAY_IMPORT_JAX))} may")
+                if top == "bireme":
+                    if RANK.get(unit_of(target), len(LAYERS)) > RANK[unit]:
+                        found.append(f"{where}: imports {target} from a higher layer")
+                    if id(node) not in typing and target != module:
+                        edges[module].add(target)
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        found.append(f"cycle: {' -> '.join(reversed(error.args[1]))}")
+    return found
+
+
+def test_imports_follow_the_layers():
+    modules = source()
+    assert "bireme.core" in modules
+    assert problems(modules) == []
+
+
+GOOD = {
+    "bireme": ("from bireme import ops", True),
+    "bireme.core": ("", True),
+    "bireme.core.a": ("import jax", False),
+    "bireme.ops": ("from bireme.core import a", True),
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bireme.core.a": ("import bireme.ops", False)}, "higher layer"),
+        ({"bireme.core.a": ("from .. import ops", False)}, "higher layer"),
+        ({"bireme.core.a": ("import bireme", False)}, "higher layer"),
+        ({"bireme.nn": ("import jax.numpy as jnp", True)}, "only core and ops"),
+        ({"bireme.core.b": ("def f():\n    from bireme.core import a", False)}, "inside a function"),
+        ({"bireme.core.b": ("import importlib\nx = importlib.import_module('bireme.nn')", False)}, "higher layer"),
+        ({"bireme.core.a": ("from . import b", False), "bireme.core.b": ("from .a import x", False)}, "cycle"),
+        ({"bireme.core.a": ("from bireme.core import x", False), "bireme.core": ("from .a import x", True)}, "cycle"),
+        ({"bireme.nn": ("import bireme.optimizer", True), "bireme.optimizer": ("import bireme.nn", True)}, "cycle"),
+        ({"bireme.misc": ("", False)}, "has no layer"),
+    ],
+)
+def test_the_check_catches(change, message):
+    assert problems(GOOD) == []
+    assert any(message in problem for problem in problems(GOOD | change))

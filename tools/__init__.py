@@ -1,0 +1,1 @@
+"""Scripts for working on Bireme; not part of the package that users install."""
