@@ -286,10 +286,10 @@ class Signature:
                 if not isinstance(x, (list, tuple)):
                     raise errors.bad(self.labels[p.name], "a list of Tensors", x, kind=TypeError)
                 for t in x:
-                    if not isinstance(t, Tensor):
+                    if not isinstance(t, Tensor) and t.__class__ is not tuple:
                         raise errors.bad(self.labels[p.name], "a list of Tensors", f"a list with {errors.show(t)}", kind=TypeError)
                 arguments[p.name] = x = list(x)
-                if ndim < 0 and x:
+                if ndim < 0 and x and isinstance(x[0], Tensor):
                     ndim = x[0]._value.sig.ndim
             elif x is None and p.optional:
                 continue

@@ -14,7 +14,7 @@ import numpy as np
 
 from bireme.core import device as devices
 from bireme.core import errors, flags, programs
-from bireme.core.graph import SYMBOLIC, Graph, Node, Number, Sig, Value, Zero, sig_of
+from bireme.core.graph import SYMBOLIC, Graph, Node, Number, Sig, Value, Zero, scalar_sig, sig_of
 
 
 class Segment:
@@ -132,7 +132,7 @@ def record(bound: Any, operands: list) -> list[Value]:
 def _add_leaf(seg: Segment, v: Value) -> Sig | None:
     if local.waiting is not None and not seg.symbolic:
         run_closed()
-    if v.array is None and not (seg.symbolic and v.marks & SYMBOLIC):
+    if v.array is None and not (seg.symbolic and v.marks == SYMBOLIC):
         force(v)
     if seg.device is None:
         seg.device = v.device
@@ -172,7 +172,7 @@ def _roll_back(seg: Segment) -> None:
 
 def _extend(seg: Segment, state: Node, key: tuple, bound: Any, operands: list) -> Node:
     """A sequence met for the first time: infer, check, and add a Node to the tree."""
-    sigs = tuple([sig_of((), v[0]) if v.__class__ is tuple else v.sig for v in operands])
+    sigs = tuple([scalar_sig(v[0]) if v.__class__ is tuple else v.sig for v in operands])
     outs = bound.infer(sigs)
     node = Node()
     node.parent, node.bound, node.key, node.outs = state, bound, key, outs
@@ -289,7 +289,7 @@ def force(v: Value) -> Any:
             with seg.lock:
                 fill(seg) if seg.results else run(seg)
         if v.array is None:
-            if v.marks & SYMBOLIC:
+            if v.marks == SYMBOLIC:
                 raise errors.bad("value", "a number", "an input of a graph being captured, which has none yet", kind=RuntimeError)
             elif v.__class__ is Zero:
                 v.array = np.zeros(v.sig.shape, v.sig.dtype.np)

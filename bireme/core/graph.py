@@ -41,7 +41,18 @@ def sig_of(shape: tuple[int, ...], dtype: DType) -> Sig:
     return found
 
 
-SYMBOLIC, OVERWRITTEN = 1, 2
+_SCALARS: dict[DType, Sig] = {}
+
+
+def scalar_sig(dtype: DType) -> Sig:
+    """The Sig of a number of this type."""
+    found = _SCALARS.get(dtype)
+    if found is None:
+        found = _SCALARS[dtype] = sig_of((), dtype)
+    return found
+
+
+SYMBOLIC = -1  # in `marks`: an input of a graph being captured; a positive mark is the tape order of an in-place change
 
 
 class Value:

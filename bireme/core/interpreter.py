@@ -14,7 +14,7 @@ import numpy as np
 
 from bireme.core import debug, executor, primitives
 from bireme.core.device import Device
-from bireme.core.graph import Graph, Number, sig_of
+from bireme.core.graph import Graph, Number, scalar_sig
 
 
 class Interpreter:
@@ -33,7 +33,7 @@ class Interpreter:
         places = graph.places()
         for n, node in enumerate(graph.nodes):
             operands = tuple([
-                sig_of((), r.dtype) if r.__class__ is Number else sigs[r] if r >= 0 else graph.leaf_sigs[~r] for r in node.args
+                scalar_sig(r.dtype) if r.__class__ is Number else sigs[r] if r >= 0 else graph.leaf_sigs[~r] for r in node.args
             ])  # fmt: skip
             args = [places[r.place] if r.__class__ is Number else r for r in node.args]
             # a result that nobody reads afterwards is dropped at once

@@ -27,11 +27,11 @@ import numpy as np
 
 from bireme.core import convert, errors, flush, interpreter, primitives, registry, tape, view
 from bireme.core import dtype as dtypes
-from bireme.core.convert import Axes, Axis, Const, DTypeArg, Extra, Ints, Key, Shape, Size
-from bireme.core.graph import Sig, Value, sig_of
-from bireme.core.tensor import Tensor, overwritten, read
+from bireme.core.convert import Attr, Axes, Axis, Const, DTypeArg, Extra, Ints, Key, Shape, Size
+from bireme.core.graph import Sig, Value, scalar_sig, sig_of
+from bireme.core.tensor import Tensor, read
 
-__all__ = ["Axes", "Axis", "Const", "DTypeArg", "Extra", "Ints", "Key", "Shape", "Size", "Tensor", "composite", "op"]
+__all__ = ["Attr", "Axes", "Axis", "Const", "DTypeArg", "Extra", "Ints", "Key", "Shape", "Size", "Tensor", "composite", "op"]
 
 MAX_BOUND = 4096  # attributes, plans and gradients remembered per operator
 
@@ -108,7 +108,9 @@ class Bound:
         """Microseconds that the interpreter would take, roughly: to choose a tier, not to be exact."""
         moved = sum([s.size for s in sigs]) + sum([s.size for s in outs])
         flops = self.op.flops_rule(*sigs) if self.op.flops_rule is not None and self.layout == (1,) * len(sigs) else 0
-        return 2.0 + moved * 5e-4 + flops * 2e-5
+        form = self.op.numpy_form
+        calls = 1 if isinstance(form, np.ufunc) else 4 if form is not None else 12
+        return 1.5 * calls * max(1, -min([n for n in self.layout if n is not None], default=0)) + moved * 5e-4 + flops * 2e-5
 
     def plan(self, sigs: tuple[Sig, ...]) -> Callable:
         """The call on NumPy arrays, for the interpreter."""
@@ -170,8 +172,7 @@ class GradBound:
         return tuple([self.sigs[i] for i in self.needs])
 
     def work(self, sigs: tuple[Sig, ...], outs: tuple[Sig, ...]) -> float:
-        known = tuple(s for s in self.sigs if s is not None)
-        return 2 * self.base.work(known, self.outs) if len(known) == len(self.sigs) else 4.0 + sum(s.size for s in sigs) * 1e-3
+        return 2 * self.base.work(self.sigs, self.outs)
 
     def _split(self, arrays: tuple) -> tuple[list, list, Any]:
         n = sum(self.given)
@@ -259,8 +260,8 @@ class GradOp:
         return self._next
 
 
-def _spec(sig: Any) -> Any:
-    return None if sig is None else jax.ShapeDtypeStruct(sig.shape, sig.dtype.np)
+def _spec(sig: Sig) -> Any:
+    return jax.ShapeDtypeStruct(sig.shape, sig.dtype.np)
 
 
 def _fit(x: Any, sig: Sig, xp: Any = jnp) -> Any:
@@ -536,8 +537,11 @@ def _write_out(out: Any, result: Any) -> Any:
     return out
 
 
-def assign_inplace(x: Tensor, new: Tensor, name: str) -> Tensor:
-    """Make `new` the value of `x`, as an in-place operator does: same object, same dtype, history rebased."""
+def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None) -> Tensor:
+    """Make `new` the value of `x`, as an in-place operator does: same object, same dtype, history rebased.
+
+    Edges older than `since` that saved the old value will refuse to go backwards; the operator's own may read it.
+    """
     value = read(x)
     if tape.state.grad and not x.stop_gradient and x._edge is None and value.sig.dtype.kind in "fc":
         raise errors.bad(f"{name}(x)", "a tensor that is no leaf, or no_grad()", "a leaf that requires gradients", kind=ValueError)
@@ -547,7 +551,7 @@ def assign_inplace(x: Tensor, new: Tensor, name: str) -> Tensor:
         new = registry.find("cast")(new, value.sig.dtype)
     if new is x:
         return x
-    overwritten(value)
+    value.marks = tape.now() if since is None else since
     if x._view is not None:
         x._view.write(x, new)
         return x
@@ -607,8 +611,9 @@ def _install(public: Any, made: Any, signature: Any, options: dict[str, Any]) ->
         def inplace(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
             if not isinstance(x, Tensor):
                 raise errors.bad(f"{name}(x)", "a Tensor", x, kind=TypeError)
+            since = tape.now()
             new = public(x, *args, **kwargs)
-            return adopt(x, new) if is_view else assign_inplace(x, new, name)
+            return adopt(x, new) if is_view else assign_inplace(x, new, name, since)
 
         doc = f"In-place form of `{made.name}`: changes `x` and returns it."
         _dress(inplace, name, doc, signature.inplace, made.body)
@@ -704,7 +709,7 @@ def binary(op: Op) -> Callable:
                     t._value, t._view = v, None
                     if needs and grad_state.grad and sig.dtype.kind in "fc":
                         pair = vy.__class__ is tuple
-                        edge = tape.Edge(bound, (tape.target_of(x), None if pair else tape.target_of(y)), (vx.sig, None if pair else vy.sig), node.outs)
+                        edge = tape.Edge(bound, (tape.target_of(x), None if pair else tape.target_of(y)), (vx.sig, scalar_sig(vy[0]) if pair else vy.sig), node.outs)
                         if grad_state.pack is None:
                             reads = bound.reads
                             edge.saved = (vx if reads is None or 0 in reads else None, vy if pair or reads is None or 1 in reads else None)

@@ -77,7 +77,7 @@ def put(array: Any, device: Any) -> Any:
     return xla.put(array, device)
 
 
-def _entry_of(state: Node, device: Any) -> Entry:
+def _entry_of(state: Node, device: Any, n_live: int) -> Entry:
     graph = state.graph
     if graph is not None:
         return graph.entry
@@ -91,8 +91,8 @@ def _entry_of(state: Node, device: Any) -> Entry:
                 if len(_families) > MAX_GRAPHS:
                     _families.popitem(last=False)
             entry = _graphs[graph.key] = graph.entry = Entry(graph, family)
-            # a compiled call costs about 16 us and 4 us a value
-            entry.cheap = graph.work < 16 + 4 * min(len(graph.value_sigs), 64) and graph.nbytes < 1 << 20
+            # a compiled call costs about 16 us and 4 us a result
+            entry.cheap = graph.work < 16 + 4 * n_live
             debug.met(entry)
             if len(_graphs) > MAX_GRAPHS:
                 _, old = _graphs.popitem(last=False)
@@ -111,7 +111,7 @@ def execute(seg: Any, held: set[int]) -> None:
     if not live:
         seg.results.append(())
         return
-    entry = _entry_of(state, seg.device)
+    entry = _entry_of(state, seg.device, len(live))
     arrays = seg.arrays
     dead = [i for i, r in enumerate(seg.leaves[: state.leaves]) if r() is None]
     if dead and (_pinned or held):
@@ -139,7 +139,7 @@ def execute(seg: Any, held: set[int]) -> None:
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as e:
-        raise _failed(e, seg, entry) from None
+        raise _failed(e, seg, entry) from e
 
 
 def _failed(e: BaseException, seg: Any, entry: Entry) -> BaseException:

@@ -12,10 +12,15 @@ from typing import Any
 from weakref import ref
 
 from bireme.core import errors, flush, registry
-from bireme.core.graph import OVERWRITTEN, Value, Zero
+from bireme.core.graph import Value, Zero, scalar_sig
 from bireme.core.tensor import Tensor, read, wrap
 
 _order = itertools.count(1)
+
+
+def now() -> int:
+    """A point in the order of the tape: edges recorded later have a larger one."""
+    return next(_order)
 
 
 class _Mode(threading.local):
@@ -77,7 +82,7 @@ class Edge:
             v = read(t)
         else:
             v = saved
-            if v.marks & OVERWRITTEN:
+            if v.marks > self.order:  # changed in place by an operator that came later
                 raise RuntimeError(
                     f"backward: {self.name} needs a tensor of shape {list(v.sig.shape)} that an in-place operator has changed since\n"
                     f"  hint: use the operator without the trailing underscore, or clone() before changing it"
@@ -151,7 +156,7 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
     outs = []
     if needs and state.grad and bound.differentiable:
         targets = tuple([None if t.__class__ is tuple else target_of(t) for t in operands])
-        edge = Edge(bound, targets, tuple([None if v.__class__ is tuple else v.sig for v in values]), tuple([v.sig for v in made]))
+        edge = Edge(bound, targets, tuple([scalar_sig(v[0]) if v.__class__ is tuple else v.sig for v in values]), tuple([v.sig for v in made]))
         _save(edge, bound, values, made)
         flush.local.segment.edges.append(ref(edge))
         for i, v in enumerate(made):

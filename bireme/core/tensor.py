@@ -13,7 +13,7 @@ from bireme.core import dtype as dtypes
 from bireme.core import errors, flush, programs
 from bireme.core.device import Place
 from bireme.core.dtype import DType
-from bireme.core.graph import OVERWRITTEN, Sig, Value, Zero, sig_of
+from bireme.core.graph import Sig, Value, Zero, sig_of
 
 _serial = [0]
 
@@ -430,11 +430,6 @@ def store(t: Tensor, v: Value) -> None:
         t._value = v
     else:
         view.overwrite(t, v)
-
-
-def overwritten(v: Value) -> None:
-    """An in-place operator replaced this value: a backward pass that saved it must say so."""
-    v.marks |= OVERWRITTEN
 
 
 # ---------------------------------------------------------------- arrays enter the engine

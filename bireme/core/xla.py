@@ -29,6 +29,13 @@ def put(array: Any, device: Device) -> Any:
         return jax.device_put(array, device.jax, may_alias=False)
 
 
+def wait(device: Device) -> None:
+    """Return when the device has done all that it was sent: a tiny transfer queues behind everything else."""
+    jax.block_until_ready(put(np.zeros((), np.float32), device))
+    for array in jax.live_arrays(device.platform):
+        array.block_until_ready()
+
+
 class Xla:
     """Whole graphs, compiled."""
 

@@ -153,6 +153,8 @@ class Reader:
 def _parse(text: bytes) -> dict[str, Any]:
     try:
         found = json.loads(text, object_pairs_hook=_distinct)
+    except BadFile:
+        raise
     except (ValueError, RecursionError) as e:
         raise BadFile("not a file of bireme.save") from e
     if not isinstance(found, dict):

@@ -132,6 +132,8 @@ def to_text(tree: Any) -> str:
 def from_text(text: str) -> Any:
     try:
         return json.loads(text, parse_constant=_no_constant)
+    except BadFile:
+        raise
     except (ValueError, RecursionError) as e:
         raise BadFile("a structure that is not JSON") from e
 

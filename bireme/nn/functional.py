@@ -14,18 +14,16 @@ from bireme.ops import (
     max_pool2d,
     mse_loss,
     one_hot,
-    pad,
     relu,
     scaled_dot_product_attention,
     sigmoid,
     silu,
     softmax,
-    softmax_with_cross_entropy,
     tanh,
 )
 
 __all__ = [
     "avg_pool2d", "conv2d", "cross_entropy", "dropout", "embedding", "gelu", "layer_norm", "leaky_relu", "linear",
-    "log_softmax", "max_pool2d", "mse_loss", "one_hot", "pad", "relu", "scaled_dot_product_attention", "sigmoid",
-    "silu", "softmax", "softmax_with_cross_entropy", "tanh",
+    "log_softmax", "max_pool2d", "mse_loss", "one_hot", "relu", "scaled_dot_product_attention", "sigmoid",
+    "silu", "softmax", "tanh",
 ]  # fmt: skip

@@ -1,2 +1,20 @@
-"""ops"""
-from bireme.ops import math, creation, shape, logic, linalg, reduce, operators
+"""Operators by family. Importing this declares them all and gives Tensor its methods."""
+
+from bireme.ops import (
+    broadcast, creation, index, linalg, logic, math, nn_activation, nn_attention, nn_common, nn_conv, nn_loss, nn_norm, operators, random,
+    reduce, shape, update,
+)  # fmt: skip
+
+from bireme.core.op import PUBLIC
+
+__all__ = [
+    "broadcast", "creation", "index", "linalg", "logic", "math", "nn_activation", "nn_attention", "nn_common", "nn_conv", "nn_loss",
+    "nn_norm", "operators", "random", "reduce", "shape", "update",
+]  # fmt: skip
+
+
+def __getattr__(name: str):
+    """Every public function of the operators by its name: `from bireme.ops import add`."""
+    if name in PUBLIC:
+        return PUBLIC[name]
+    raise AttributeError(f"bireme.ops has no operator named {name}")

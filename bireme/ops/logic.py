@@ -208,11 +208,7 @@ def _(condition, x, y):
 @select.grad(numpy=True)
 def _(g, condition, sigs):
     zero = jnp.zeros_like(g)
-    return None, _to(jnp.where(condition, g, zero), sigs[1]), _to(jnp.where(condition, zero, g), sigs[2])
-
-
-def _to(g, sig):
-    return None if sig is None else sum_to(g, sig)
+    return None, sum_to(jnp.where(condition, g, zero), sigs[1]), sum_to(jnp.where(condition, zero, g), sigs[2])
 
 
 @op(differentiable=False)

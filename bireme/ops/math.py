@@ -468,6 +468,20 @@ erf.infer(same)
 erf.grad(lambda g, x: g * (1.1283791670955126 * jnp.exp(-x * x)), numpy=True)
 
 
+@op(method=True, inplace=True, floats=True, dtypes=FLOAT, numpy=special.erfinv, torch=True)
+def erfinv(x: Tensor) -> Tensor:
+    """Inverse of the error function, for `x` in (-1, 1); integers become float32.
+
+    >>> bireme.erfinv(bireme.to_tensor([0.0])).tolist()
+    [0.0]
+    """
+    return lax.erf_inv(x)
+
+
+erfinv.infer(same)
+erfinv.grad(lambda g, out: g * (0.886226925452758 * jnp.exp(out * out)), numpy=True)
+
+
 @op(method="abs __abs__", inplace=True, torch=True, out=True)
 def abs(x: Tensor) -> Tensor:
     """Absolute value; the modulus of complex numbers.

@@ -1,0 +1,1 @@
+"""Benchmarks: each module is one command, `python -m benchmarks.chain --help`. README.md says what each measures."""

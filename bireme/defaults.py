@@ -1,0 +1,34 @@
+"""Process-wide defaults and small questions about tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bireme.core import dtype as dtypes
+from bireme.core.tensor import Tensor
+
+
+def get_default_dtype() -> str:
+    """Name of the type that Python floats take.
+
+    >>> bireme.get_default_dtype()
+    'float32'
+    """
+    return dtypes.get_default().name
+
+
+def set_default_dtype(d: Any) -> None:
+    """Set the type that Python floats take: float16, bfloat16, float32 or float64.
+
+    >>> bireme.set_default_dtype("float32")
+    """
+    dtypes.set_default(d)
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether `x` is a Tensor.
+
+    >>> bireme.is_tensor(bireme.zeros([1]))
+    True
+    """
+    return isinstance(x, Tensor)

@@ -1,0 +1,107 @@
+"""Attention."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bireme.core import errors
+from bireme.core.dtype import FLOAT
+from bireme.core.op import Tensor, composite, op
+from bireme.ops import random
+
+
+def _scores(query, key, causal, mask):
+    """Scaled products of queries and keys, [batch, heads, queries, keys], masked."""
+    q, k = jnp.transpose(query, (0, 2, 1, 3)), jnp.transpose(key, (0, 2, 1, 3))
+    s = jnp.einsum("bhqd,bhkd->bhqk", q, k) * np.asarray(1 / math.sqrt(query.shape[-1]), query.dtype)
+    s = s.astype(jnp.float32) if s.dtype.itemsize < 4 else s
+    if mask is not None:
+        s = jnp.where(mask, s, np.asarray(-1e9, s.dtype)) if mask.dtype == jnp.bool_ else s + mask.astype(s.dtype)
+    if causal:
+        rows, columns = s.shape[-2:]
+        below = jnp.arange(rows)[:, None] >= jnp.arange(columns)[None, :]
+        s = jnp.where(below, s, np.asarray(-np.inf, s.dtype))
+    return s
+
+
+def _weights(s):
+    e = jnp.exp(s - jnp.max(s, axis=-1, keepdims=True))
+    return e / jnp.sum(e, axis=-1, keepdims=True)
+
+
+def _attend(query, key, value, mask, causal):
+    p = _weights(_scores(query, key, causal, mask)).astype(value.dtype)
+    return jnp.einsum("bhqk,bhkd->bqhd", p, jnp.transpose(value, (0, 2, 1, 3)))
+
+
+@op(dtypes=FLOAT)
+def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+    """Softmax attention on [batch, sequence, heads, width]; use `scaled_dot_product_attention`.
+
+    >>> q = bireme.ones([1, 2, 1, 4])
+    >>> bireme.nn.functional.scaled_dot_product_attention(q, q, q).shape
+    [1, 2, 1, 4]
+    """
+    return _attend(query, key, value, mask, causal)
+
+
+attention.infer(lambda query: query)
+
+
+@attention.on("cuda")
+def _(query, key, value, mask, causal):
+    """The fused kernel where dtype and width allow it; called as its own forward rule, so that backward finds it computed."""
+    if query.dtype.itemsize != 2 or query.shape[-1] % 8 or query.shape[-1] > 128 or mask is not None:
+        return _attend(query, key, value, mask, causal)
+
+    def fused(q, k, v):
+        return jax.nn.dot_product_attention(q, k, v, is_causal=causal, implementation="cudnn")
+
+    return jax.vjp(fused, query, key, value)[0]
+
+
+@attention.check
+def _(query, key, value):
+    for name, s in (("query", query), ("key", key), ("value", value)):
+        if s.ndim != 4:
+            raise errors.bad(f"scaled_dot_product_attention({name})", "shape [batch, sequence, heads, width]", f"shape {list(s.shape)}")
+    if key.shape != value.shape[:3] + key.shape[3:] or query.shape[3] != key.shape[3] or query.shape[0] != key.shape[0]:
+        got = f"shapes {list(query.shape)}, {list(key.shape)} and {list(value.shape)}"
+        raise errors.bad("scaled_dot_product_attention(key, value)", "keys and values of one length that match the query", got)
+    if query.shape[2] != key.shape[2]:
+        raise errors.bad("scaled_dot_product_attention(key)", f"{query.shape[2]} heads, as the query has", f"{key.shape[2]}")
+
+
+@composite()
+def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
+                                 is_causal: bool = False, training: bool = True) -> Tensor:  # fmt: skip
+    """Attention on [batch, sequence, heads, width]; a bool mask keeps where it is true, another is added to the scores.
+
+    >>> q = bireme.ones([1, 2, 1, 4])
+    >>> bireme.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).shape
+    [1, 2, 1, 4]
+    """
+    if not 0 <= dropout_p <= 1:
+        raise errors.bad("scaled_dot_product_attention(dropout_p)", "a probability in [0, 1]", dropout_p)
+    out = attention(query, key, value, attn_mask, is_causal) if not (dropout_p and training) else None
+    return out if out is not None else _dropped(query, key, value, attn_mask, dropout_p, is_causal)
+
+
+@op(dtypes=FLOAT)
+def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+    """Softmax of the scaled products of queries and keys: what dropout is applied to.
+
+    >>> q = bireme.ones([1, 2, 1, 4])
+    >>> bireme.nn.functional.scaled_dot_product_attention(q, q, q, dropout_p=0.5, training=False).shape
+    [1, 2, 1, 4]
+    """
+    return _weights(_scores(query, key, causal, mask)).astype(query.dtype)
+
+
+def _dropped(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, p: float, causal: bool) -> Tensor:
+    weights = random.dropout(attention_weights(query, key, mask, causal), p)
+    return (weights @ value.transpose([0, 2, 1, 3])).transpose([0, 2, 1, 3])

@@ -1,0 +1,154 @@
+"""Linear, embedding, one-hot and padding."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from bireme.core import dtype as dtypes
+from bireme.core import errors
+from bireme.core.convert import ints
+from bireme.core.graph import sig_of
+from bireme.core.op import Attr, Tensor, composite, op
+from bireme.core.primitives import scatter_add_rows
+from bireme.ops.linalg import matmul
+from bireme.ops.math import add
+
+
+@composite(alias={"x": "input"})
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`x @ weight + bias`.
+
+    >>> bireme.nn.functional.linear(bireme.to_tensor([[1.0]]), bireme.to_tensor([[2.0]]), bireme.to_tensor([3.0])).tolist()
+    [[5.0]]
+    """
+    out = matmul(x, weight)
+    return out if bias is None else add(out, bias)
+
+
+@op(numpy=lambda x, weight, padding_idx: np.take(weight, x, axis=0))
+def embedding_of(x: Tensor, weight: Tensor, padding_idx: int | None) -> Tensor:
+    """Rows of a table; use `embedding`.
+
+    >>> bireme.nn.functional.embedding(bireme.to_tensor([1]), bireme.to_tensor([[1.0], [2.0]])).tolist()
+    [[2.0]]
+    """
+    return jnp.take(weight, x, axis=0, mode="clip")
+
+
+@embedding_of.check
+def _(x, weight):
+    if x.dtype.kind != "i":
+        raise errors.bad("embedding(x)", "an integer tensor", x.dtype.name, kind=TypeError)
+    if weight.ndim != 2:
+        raise errors.bad("embedding(weight)", "a table of shape [rows, width]", f"shape {list(weight.shape)}")
+
+
+embedding_of.index(lambda s: [("x", 0, s["weight"].shape[0])])
+embedding_of.infer(lambda x, weight: sig_of((*x.shape, weight.shape[1]), weight.dtype))
+
+
+@embedding_of.grad(numpy=lambda g, x, padding_idx, sigs: (None, _table_grad_numpy(g, x, padding_idx, sigs)))
+def _(g, x, padding_idx, sigs):
+    rows, width = sigs[1].shape
+    flat = g.reshape(-1, width)
+    if padding_idx is not None:
+        flat = jnp.where((x == padding_idx).reshape(-1, 1), 0, flat)
+    return None, jnp.zeros((rows, width), g.dtype).at[x.reshape(-1)].add(flat, mode="promise_in_bounds")
+
+
+def _table_grad_numpy(g, x, padding_idx, sigs):
+    flat = g.reshape(-1, sigs[1].shape[1])
+    if padding_idx is not None:
+        flat = np.where((x == padding_idx).reshape(-1, 1), 0, flat)
+    return scatter_add_rows(np.zeros(sigs[1].shape, g.dtype), x, flat)
+
+
+@composite()
+def embedding(x: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
+              sparse: bool = False, scale_grad_by_freq: bool = False) -> Tensor:  # fmt: skip
+    """Rows of the table `weight` at the indices `x`; the row `padding_idx` gets no gradient and reads as it is.
+
+    >>> bireme.nn.functional.embedding(bireme.to_tensor([1]), bireme.to_tensor([[1.0], [2.0]])).tolist()
+    [[2.0]]
+    """
+    rows = weight.shape[0]
+    if padding_idx is not None and padding_idx != -1:
+        if not -rows <= padding_idx < rows:
+            raise errors.bad("embedding(padding_idx)", f"a row in [{-rows}, {rows - 1}]", padding_idx)
+        padding_idx += rows if padding_idx < 0 else 0
+    elif padding_idx == -1:
+        padding_idx = rows - 1
+    return embedding_of(x, weight, padding_idx)
+
+
+@op(differentiable=False)
+def one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
+    """float32 rows with a one at each index.
+
+    >>> bireme.nn.functional.one_hot(bireme.to_tensor([1]), 3).tolist()
+    [[0.0, 1.0, 0.0]]
+    """
+    return (x[..., None] == jnp.arange(num_classes, dtype=x.dtype)).astype(jnp.float32)
+
+
+@one_hot.prepare
+def _(arguments):
+    x, n = arguments["x"], arguments["num_classes"]
+    if isinstance(x, Tensor):
+        if x.dtype.kind != "i":
+            raise errors.bad("one_hot(x)", "an integer tensor", x.dtype.name, kind=TypeError)
+        if isinstance(n, Tensor):
+            n = int(n)
+        arguments["num_classes"] = int(x._host().max()) + 1 if n == -1 else n
+
+
+one_hot.index(lambda s: [("x", 0, s["num_classes"])])
+one_hot.infer(lambda x, num_classes: sig_of((*x.shape, num_classes), dtypes.float32))
+
+
+@op()
+def pad_of(x: Tensor, value: Tensor | float, widths: Attr, mode: str) -> Tensor:
+    """A tensor grown at its edges; use `pad`.
+
+    >>> bireme.nn.functional.pad(bireme.to_tensor([1.0]), [1, 1]).tolist()
+    [0.0, 1.0, 0.0]
+    """
+    if mode == "constant":
+        return jnp.pad(x, widths, constant_values=value.astype(x.dtype))
+    return jnp.pad(x, widths, mode={"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode])
+
+
+pad_of.infer(lambda x, widths: sig_of(tuple([n + a + b for n, (a, b) in zip(x.shape, widths)]), x.dtype))
+
+
+@composite(alias={"x": "input"})
+def pad(x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_format: str = "NCHW", pad_from_left_axis: bool = True) -> Tensor:
+    """A tensor grown at its edges: 2 numbers an axis for all axes, or for the spatial ones from the last to the first.
+
+    >>> bireme.nn.functional.pad(bireme.to_tensor([1.0]), [1, 1]).tolist()
+    [0.0, 1.0, 0.0]
+    """
+    if mode not in ("constant", "reflect", "replicate", "circular"):
+        raise errors.bad("pad(mode)", "'constant', 'reflect', 'replicate' or 'circular'", mode)
+    given = list(ints(pad, 0, "pad(pad)") or ())
+    if len(given) % 2 or len(given) > 2 * x.ndim:
+        raise errors.bad("pad(pad)", f"two numbers an axis, for at most {x.ndim} axes", given)
+    pairs = [(given[i], given[i + 1]) for i in range(0, len(given), 2)]
+    widths = [(0, 0)] * x.ndim
+    if len(pairs) == x.ndim and mode == "constant":
+        widths = pairs if pad_from_left_axis else pairs[::-1]
+    else:
+        last = x.ndim - 2 if data_format.endswith("C") and x.ndim > 2 else x.ndim - 1
+        for k, p in enumerate(pairs):
+            widths[last - k] = p
+    for n, (a, b) in zip(x.shape, widths):
+        if n + a + b < 0 or (mode == "reflect" and builtins.max(a, b) >= builtins.max(n, 1)) or (mode == "circular" and builtins.max(a, b) > n):
+            raise errors.bad("pad(pad)", f"widths that an axis of {n} allows in mode {mode}", [a, b])
+    if any(a < 0 or b < 0 for a, b in widths):
+        x = x[tuple(slice(builtins.max(0, -a), n - builtins.max(0, -b)) for n, (a, b) in zip(x.shape, widths))]
+        widths = [(builtins.max(a, 0), builtins.max(b, 0)) for a, b in widths]
+    return pad_of(x, value, tuple(widths), mode)

@@ -1,0 +1,275 @@
+"""Random tensors: bits from a hash of a counter and two keys, which are inputs of the program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from bireme.core import dtype as dtypes
+from bireme.core import errors
+from bireme.core.convert import number
+from bireme.core.dtype import FLOAT
+from bireme.core.graph import sig_of
+from bireme.core.op import DTypeArg, Key, Shape, Tensor, composite, op
+from bireme.core.random import default_generator
+
+
+def _hash(index, k0, k1):
+    """A 32-bit mix of an index with one key before and one inside: a key alone would only shift the stream."""
+    h = index ^ k0
+    h = (h ^ (h >> np.uint32(17))) * np.uint32(0xED5AD4BB)
+    h = (h ^ (h >> np.uint32(11))) * np.uint32(0xAC4C1B51)
+    h = h ^ k1
+    h = (h ^ (h >> np.uint32(15))) * np.uint32(0x31848BAB)
+    return h ^ (h >> np.uint32(14))
+
+
+def bits(key, shape):
+    """Random 32-bit words of a shape."""
+    n = int(np.prod(shape, dtype=np.int64))
+    return _hash(jnp.arange(n, dtype=jnp.uint32), key[0], key[1]).reshape(shape)
+
+
+def unit(key, shape, dtype):
+    """Uniform numbers in [0, 1) with 24 random bits, or 53 for float64."""
+    if dtype == jnp.float64:
+        high, low = bits(key, shape).astype(jnp.uint64), bits((key[1], key[0]), shape).astype(jnp.uint64)
+        return ((high << np.uint64(21)) ^ (low >> np.uint64(11))).astype(jnp.float64) * 2.0**-53
+    return ((bits(key, shape) >> np.uint32(8)).astype(jnp.float32) * np.float32(2.0**-24)).astype(dtype)
+
+
+def normal_of(key, shape, dtype):
+    """Standard normal numbers, two from each pair of words (Box and Muller)."""
+    n = int(np.prod(shape, dtype=np.int64))
+    half = (n + 1) // 2
+    wide = jnp.float64 if dtype == jnp.float64 else jnp.float32
+    u = unit(key, (half,), wide)
+    v = unit((key[1] ^ np.uint32(0x9E3779B9), key[0]), (half,), wide)
+    radius = jnp.sqrt(-2 * jnp.log(1 - u))
+    angle = v * np.asarray(2 * np.pi, wide)
+    return jnp.concatenate([radius * jnp.cos(angle), radius * jnp.sin(angle)])[:n].reshape(shape).astype(dtype)
+
+
+@op(differentiable=False)
+def uniform_of(low: Tensor | float, high: Tensor | float, shape: Shape, dtype: DTypeArg, key: Key = None) -> Tensor:
+    """Uniform numbers in [low, high); use `uniform`.
+
+    >>> bireme.rand([3]).shape
+    [3]
+    """
+    wide = jnp.float64 if dtype.np == np.float64 else jnp.float32
+    return (low.astype(wide) + unit(key, shape, wide) * (high - low).astype(wide)).astype(dtype.np)
+
+
+uniform_of.infer(lambda shape, dtype: sig_of(shape, dtype))
+
+
+@op(differentiable=False)
+def gaussian_of(mean: Tensor | float, std: Tensor | float, shape: Shape, dtype: DTypeArg, key: Key = None) -> Tensor:
+    """Normal numbers; use `normal`, `gaussian` or `randn`.
+
+    >>> bireme.randn([3]).shape
+    [3]
+    """
+    wide = jnp.float64 if dtype.np == np.float64 else jnp.float32
+    return (mean.astype(wide) + normal_of(key, shape, wide) * std.astype(wide)).astype(dtype.np)
+
+
+gaussian_of.infer(lambda shape, dtype: sig_of(shape, dtype))
+
+
+@op(differentiable=False)
+def randint_of(low: Tensor | int, span: Tensor | int, shape: Shape, dtype: DTypeArg, key: Key = None) -> Tensor:
+    """Integers in [low, low + span); use `randint`.
+
+    >>> bireme.randint(0, 5, [3]).shape
+    [3]
+    """
+    high = bits(key, shape).astype(jnp.uint64)
+    wide = (high << np.uint64(32)) | bits((key[1], key[0] ^ np.uint32(0x85EBCA6B)), shape).astype(jnp.uint64)
+    return (low + (wide % span.astype(jnp.uint64)).astype(jnp.int64)).astype(dtype.np)
+
+
+randint_of.infer(lambda shape, dtype: sig_of(shape, dtype))
+
+
+@op(differentiable=False)
+def randperm_of(n: int, dtype: DTypeArg, key: Key = None) -> Tensor:
+    """The numbers below n in random order; use `randperm`.
+
+    >>> sorted(bireme.randperm(3).tolist())
+    [0, 1, 2]
+    """
+    # sort (random bits, index) packed in one word: unique, so the order is exact
+    packed = (bits(key, (n,)).astype(jnp.uint64) << np.uint64(32)) | jnp.arange(n, dtype=jnp.uint64)
+    return (lax.sort(packed) & np.uint64(0xFFFFFFFF)).astype(dtype.np)
+
+
+randperm_of.infer(lambda n, dtype: sig_of((n,), dtype))
+
+
+def _float_type(dtype: Any, where: str) -> Any:
+    kind = dtypes.get_default() if dtype is None else dtypes.of(dtype, where)
+    if kind not in FLOAT:
+        raise errors.bad(where, "a floating type", kind.name, kind=TypeError)
+    return kind
+
+
+def _numbered(op_made: Any, kind: Any, where: str, first: Any, second: Any, shape: Any, dtype: Any) -> Tensor:
+    pairs = [x if isinstance(x, Tensor) else (kind, number(x, kind, where)) for x in (first, second)]
+    names = op_made.operand_names
+    return op_made.call({names[0]: pairs[0], names[1]: pairs[1], "shape": shape, "dtype": dtype})
+
+
+@composite(out=True)
+def uniform(shape: Shape, dtype: DTypeArg = None, min: float = -1.0, max: float = 1.0, seed: int = 0) -> Tensor:
+    """Uniform numbers in [min, max); [-1, 1) unless said otherwise.
+
+    >>> bireme.uniform([2, 3]).shape
+    [2, 3]
+    """
+    return _numbered(uniform_of, dtypes.float64, "uniform(min)", min, max, shape, _float_type(dtype, "uniform(dtype)"))
+
+
+@composite(alias={"shape": "size"}, out=True)
+def rand(shape: Shape, dtype: DTypeArg = None, *, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Uniform numbers in [0, 1).
+
+    >>> bireme.rand([2]).shape
+    [2]
+    """
+    out = _numbered(uniform_of, dtypes.float64, "rand()", 0.0, 1.0, shape, _float_type(dtype, "rand(dtype)"))
+    out.stop_gradient = not requires_grad
+    return out
+
+
+@composite(alias={"shape": "size"}, out=True)
+def randn(shape: Shape, dtype: DTypeArg = None, *, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Standard normal numbers.
+
+    >>> bireme.randn([2]).shape
+    [2]
+    """
+    out = _numbered(gaussian_of, dtypes.float64, "randn()", 0.0, 1.0, shape, _float_type(dtype, "randn(dtype)"))
+    out.stop_gradient = not requires_grad
+    return out
+
+
+@composite()
+def gaussian(shape: Shape, mean: float = 0.0, std: float = 1.0, seed: int = 0, dtype: DTypeArg = None) -> Tensor:
+    """Normal numbers with a mean and a standard deviation.
+
+    >>> bireme.tensor.random.gaussian([2]).shape
+    [2]
+    """
+    return _numbered(gaussian_of, dtypes.float64, "gaussian(mean)", mean, std, shape, _float_type(dtype, "gaussian(dtype)"))
+
+
+@composite(out=True)
+def normal(mean: Tensor | float = 0.0, std: Tensor | float = 1.0, shape: Shape = None) -> Tensor:
+    """Normal numbers; of the tensors' shape if mean or std is a tensor.
+
+    >>> bireme.normal(0.0, 1.0, [2]).shape
+    [2]
+    """
+    like = next((t for t in (mean, std) if isinstance(t, Tensor)), None)
+    if like is None:
+        return gaussian([] if shape is None else shape, float(mean), float(std))  # type: ignore[arg-type]
+    z = gaussian(like.shape, dtype=like.dtype)
+    return z * std + mean
+
+
+@composite(out=True)
+def randint(low: int = 0, high: int | None = None, shape: Shape = (1,), dtype: DTypeArg = None) -> Tensor:
+    """Integers in [low, high), or in [0, low).
+
+    >>> bireme.randint(5, shape=[2]).shape
+    [2]
+    """
+    low, high = (0, low) if high is None else (low, high)
+    if low >= high:
+        raise errors.bad("randint(high)", f"more than low, {low}", high)
+    return _numbered(randint_of, dtypes.int64, "randint(low)", low, high - low, shape, dtype or dtypes.int64)
+
+
+@composite(out=True)
+def randperm(n: int, dtype: DTypeArg = "int64", *, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """The numbers from 0 to n - 1 in random order.
+
+    >>> sorted(bireme.randperm(3).tolist())
+    [0, 1, 2]
+    """
+    if n < 0:
+        raise errors.bad("randperm(n)", "a count of 0 or more", n)
+    return randperm_of(n, dtype)
+
+
+@op(method=True, differentiable=False, alias={"x": "input"})
+def bernoulli(x: Tensor, p: float | None = None, key: Key = None) -> Tensor:
+    """1 with the probability given by each element, else 0.
+
+    >>> bireme.bernoulli(bireme.to_tensor([0.0, 1.0])).tolist()
+    [0.0, 1.0]
+    """
+    return (unit(key, x.shape, jnp.float32) < x.astype(jnp.float32)).astype(x.dtype)
+
+
+bernoulli.infer(lambda x: x)
+
+
+@op(inplace=False)
+def dropout_of(x: Tensor, p: Tensor | float, scale: bool, axis: Any, key: Key = None) -> Tensor:
+    """Elements set to zero with probability p; use `dropout`.
+
+    >>> bireme.nn.functional.dropout(bireme.to_tensor([1.0]), 0.0).tolist()
+    [1.0]
+    """
+    return _drop(x, p, scale, axis, key)
+
+
+def _drop(x, p, scale, axis, key):
+    dims = x.shape if axis is None else tuple(n if i in axis else 1 for i, n in enumerate(x.shape))
+    keep = unit(key, dims, jnp.float32) >= p.astype(jnp.float32)
+    return jnp.where(keep, x / (1 - p).astype(x.dtype) if scale else x, jnp.zeros((), x.dtype))
+
+
+dropout_of.infer(lambda x: x)
+
+
+@dropout_of.grad
+def _(g, p, scale, axis, key):
+    # the mask comes again from its keys: nothing is kept for it
+    return _drop(g, p, scale, axis, key), None, None, None
+
+
+@composite(method=False)
+def dropout(x: Tensor, p: Any = 0.5, axis: Any = None, training: bool = True, mode: str = "upscale_in_train") -> Tensor:
+    """Elements set to zero with probability `p` while training, the rest scaled up to keep the mean.
+
+    >>> bireme.nn.functional.dropout(bireme.to_tensor([1.0, 2.0]), training=False).tolist()
+    [1.0, 2.0]
+    """
+    if mode not in ("upscale_in_train", "downscale_in_infer"):
+        raise errors.bad("dropout(mode)", "'upscale_in_train' or 'downscale_in_infer'", mode)
+    value = p.item() if isinstance(p, Tensor) else p
+    if not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise errors.bad("dropout(p)", "a probability in [0, 1]", p)
+    if not training:
+        return x * (1 - value) if mode == "downscale_in_infer" else x
+    if value == 0:
+        return x
+    if value == 1:
+        return x * 0.0
+    axes = None if axis is None else tuple(axis) if isinstance(axis, (list, tuple)) else (axis,)
+    for a in axes or ():
+        if not 0 <= a < x.ndim:
+            raise errors.bad("dropout(axis)", f"an axis in [0, {x.ndim - 1}]", a)
+    return dropout_of.call({"x": x, "p": (dtypes.float32, float(value)), "scale": mode == "upscale_in_train", "axis": axes})
+
+
+def stream_key() -> tuple[int, int]:
+    """The next key of this thread's stream, for libraries that draw on the host."""
+    return default_generator().next_key()
