@@ -110,6 +110,8 @@ def record(bound: Any, operands: list) -> list[Value]:
         if node is None:
             node = _extend(seg, state, found, bound, operands)
         outs, values, index, device = [], seg.values, node.first, seg.device
+        if device is None:
+            device = seg.device = devices.current()
         for sig in node.outs:
             v = new(Value)
             v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = sig, None, seg, index, None, device, 0, None
@@ -196,8 +198,6 @@ def _extend(seg: Segment, state: Node, key: tuple, bound: Any, operands: list) -
     node.pos = errors.position()
     limit, size_limit = flags.max_pending_nodes.value, flags.max_pending_bytes.value
     node.over = node.depth % limit == 0 or node.nbytes // size_limit > state.nbytes // size_limit
-    if seg.device is None:
-        seg.device = devices.current()
     if not _Debug.at_once:  # debugging wants each call's own line, so nothing is shared between call sites
         state.next[key] = node
         _nodes[0] += 1

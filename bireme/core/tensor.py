@@ -10,7 +10,7 @@ import numpy as np
 
 from bireme.core import device as devices
 from bireme.core import dtype as dtypes
-from bireme.core import errors, flush, programs
+from bireme.core import errors, flush, programs, registry
 from bireme.core.device import Place
 from bireme.core.dtype import DType
 from bireme.core.graph import Sig, Value, Zero, sig_of
@@ -350,7 +350,8 @@ class Parameter(Tensor):
     do_model_average: Any = None
 
     def __init__(self, value: Any, name: str | None = None, trainable: bool = True, dtype: Any = None):
-        source = copy_value(read(value)) if isinstance(value, Tensor) and dtype is None else value_of(value, dtype, None)
+        # a tensor's value is shared, not copied: values never change
+        source = read(value) if isinstance(value, Tensor) and dtype is None else value_of(value, dtype, None)
         super().__init__(source, stop_gradient=not trainable)
         self.persistable = True
         self.optimize_attr = {"learning_rate": 1.0}
@@ -400,11 +401,10 @@ def _like(t: Tensor, value: Value) -> Tensor:
 
 
 def copy_value(v: Value) -> Value:
-    """A Value of its own with the same numbers."""
+    """A Value of its own with the same numbers: recorded, not computed now."""
     if v.__class__ is Zero:
         return Zero(v.sig, None, v.device)
-    array = flush.force(v)
-    return Value(v.sig, np.array(array) if isinstance(array, np.ndarray) else programs.put(array, v.device), v.device)
+    return flush.record(registry.find("clone").bind((1,), ()), [v])[0]
 
 
 # ---------------------------------------------------------------- storage; view.py fills these in for shared storage
@@ -440,11 +440,10 @@ def value_of(data: Any, dtype: Any = None, place: Any = None) -> Value:
     device = devices.current() if place is None else devices.parse(place, "to_tensor(place)")
     want = None if dtype is None else dtypes.of(dtype, "to_tensor(dtype)")
     if isinstance(data, Tensor):
-        v = copy_value(read(data))
-        host: Any = v.array if v.array is not None else flush.force(v)
+        v = read(data)
         if want is None or want is v.sig.dtype:
-            return v if v.device is device or place is None else flush.move(v, device)
-        host = np.asarray(host)
+            return copy_value(v) if v.device is device or place is None else flush.move(v, device)
+        host: Any = data._host()
     elif isinstance(data, jax.Array):
         kind = dtypes.from_numpy(np.dtype(data.dtype))
         if want is None or want is kind:

@@ -23,6 +23,8 @@ class Activation(Layer):
         given = self._take(args, kwargs)
         self._name = given.pop("name")
         self._arguments = given
+        # what the operator does by itself need not be said at each call
+        self._said = {k: v for k, v in given.items() if v != self._defaults[k]}
 
     @classmethod
     def _take(cls, args: tuple, kwargs: dict) -> dict[str, Any]:
@@ -34,7 +36,7 @@ class Activation(Layer):
         return given
 
     def forward(self, x: Tensor) -> Tensor:
-        return type(self)._function(x, **self._arguments)
+        return type(self)._function(x, **self._said)
 
     def extra_repr(self) -> str:
         shown = [f"{k}={v}" for k, v in self._arguments.items()]

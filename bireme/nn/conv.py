@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from bireme.core import errors
 from bireme.core.tensor import Tensor
 from bireme.nn.initializer import Normal
 from bireme.nn.layer import Layer
-from bireme.ops import conv2d, index_select, to_tensor
+from bireme.ops import conv2d, pad
 
-_MODES = {"zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}  # and NumPy's names
+_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class Conv2D(Layer):
@@ -70,9 +68,7 @@ class Conv2D(Layer):
     def forward(self, x: Tensor) -> Tensor:
         padding = self._padding
         if self._padding_mode != "zeros":
-            for axis in (2, 3) if self._data_format == "NCHW" else (1, 2):
-                rows = np.pad(np.arange(x.shape[axis]), padding, mode=_MODES[self._padding_mode])
-                x = index_select(x, to_tensor(rows), axis)
+            x = pad(x, [padding] * 4, mode=self._padding_mode, data_format=self._data_format)
             padding = 0
         return conv2d(x, self.weight, self.bias, self._stride, padding, self._dilation, self._groups, self._data_format)
 

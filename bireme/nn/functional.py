@@ -14,6 +14,7 @@ from bireme.ops import (
     max_pool2d,
     mse_loss,
     one_hot,
+    pad,
     relu,
     scaled_dot_product_attention,
     sigmoid,
@@ -24,6 +25,6 @@ from bireme.ops import (
 
 __all__ = [
     "avg_pool2d", "conv2d", "cross_entropy", "dropout", "embedding", "gelu", "layer_norm", "leaky_relu", "linear",
-    "log_softmax", "max_pool2d", "mse_loss", "one_hot", "relu", "scaled_dot_product_attention", "sigmoid",
+    "log_softmax", "max_pool2d", "mse_loss", "one_hot", "pad", "relu", "scaled_dot_product_attention", "sigmoid",
     "silu", "softmax", "tanh",
 ]  # fmt: skip

@@ -6,12 +6,11 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.tensor import Tensor
-from bireme.ops import full, randn, to_tensor, uniform
+from bireme.ops import clip, erfinv, full, randn, to_tensor, uniform
 
 __all__ = [
     "Constant", "Normal", "TruncatedNormal", "Uniform", "XavierNormal", "XavierUniform", "KaimingNormal",
@@ -110,8 +109,8 @@ class TruncatedNormal(Initializer):
         low, high = (
             min(max(math.erf((x - self._mean) / (self._std * _SQRT2)), -edge), edge) for x in (self._a, self._b)
         )
-        x = special.erfinv(uniform(shape, _wide(kind), low, high).numpy()) * (self._std * _SQRT2) + self._mean
-        return to_tensor(np.clip(x, self._a, self._b), dtype=kind)
+        x = erfinv(uniform(shape, _wide(kind), low, high)) * (self._std * _SQRT2) + self._mean
+        return clip(x, self._a, self._b).astype(kind)
 
 
 class Uniform(Initializer):

@@ -10,7 +10,7 @@ import numpy as np
 from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.tensor import Tensor
-from bireme.ops import to_tensor, update
+from bireme.ops import maximum, sqrt, to_tensor, update
 from bireme.optimizer.lr import LRScheduler
 from bireme.optimizer.optimizer import HALF, Optimizer, Pairs, Slot
 from bireme.regularizer import L2Decay
@@ -19,7 +19,7 @@ _POWS = ("beta1_pow_acc", "beta2_pow_acc")
 
 
 class Pows:
-    """beta1 and beta2 to the power of the next step, one pair for all parameters that were always updated together."""
+    """beta1 and beta2 to the power of the steps made: one pair for all parameters that were always updated together."""
 
     __slots__ = ("first", "second", "members")
 
@@ -86,32 +86,30 @@ class Adam(Optimizer):
         return 1.0
 
     def _update(self, group: dict, pairs: Pairs) -> None:
-        betas = group.get("beta1", self._beta1), group.get("beta2", self._beta2)
-        for pows, slots, grads in self._by_pows(pairs, betas):
+        betas = self._betas(group)
+        for pows, slots, grads in self._by_pows(pairs):
             coeff = self._decay_coeff(group)
             # a decay of zero is left out of the program: decided here, not in it
             decays = tuple(
                 self._is_decayed(group, slot.param) if isinstance(coeff, Tensor) or coeff else False for slot in slots
             )
-            new = update.adam_update(
+            operands = (
                 [slot.target for slot in slots],
                 grads,
-                [slot.state["moment1"] for slot in slots],
-                [slot.state["moment2"] for slot in slots],
-                pows.first,
-                pows.second,
-                self.get_lr(),
-                *betas,
-                group.get("epsilon", self._epsilon),
-                coeff,
-                decoupled=self._decoupled,
-                lr_ratios=tuple(self._rate(group, slot.param) * self._ratio(slot.param) for slot in slots),
-                decays=decays,
+                *([s.state[a] for s in slots] for a in self._accumulators),
             )
+            numbers = self.get_lr(), *betas, group.get("epsilon", self._epsilon), coeff
+            ratios = tuple(self._rate(group, slot.param) * self._ratio(slot.param) for slot in slots)
+            rule = _amsgrad_update if self._amsgrad else update.adam_update
+            settings = {"decoupled": self._decoupled, "lr_ratios": ratios, "decays": decays}
+            new = rule(*operands, pows.first, pows.second, *numbers, **settings)
             self._store(slots, new[:-2], self._accumulators)
             self._advance(pows, slots, new[-2], new[-1])
 
-    def _by_pows(self, pairs: Pairs, betas: tuple) -> list[tuple[Pows, list[Slot], list[Tensor]]]:
+    def _betas(self, group: dict) -> tuple[float | Tensor, float | Tensor]:
+        return group.get("beta1", self._beta1), group.get("beta2", self._beta2)
+
+    def _by_pows(self, pairs: Pairs) -> list[tuple[Pows, list[Slot], list[Tensor]]]:
         """Slots and gradients of the parameters that have made the same number of steps."""
         found: dict[int, tuple[Pows, list[Slot], list[Tensor]]] = {}
         fresh: dict[Any, Pows] = {}
@@ -120,7 +118,7 @@ class Adam(Optimizer):
             if slot.pows is None:
                 kind = _pow_dtype(p)
                 if kind not in fresh:
-                    fresh[kind] = Pows(*(_scalar(b, kind, p.place) for b in betas), 0)
+                    fresh[kind] = Pows(*(to_tensor(1.0, dtype=kind, place=p.place) for _ in _POWS), 0)
                 slot.pows = fresh[kind]
                 slot.pows.members += 1
             _, slots, grads = found.setdefault(id(slot.pows), (slot.pows, [], []))
@@ -139,20 +137,22 @@ class Adam(Optimizer):
         for slot in slots:
             slot.pows = ahead
 
-    # ------------------------------------------------------------ states: files hold one pair of powers per parameter
+    # ------------------------------------------------------------ states
+    # Paddle's files hold a pair of powers for each parameter, and those of the step to come: one factor more than ours
 
     def _state_names(self) -> tuple[str, ...]:
         return (*self._accumulators, *_POWS)
 
     def _shared_state(self, slots: list[Slot]) -> dict[str, Tensor]:
         out = {}
-        for name, which in zip(_POWS, ("first", "second")):
+        groups = {id(p): group for group in self._param_groups for p in group["params"]}
+        for i, name in enumerate(_POWS):
             shaped: dict[int, Tensor] = {}
             for slot in slots:
                 if slot.pows is not None:
-                    held = getattr(slot.pows, which)
+                    held = (slot.pows.first, slot.pows.second)[i]
                     if id(held) not in shaped:
-                        shaped[id(held)] = held.clone().reshape([1])
+                        shaped[id(held)] = (held * self._betas(groups[id(slot.param)])[i]).reshape([1])
                     out[f"{slot.param.name}_{name}_0"] = shaped[id(held)]
         return out
 
@@ -162,12 +162,11 @@ class Adam(Optimizer):
             equal: dict[tuple, Pows] = {}
             for slot in (self._slots[id(p)] for p in group["params"] if id(p) in self._slots):
                 if slot.pows is not None:
-                    kind = _pow_dtype(slot.param)
-                    first, second = (host.astype(kind.np) for host in slot.pows)
-                    key = (kind, first.tobytes(), second.tobytes())
+                    kind, place = _pow_dtype(slot.param), slot.param.place
+                    hosts = [_before(x.astype(kind.np), float(b)) for x, b in zip(slot.pows, self._betas(group))]
+                    key = (kind, *(host.tobytes() for host in hosts))
                     if key not in equal:
-                        place = slot.param.place
-                        equal[key] = Pows(to_tensor(first, place=place), to_tensor(second, place=place), 0)
+                        equal[key] = Pows(*(to_tensor(host, place=place) for host in hosts), 0)
                     slot.pows = equal[key]
                     slot.pows.members += 1
 
@@ -278,5 +277,49 @@ def _pow_dtype(p: Tensor) -> Any:
     return dtypes.float64 if p.dtype is dtypes.float64 else dtypes.float32
 
 
-def _scalar(beta: float | Tensor, dtype: Any, place: Any) -> Tensor:
-    return beta.detach().astype(dtype) if isinstance(beta, Tensor) else to_tensor(beta, dtype=dtype, place=place)
+def _before(power: np.ndarray, beta: float) -> np.ndarray:
+    """The number whose product with `beta` is `power`, to the last bit: a resumed run must not differ by a rounding."""
+    factor = power.dtype.type(beta)
+    if factor == 0:
+        return np.zeros_like(power)
+    guess = power / factor
+    near = [guess, *(np.nextafter(guess, power.dtype.type(end)) for end in (0, 1))]
+    return np.asarray(next((x for x in near if x * factor == power), guess))
+
+
+def _amsgrad_update(
+    params: list[Tensor],
+    grads: list[Tensor],
+    moment1s: list[Tensor],
+    moment2s: list[Tensor],
+    largest: list[Tensor],
+    beta1_pow: Tensor,
+    beta2_pow: Tensor,
+    lr: float,
+    beta1: float | Tensor,
+    beta2: float | Tensor,
+    epsilon: float | Tensor,
+    weight_decay: float | Tensor,
+    *,
+    decoupled: bool,
+    lr_ratios: tuple[float, ...],
+    decays: tuple[bool, ...],
+) -> list[Tensor]:
+    """Like `update.adam_update`, with the largest second moment so far below the line; seldom asked for, so composed."""
+    p1, p2 = beta1_pow * beta1, beta2_pow * beta2
+    new, first, second, top = [], [], [], []
+    for p, g, m, v, most, ratio, decay in zip(params, grads, moment1s, moment2s, largest, lr_ratios, decays):
+        wide, g, rate = p.astype(m.dtype), g.astype(m.dtype), lr * ratio
+        if decay and decoupled:
+            wide = wide * (1 - rate * weight_decay)
+        elif decay:
+            g = g + wide * weight_decay
+        m = m * beta1 + g * (1 - beta1)
+        v = v * beta2 + g * g * (1 - beta2)
+        most = maximum(most, v)
+        step = m / (1 - p1) / (sqrt(most / (1 - p2)) + epsilon)
+        new.append((wide - step * rate).astype(p.dtype))
+        first.append(m)
+        second.append(v)
+        top.append(most)
+    return [*new, *first, *second, *top, p1, p2]
