@@ -3,7 +3,7 @@
 Importing this computes nothing and starts no device.
 """
 
-from bireme import autograd, core, debug, device, nn, ops, optimizer, regularizer, utils
+from bireme import autograd, core, debug, device, incubate, nn, ops, optimizer, regularizer, utils
 from bireme.core.device import CPUPlace, CUDAPlace, CustomPlace, get_device, set_device
 from bireme.core.dtype import DType as dtype
 from bireme.core.dtype import (
@@ -39,7 +39,7 @@ __all__ = [
     "cos_", "cumsum", "debug", "device", "divide", "divide_", "dtype", "empty", "enable_grad", "equal", "equal_all", "erf", "erf_", "erfinv", "erfinv_", "exp",
     "exp_", "expand", "expm1", "expm1_", "eye", "finfo", "flatten", "flatten_", "flip", "float16", "float32", "float64", "float8_e4m3fn",
     "float8_e5m2", "floor", "floor_", "floor_divide", "floor_divide_", "full", "full_like", "gather", "get_default_dtype", "get_device",
-    "get_flags", "get_rng_state", "grad", "greater_equal", "greater_than", "iinfo", "imag", "index_select", "int16", "int32", "int64",
+    "get_flags", "get_rng_state", "grad", "greater_equal", "greater_than", "iinfo", "imag", "incubate", "index_select", "int16", "int32", "int64",
     "int8", "is_grad_enabled", "is_tensor", "isfinite", "isinf", "isnan", "lerp", "lerp_", "less_equal", "less_than", "linspace", "load",
     "log", "log1p", "log1p_", "log_", "logical_and", "logical_not", "logical_or", "logsumexp", "masked_fill", "masked_fill_",
     "masked_select", "matmul", "max", "maximum", "mean", "min", "minimum", "multiply", "multiply_", "neg", "neg_", "nn", "no_grad",

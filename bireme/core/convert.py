@@ -69,9 +69,7 @@ def _plain(x: Any, ndim: int, where: str) -> Any:
 
 
 def _int(x: Any, ndim: int, where: str) -> int:
-    if isinstance(x, (bool, np.bool_)):
-        return int(x)
-    if isinstance(x, (int, np.integer)):
+    if isinstance(x, (int, np.integer)) and not isinstance(x, bool):
         return int(x)
     if isinstance(x, Tensor) and x._value.sig.size == 1 and x._value.sig.dtype.kind in "ib":
         return int(x)
@@ -109,7 +107,7 @@ def one_axis(x: Any, ndim: int, where: str) -> int:
     axis = _int(x, ndim, where)
     low, high = (-ndim, ndim - 1) if ndim else (-1, 0)
     if not low <= axis <= high:
-        raise errors.bad(where, f"an axis in [{low}, {high}]", axis, kind=ValueError)
+        raise errors.bad(where, f"an axis in [{low}, {high}]", axis, kind=errors.WrongAxis)
     return axis + ndim if axis < 0 and ndim else max(axis, 0)
 
 
@@ -120,12 +118,12 @@ def _axis(x: Any, ndim: int, where: str) -> int | None:
 def _axes(x: Any, ndim: int, where: str) -> tuple[int, ...] | None:
     if x is None:
         return None
-    if isinstance(x, Tensor):
+    if isinstance(x, (Tensor, np.ndarray)):
         x = x.tolist()
-    if not isinstance(x, (list, tuple)):
+    if not isinstance(x, (list, tuple, range)):
         return (one_axis(x, ndim, where),) if ndim else _no_axes(x, ndim, where)
     found = [one_axis(i, ndim, where) for i in x]
-    if not ndim:
+    if not ndim and len(found) < 2:
         return ()
     if len(set(found)) != len(found):
         raise errors.bad(where, "different axes", list(x))
@@ -202,9 +200,8 @@ class Signature:
         self.positional = [p.name for p in visible if not p.only_keyword]
         self.defaults = {p.name: p.default for p in visible}
         self.required = [p.name for p in visible if p.default is MISSING]
-        if "name" not in self.own_names:
-            if options.get("name_arg", True):
-                self.positional.append("name")
+        if "name" not in self.own_names and options.get("name_arg", True):
+            self.positional.append("name")
             self.defaults["name"] = None
         if options.get("out"):
             self.defaults["out"] = None
@@ -223,7 +220,7 @@ class Signature:
         self.number_types = options.get("numbers") or {}
         self.labels = {p.name: f"{op}({p.name})" for p in params}
         self.public = self._inspectable(visible, options)
-        self.inplace = self.public
+        self.inplace = self.public.replace(parameters=[p for p in self.public.parameters.values() if p.name != "out"])
 
     def _inspectable(self, visible: list[Param], options: dict[str, Any]) -> inspect.Signature:
         kinds = inspect.Parameter
@@ -340,7 +337,7 @@ class Signature:
 
     def check_composite(self, arguments: dict[str, Any]) -> None:
         """Operands and attributes of a composite: Tensors are checked, plain kinds converted."""
-        ndim = self.tensors({**arguments}) if self.operands else 0
+        ndim = self.tensors(arguments) if self.operands else 0
         for p in self.attrs:
             arguments[p.name] = p.convert(arguments[p.name], ndim, self.labels[p.name])  # type: ignore[misc]
 
@@ -383,8 +380,12 @@ def number(x: Any, dtype: DType, where: str) -> Any:
     return complex(x)
 
 
-def common_dtype(op: str, xs: list) -> DType | None:
-    """The type of an operator on these operands by Paddle's rules: numbers and 0-d tensors give way."""
+def common_dtype(op: str, xs: list, mix: str = "scalars") -> DType | None:
+    """The type of an operator on these operands by Paddle's rules, of which there are four.
+
+    "scalars": floats mix with floats and complex with real; numbers and 0-d tensors give way to the others. "floats": a
+    0-d tensor counts like any other. "any": where one is 0-d, the type that holds both. "same": no two types mix.
+    """
     full: DType | None = None
     scalar: DType | None = None
     for x in xs:
@@ -392,24 +393,25 @@ def common_dtype(op: str, xs: list) -> DType | None:
             if not isinstance(t, Tensor):
                 continue
             sig = t._value.sig
-            if sig.ndim == 0 and not isinstance(x, list):
+            if sig.ndim == 0 and mix in ("scalars", "any"):
                 scalar = sig.dtype if scalar is None else dtypes.promote_any(scalar, sig.dtype)
             elif full is None:
                 full = sig.dtype
             elif full is not sig.dtype:
-                both = dtypes.promote(full, sig.dtype)
+                both = None if mix == "same" else dtypes.promote(full, sig.dtype)
                 if both is None:
                     raise errors.bad(f"{op}()", "operands of one kind", f"{full.name} and {sig.dtype.name}", hint="cast one of them: x.astype(...)", kind=TypeError)
                 full = both
-    if full is None:
-        found = scalar
+    if full is None or scalar is None or scalar is full:
+        found = scalar if full is None else full
     else:
-        found = full if scalar is None or scalar is full else dtypes.promote_scalar(full, scalar)
-    if found is None:
-        return None
+        found = (dtypes.promote_any if mix == "any" else dtypes.promote_scalar)(full, scalar)
+    if found is None or mix == "same":
+        return found
     for x in xs:
         if not isinstance(x, (Tensor, list)):
-            found = dtypes.promote_number(found, x)
+            own = dtypes.promote(found, dtypes.of_number(x)) if mix == "floats" else None
+            found = own or dtypes.promote_number(found, x)
     return found
 
 
@@ -421,7 +423,7 @@ def check_range(where: str, t: Any, low: int, high: int) -> None:
     if not isinstance(t, Tensor):
         return
     v = read(t)
-    if v.sig.size == 0:
+    if v.sig.size == 0 or v.sig.dtype.kind != "i":  # another type is refused by the operator itself
         return
     on_host = v.array is not None and (isinstance(v.array, np.ndarray) or v.device.is_cpu)
     if on_host:

@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 
-from bireme.core import errors
+from bireme.core import errors, malloc
 
 
 class Device:
@@ -142,6 +142,7 @@ def register_device(kind: str, platform: str | None = None) -> None:
 
 
 def _prepare_backend() -> None:
+    malloc.keep_pages()
     # jax takes 75 % of a GPU at start unless told otherwise; the variable is read when the backend starts
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 

@@ -78,7 +78,7 @@ COMPLEX = frozenset((complex64, complex128))
 INT = frozenset((uint8, int8, int16, int32, int64))
 BOOL = frozenset((bool_,))
 
-_BY_NAME = {d.name: d for d in ALL} | {"float": float32, "double": float64, "half": float16, "int": int32, "long": int64}
+_BY_NAME = {d.name: d for d in ALL} | {"float": float64, "double": float64, "half": float16, "int": int64, "long": int64}
 _BY_NUMPY = {d.np: d for d in ALL}
 _REAL_OF = {complex64: float32, complex128: float64}
 _COMPLEX_OF = {float16: complex64, bfloat16: complex64, float32: complex64, float64: complex128}
@@ -92,9 +92,9 @@ def of(spec: Any, where: str = "dtype") -> DType:
         found = _BY_NAME.get(spec.removeprefix("bireme.").removeprefix("paddle."))
         if found is not None:
             return found
-    elif spec in _PYTHON:
-        return _PYTHON[spec]() if callable(_PYTHON[spec]) else _PYTHON[spec]
-    else:
+    elif isinstance(spec, type) and spec in _PYTHON:
+        return _PYTHON[spec]
+    elif spec is not None:  # NumPy reads None as float64
         try:
             found = _BY_NUMPY.get(np.dtype(spec))
         except TypeError:
@@ -129,12 +129,7 @@ def set_default(spec: Any) -> None:
     _default.dtype = dtype
 
 
-_PYTHON: dict = {
-    bool: bool_,
-    int: int64,
-    float: get_default,
-    complex: lambda: _COMPLEX_OF[get_default()],
-}
+_PYTHON = {bool: bool_, int: int64, float: float64, complex: complex128}  # as NumPy reads them
 
 
 def real_of(dtype: DType) -> DType:
@@ -197,12 +192,12 @@ def promote_any(x: DType, y: DType) -> DType:
 
 def promote_scalar(tensor: DType, scalar: DType) -> DType:
     """Type of a tensor with a 0-d tensor: the 0-d one gives way unless its kind is higher."""
+    if (tensor.kind == "c") is not (scalar.kind == "c"):  # complex with real: the width of both counts, whatever the rank
+        both = promote(tensor, scalar)
+        assert both is not None
+        return both
     order = "bifc"
-    if order.index(scalar.kind) <= order.index(tensor.kind):
-        return tensor
-    if scalar.kind == "c":
-        return complex_of(tensor) if tensor.kind == "f" else scalar
-    return scalar
+    return tensor if order.index(scalar.kind) <= order.index(tensor.kind) else scalar
 
 
 class finfo:

@@ -18,6 +18,14 @@ class NonFiniteError(RuntimeError):
     """Raised under FLAGS_check_nan_inf when an operator produced NaN or infinity."""
 
 
+class WrongType(TypeError, ValueError):
+    """An argument of the wrong type: Paddle raises TypeError for some and ValueError for others, so code may catch either."""
+
+
+class WrongAxis(ValueError, IndexError):
+    """An axis out of range, both to those who catch ValueError and to those who catch IndexError, as NumPy has it."""
+
+
 def show(got: Any) -> str:
     """A value as a message shows it: values rather than types, short."""
     sig = getattr(got, "_sig", None)
@@ -71,4 +79,4 @@ def text(where: str, expected: str, got: Any, hint: str | None = None, pos: Any 
 
 def bad(where: str, expected: str, got: Any, hint: str | None = None, kind: type[Exception] = ValueError) -> Exception:
     """The exception to raise for a bad argument: `raise bad("mean(axis)", "an axis in [-2, 1]", axis)`."""
-    return kind(text(where, expected, got, hint))
+    return (WrongType if kind is TypeError else kind)(text(where, expected, got, hint))

@@ -50,10 +50,17 @@ class _Local(threading.local):
         self.segment = Segment()
         self.waiting: Segment | None = None
         self.depth = 0
-        _OPEN.append(ref(self.segment))
+        _announce(self.segment)
 
 
-_OPEN: list[ref[Segment]] = []  # segments that other threads may hold leaves in; pruned when one is opened
+_OPEN: dict[int, ref[Segment]] = {}  # segments of all threads that have not run: they may hold leaves of another one
+
+
+def _announce(seg: Segment) -> None:
+    key = id(seg)
+    _OPEN[key] = ref(seg, lambda _: _OPEN.pop(key, None))
+
+
 _roots: list[Node] = [Node()]
 _nodes = [0]
 MAX_TREE = 100_000
@@ -101,7 +108,7 @@ def record(bound: Any, operands: list) -> list[Value]:
             else:
                 sig = _add_leaf(seg, v)
                 if sig is None:  # the segment had to be cut: everything pending is a leaf now
-                    _roll_back(seg)
+                    roll_back(seg)
                     return record(bound, _on_one_device(operands))
                 key.append(sig)
         state = seg.state
@@ -120,9 +127,11 @@ def record(bound: Any, operands: list) -> list[Value]:
             index += 1
         seg.state = node
     except BaseException:
-        _roll_back(seg)
+        roll_back(seg)
         raise
     if seg.closed:  # another thread cut it meanwhile
+        if local.segment is seg:
+            _open_new()
         return record(bound, operands)
     if node.over and not seg.symbolic:
         _limit(seg)
@@ -162,7 +171,7 @@ def move(v: Value, device: Any) -> Value:
     return Value(v.sig, programs.put(force(v), device), device)
 
 
-def _roll_back(seg: Segment) -> None:
+def roll_back(seg: Segment) -> None:
     """Forget what an unfinished call had appended."""
     state = seg.state
     for r in seg.leaves[state.leaves :]:
@@ -255,22 +264,23 @@ def fill(seg: Segment) -> None:
             if v is not None and v.segment is seg:
                 v.array = array
                 v.segment = None
-        seg.arrays, seg.results = [], [()]
-        seg.edges = seg.cells = []
         if seg.guards:
             _keep_guards(seg)
+        seg.arrays, seg.results = [], [()]
+        seg.edges, seg.cells = [], []
+        _OPEN.pop(id(seg), None)
 
 
 def _open_new() -> Segment:
-    local.segment = seg = Segment()
-    _OPEN[:] = [r for r in _OPEN if (s := r()) is not None and not (s.closed and s.results)]
-    _OPEN.append(ref(seg))
+    seg = Segment()
+    _announce(seg)
+    local.segment = seg
     return seg
 
 
 def _held_elsewhere(seg: Segment) -> set[int]:
     """Arrays that a segment of another thread still reads: they must not be donated."""
-    others = [s for r in _OPEN if (s := r()) is not None and s is not seg and s.arrays]
+    others = [s for r in list(_OPEN.values()) if (s := r()) is not None and s is not seg and s.arrays]
     return {id(a) for s in others for a in s.arrays} if others else set()
 
 
@@ -391,15 +401,14 @@ def _keep_guards(seg: Segment) -> None:
 
 def check_guards() -> None:
     """Raise for the first guard that failed; those that are not ready yet stay."""
-    waiting = []
     failed = None
-    for bad, message, pos in _guards:
+    for item in list(_guards):  # a copy: other threads add to it
+        bad, message, pos = item
         array = bad.array
-        if array is None or not getattr(array, "is_ready", lambda: True)():
-            waiting.append((bad, message, pos))
-        elif failed is None and bool(np.asarray(array)):
-            failed = f"{message}\n  at {errors.place_of(pos)}"
-    _guards[:] = waiting
+        if array is not None and getattr(array, "is_ready", lambda: True)():
+            _guards.remove(item)
+            if failed is None and bool(np.asarray(array)):
+                failed = f"{message}\n  at {errors.place_of(pos)}"
     if failed is not None:
         raise IndexError(failed)
 
@@ -435,5 +444,4 @@ class capture:
     def finish(self, outputs: list[Value]) -> Any:
         """The captured graph as a callable object: `run(arrays) -> arrays`."""
         seg = self.segment
-        leaves = [v.leaf if v.leaf_of is seg else None for v in self.inputs]
-        return programs.Captured(Graph(seg.state, seg.device), leaves, outputs, seg)
+        return programs.Captured(Graph(seg.state, seg.device), self.inputs, outputs, seg)

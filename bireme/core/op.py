@@ -8,7 +8,8 @@
 The body is the implementation on jax arrays. Annotations carry the meaning: `Tensor` is an operand, `Tensor | float`
 an operand that may be a Python number, `list[Tensor]` several, `Key` a place in the random stream; everything else is
 an attribute and part of the key. A rule declared with `@add.grad` names what it reads: the incoming gradient `g`, `out`,
-operands and attributes by name, or `sigs` for the operands' shapes and dtypes; what it does not name is not kept.
+operands and attributes by name, `sigs` for the operands' shapes and dtypes, or the `platform` it is compiled for; what
+it does not name is not kept.
 """
 
 from __future__ import annotations
@@ -185,11 +186,11 @@ class GradBound:
         return gs, saved, rest
 
     def lower(self, platform: str) -> Callable:
-        return self._rule if self.base.op.grad_rule is not None else functools.partial(self._derived, platform)
+        return functools.partial(self._rule if self.base.op.grad_rule is not None else self._derived, platform)
 
     jitted = Bound.jitted
 
-    def _rule(self, *arrays: Any, rule: Any = None, xp: Any = jnp) -> list:
+    def _rule(self, platform: str, *arrays: Any, rule: Any = None, xp: Any = jnp) -> list:
         """The declared rule, with what it names."""
         base = self.base
         gs, saved, outs = self._split(arrays)
@@ -198,7 +199,7 @@ class GradBound:
         named["g"] = full if base.many else full[0]
         if self.takes_outs:
             named["out"] = outs if base.many else outs[0]
-        named["sigs"] = self.sigs
+        named["sigs"], named["platform"] = self.sigs, platform
         found = (rule or base.op.grad_rule)(**_only(base.op.grad_names, named))
         flat = _flatten(found if isinstance(found, tuple) else (found,))
         return [_fit(flat[i], self.sigs[i], xp) for i in self.needs]
@@ -207,7 +208,8 @@ class GradBound:
         """jax.vjp of the body. jax's complex gradient is the conjugate of Paddle's, so conjugate in and out."""
         base = self.base
         gs, saved, _ = self._split(arrays)
-        fn = base.lower(platform)
+        # the gradient of a gradient goes through the reference: a platform's own kernel may have no second derivative
+        fn = base.lower("reference" if isinstance(base, GradBound) else platform)
 
         def of_needed(*xs):
             full = list(saved)
@@ -230,7 +232,7 @@ class GradBound:
         if found is None:
             form = self.base.op.grad_numpy
             if form is not None:
-                found = _typed(functools.partial(self._rule, rule=form, xp=np), self.infer(sigs), True, sigs)
+                found = _typed(functools.partial(self._rule, "numpy", rule=form, xp=np), self.infer(sigs), True, sigs)
             else:
                 found = interpreter.plan(self.lower("cpu"), sigs, True)
             _bounded(self._plans, 128)[sigs] = found
@@ -369,6 +371,7 @@ class Op:
         self.many = returns is not Tensor
         self.container: Any = tuple if typing.get_origin(returns) is tuple else list
         self.promote = tuple((options.get("promote") or "").split())
+        self.mix = options.get("mix", "scalars")
         self.floats = options.get("floats", False)
         self.dtypes = options.get("dtypes")
         self.is_view = options.get("view", False)
@@ -385,6 +388,10 @@ class Op:
         self.signature = convert.signature_of(self.name, body, hints, options)
         self.operand_names = self.signature.operand_names
         self.attr_names = self.signature.attr_names
+        self._promoted = self.promote or (self.operand_names[:1] if self.floats or self.dtypes else ())
+        self._may_be_plain = bool(self.operand_names) and all(p.kind in ("tensor", "number") for p in self.signature.operands)
+        self._may_be_plain = self._may_be_plain and not self.signature.sizes
+        self._all_given = (1,) * len(self.operand_names)
         self.options = options
 
     # ------------------------------------------------------------ rules
@@ -395,7 +402,7 @@ class Op:
             return functools.partial(self.grad, numpy=numpy)
         self.grad_rule = rule
         self.grad_names = tuple(inspect.signature(rule).parameters)
-        known = {*self.operand_names, *self.attr_names, "g", "out", "sigs"}
+        known = {*self.operand_names, *self.attr_names, "g", "out", "sigs", "platform"}
         assert known.issuperset(self.grad_names), f"{self.name}.grad reads {set(self.grad_names) - known}"
         self.grad_numpy = on_numpy(rule) if numpy is True else numpy or None
         return rule
@@ -486,8 +493,12 @@ class Op:
         if self.prepare_rule is not None:
             self.prepare_rule(arguments)
         sign = self.signature
+        plain = self._plain(arguments)
+        if plain is not None:
+            attrs = sign.attributes(arguments, plain[0]._value.sig.ndim) if self.attr_names else ()
+            return plain, self._all_given, attrs
         tensors = sign.tensors(arguments)
-        if self.promote or self.floats or self.dtypes:
+        if self._promoted:
             self._promote(arguments)
         attrs = sign.attributes(arguments, tensors)
         if self.size_rule is not None:
@@ -496,10 +507,30 @@ class Op:
         operands, layout = sign.flat(arguments)
         return operands, layout, attrs
 
+    def _plain(self, arguments: dict[str, Any]) -> list[Tensor] | None:
+        """The operands, when all of them are Tensors and none has to be cast: the usual case, so it comes first."""
+        if not self._may_be_plain:
+            return None
+        operands, found = [], None
+        for name in self.operand_names:
+            x = arguments[name]
+            if not isinstance(x, Tensor):
+                return None
+            operands.append(x)
+            if name in self._promoted:
+                kind = x._value.sig.dtype
+                if found is None:
+                    found = kind
+                elif kind is not found:
+                    return None
+        if found is not None and ((self.floats and found.kind in "bi") or (self.dtypes is not None and found not in self.dtypes)):
+            return None
+        return operands
+
     def _promote(self, arguments: dict[str, Any]) -> None:
-        names = self.promote or self.operand_names[:1]
+        names = self._promoted
         given = [(n, arguments[n]) for n in names if arguments[n] is not None]
-        found = convert.common_dtype(self.name, [x for _, x in given])
+        found = convert.common_dtype(self.name, [x for _, x in given], self.mix)
         if found is None:
             return
         if self.floats and found.kind in "bi":
@@ -523,7 +554,7 @@ class Op:
         named = bound.arguments([None if t.__class__ is tuple else t._value.sig for t in operands])
         tensors = bound.arguments(operands)
         for name, low, high in self.index_rule(named):
-            convert.check_range(f"{self.name}({name})", tensors[name], low, high)
+            convert.check_range(f"{self.name.removesuffix('_of')}({name})", tensors[name], low, high)
 
 
 def _write_out(out: Any, result: Any) -> Any:
@@ -537,8 +568,8 @@ def _write_out(out: Any, result: Any) -> Any:
     return out
 
 
-def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None) -> Tensor:
-    """Make `new` the value of `x`, as an in-place operator does: same object, same dtype, history rebased.
+def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None, retype: bool = False) -> Tensor:
+    """Make `new` the value of `x`, as an in-place operator does: same object, history rebased, dtype kept unless `retype`.
 
     Edges older than `since` that saved the old value will refuse to go backwards; the operator's own may read it.
     """
@@ -547,7 +578,7 @@ def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None) 
         raise errors.bad(f"{name}(x)", "a tensor that is no leaf, or no_grad()", "a leaf that requires gradients", kind=ValueError)
     if new._value.sig.shape != value.sig.shape:
         raise errors.bad(f"{name}(x)", f"a result of x's shape {x.shape}", f"shape {new.shape}", kind=ValueError)
-    if new._value.sig.dtype is not value.sig.dtype:
+    if new._value.sig.dtype is not value.sig.dtype and not retype:
         new = registry.find("cast")(new, value.sig.dtype)
     if new is x:
         return x
@@ -555,9 +586,11 @@ def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None) 
     if x._view is not None:
         x._view.write(x, new)
         return x
-    x._value, x._edge = read(new), new._edge
-    if not new.stop_gradient:
-        x.stop_gradient = False
+    x._value = read(new)
+    if tape.state.grad:  # under no_grad the numbers change and the history stays, as in Paddle
+        x._edge = new._edge
+        if not new.stop_gradient:
+            x.stop_gradient = False
     x._version += 1
     return x
 
@@ -566,7 +599,7 @@ def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None) 
 
 
 def op(**options: Any) -> Callable[[Callable], Op]:
-    """Declare an operator. Options: method, inplace, promote, floats, dtypes, passes, numpy, view, torch, alias, rejects,
+    """Declare an operator. Options: method, inplace, promote, mix, floats, dtypes, passes, numpy, view, torch, alias, rejects,
     out, differentiable, name, public."""
 
     def declare(body: Callable) -> Op:
@@ -611,14 +644,27 @@ def _install(public: Any, made: Any, signature: Any, options: dict[str, Any]) ->
         def inplace(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
             if not isinstance(x, Tensor):
                 raise errors.bad(f"{name}(x)", "a Tensor", x, kind=TypeError)
+            if "out" in kwargs:
+                raise errors.bad(f"{name}(out)", "no out: x itself is changed", kwargs["out"], kind=TypeError)
             since = tape.now()
             new = public(x, *args, **kwargs)
-            return adopt(x, new) if is_view else assign_inplace(x, new, name, since)
+            return adopt(x, new) if is_view else assign_inplace(x, new, name, since, _retypes(x, new, made, name))
 
         doc = f"In-place form of `{made.name}`: changes `x` and returns it."
         _dress(inplace, name, doc, signature.inplace, made.body)
         PUBLIC[name] = inplace
         setattr(Tensor, name, inplace)
+
+
+def _retypes(x: Tensor, new: Tensor, made: Any, name: str) -> bool:
+    """Whether an in-place operator gives `x` the wider type of its result, as Paddle's arithmetic does."""
+    old, kind = x._value.sig.dtype, new._value.sig.dtype
+    if old is kind or not isinstance(made, Op) or not made._promoted:
+        return False
+    wider = dtypes.promote(old, kind) is kind or (made.floats and old.kind in "bi" and kind.kind == "f")
+    if not wider or x._view is not None:
+        raise errors.bad(f"{name}(x)", f"a result of x's type {old.name}", kind.name, hint=f"use x = x.{made.name}(...)", kind=TypeError)
+    return True
 
 
 def adopt(x: Tensor, new: Tensor) -> Tensor:
@@ -641,7 +687,7 @@ class Composite:
         self.options = options
 
     def call(self, arguments: dict[str, Any]) -> Any:
-        out = arguments.pop("out", None) if self.options.get("out") else None
+        out = arguments.pop("out", None) if "out" in self.signature.defaults else None
         if "name" not in self.signature.own_names:
             arguments.pop("name", None)
         self.signature.check_composite(arguments)
@@ -694,16 +740,20 @@ def binary(op: Op) -> Callable:
                 vy, ry = (vx.sig.dtype, y), None
                 node = seg.state.next.get((bound, rx, vx.sig.dtype))
                 needs = not x.stop_gradient
-                if node is not None:
-                    seg.numbers.append(y)
             else:
                 node = None
             if node is not None and not node.over:
                 v = new_value(Value)
                 sig = node.outs[0]
                 v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = sig, None, seg, node.first, None, seg.device, 0, None
-                seg.values.append(ref(v))
-                seg.state = node
+                try:
+                    if cls is float:
+                        seg.numbers.append(y)
+                    seg.values.append(ref(v))
+                    seg.state = node
+                except BaseException:  # an interrupt in between
+                    flush.roll_back(seg)
+                    raise
                 if not seg.closed:
                     t = new_tensor(Tensor)
                     t._value, t._view = v, None
@@ -722,8 +772,6 @@ def binary(op: Op) -> Callable:
                     else:
                         t._edge, t.stop_gradient = None, True
                     return t
-            elif node is not None and vy.__class__ is tuple:
-                seg.numbers.pop()
         return long_way({names[0]: x, names[1]: y, **extra})
 
     return method

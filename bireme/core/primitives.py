@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import ml_dtypes
@@ -9,6 +10,13 @@ import numpy as np
 from scipy import special
 
 _SMALL = tuple(np.dtype(t) for t in (ml_dtypes.bfloat16, np.float16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2))
+
+
+def _complex(a: Any, b: Any) -> Any:
+    """Parts put side by side: `a + 1j * b` would turn an infinity into NaN."""
+    out = np.empty(np.broadcast_shapes(np.shape(a), np.shape(b)), np.result_type(a, np.complex64))
+    out.real, out.imag = a, b
+    return out
 
 
 def _shift_right(x: Any, n: Any) -> Any:
@@ -67,7 +75,7 @@ _ELEMENTWISE: dict[str, Any] = {
     "conj": np.conj, "population_count": np.bitwise_count, "regularized_incomplete_beta": special.betainc,
     "igamma": special.gammainc, "igammac": special.gammaincc, "bessel_i0e": special.i0e, "bessel_i1e": special.i1e,
     "rsqrt": lambda x: 1 / np.sqrt(x), "stop_gradient": lambda x: x, "copy": np.copy, "copy_p": np.copy,
-    "optimization_barrier": lambda *xs: xs, "complex": lambda a, b: a + 1j * b, "clamp": lambda lo, x, hi: np.minimum(np.maximum(x, lo), hi),
+    "optimization_barrier": lambda *xs: xs, "complex": _complex, "clamp": lambda lo, x, hi: np.minimum(np.maximum(x, lo), hi),
 }  # fmt: skip
 
 
@@ -152,7 +160,7 @@ def _pad(x: Any, value: Any, config: Any) -> np.ndarray:
 def scatter_add_rows(x: Any, index: Any, updates: Any) -> np.ndarray:
     """Add rows of `updates` into a copy of `x` at `index`; rows out of range are dropped, as XLA does."""
     out, index = np.array(x), index.ravel()
-    updates = updates.reshape(len(index), -1)
+    updates = updates.reshape(len(index), math.prod(out.shape[1:]))
     inside = (index >= 0) & (index < len(out))
     if not inside.all():
         index, updates = index[inside], updates[inside]
@@ -271,6 +279,8 @@ def numpy_form(eqn: Any) -> Any:
         return lambda x: np.ascontiguousarray(x).view(dtype)
     if name == "transpose":
         return lambda x: np.transpose(x, p["permutation"])
+    if name == "reshape" and p.get("dimensions") is not None:  # gradients of products and grouped convolutions turn axes first
+        return lambda x: np.reshape(np.transpose(x, p["dimensions"]), shape)
     if name in ("reshape", "squeeze", "expand_dims"):
         return lambda x: np.reshape(x, shape)
     if name == "broadcast_in_dim" and p.get("shape") is not None:

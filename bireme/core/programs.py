@@ -11,14 +11,14 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from itertools import starmap
 from typing import Any
 
 import numpy as np
 
 from bireme.core import debug, errors, executor, flags, interpreter, xla
-from bireme.core.graph import Graph, Node
+from bireme.core.graph import Graph, Node, Value
 
 MAX_GRAPHS = 4096
 
@@ -26,10 +26,11 @@ MAX_GRAPHS = 4096
 class Program:
     """A prepared call with the outputs it returns and the leaves it donates."""
 
-    __slots__ = ("live", "donate", "call", "kept", "tier")
+    __slots__ = ("live", "donate", "call", "kept", "tier", "warm")
 
     def __init__(self, live: tuple[int, ...], donate: tuple[int, ...], call: Any, n_leaves: int, tier: str):
         self.live, self.donate, self.call, self.tier = live, donate, call, tier
+        self.warm: set[tuple[int, ...]] = set()  # kinds of arguments that it was called with
         given = set(donate)
         self.kept = tuple(i for i in range(n_leaves) if i not in given)
 
@@ -131,11 +132,11 @@ def execute(seg: Any, held: set[int]) -> None:
     seg.live = program.live
     vectors = entry.graph.pack(seg.numbers[: state.numbers]) if state.numbers else []
     try:
-        if program.tier == "interpreter":
-            debug.STATS["interprets"] += 1
-            seg.results.extend(starmap(program.call, ((arrays[: state.leaves], vectors),)))
-        else:
+        if program.tier in ("xla", "xla_per_op"):
             xla.run(seg, program, vectors, set(dead))
+        else:
+            debug.STATS["interprets"] += program.tier == "interpreter"
+            seg.results.extend(starmap(program.call, ((arrays[: state.leaves], vectors),)))
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as e:
@@ -236,6 +237,7 @@ def _compile(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...], exact_o
         every = len(entry.compiled) >= 3
         live = tuple(range(len(graph.value_sigs))) if every else tuple(sorted({*live, *[i for p in entry.compiled for i in p.live]}))
         dead = () if every else tuple(sorted(set(dead).intersection(*[p.donate for p in entry.compiled])))
+    dead = _worth_donating(graph, live, dead)
     debug.compiling(entry, live, dead)
     start = time.perf_counter()
     program = Program(live, dead, xla.XLA.prepare(graph, live, dead, graph.device), len(graph.leaf_sigs), "xla")
@@ -246,13 +248,28 @@ def _compile(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...], exact_o
     return program
 
 
+def _worth_donating(graph: Graph, live: tuple[int, ...], dead: tuple[int, ...]) -> tuple[int, ...]:
+    """Dead leaves whose buffer a result can take: jax warns about any other."""
+    room = Counter(graph.value_sigs[i] for i in live)
+    found = []
+    for i in dead:
+        sig = graph.leaf_sigs[i]
+        if room[sig]:
+            room[sig] -= 1
+            found.append(i)
+    return tuple(found)
+
+
 class Captured:
     """A captured graph that can be run: symbolic inputs became leaves, everything else it read is kept as it was."""
 
-    def __init__(self, graph: Graph, inputs: list[int | None], outputs: list, seg: Any):
-        self.graph, self.inputs = graph, inputs
+    def __init__(self, graph: Graph, inputs: list[Value], outputs: list[Value], seg: Any):
+        self.graph = graph
+        self.inputs = [v.leaf if v.leaf_of is seg else None for v in inputs]
         self._leaves, self._numbers = list(seg.arrays), list(seg.numbers)
-        self._outputs = [v.index if v.segment is seg else ("input", next(i for i, leaf in enumerate(inputs) if leaf == v.leaf)) for v in outputs]
+        # an output is a value of the graph, an input handed on as it is, or an array that was there before
+        places = {id(v): i for i, v in enumerate(inputs)}
+        self._outputs = [v.index if v.segment is seg else ("input", places[id(v)]) if id(v) in places else ("array", v.array) for v in outputs]
 
     def run(self, arrays: list, by: str = "xla") -> list:
         """Run with one array per input."""
@@ -266,7 +283,7 @@ class Captured:
             call = executor.find(by).prepare(self.graph, live, (), self.graph.device)
             out = xla.call_prepared(call, leaves, self.graph.pack(self._numbers)) if by == "xla" else call(leaves, self.graph.pack(self._numbers))
             results = dict(zip(live, out))
-        return [results[i] if isinstance(i, int) else arrays[i[1]] for i in self._outputs]
+        return [results[i] if isinstance(i, int) else arrays[i[1]] if i[0] == "input" else i[1] for i in self._outputs]
 
 
 def clear() -> None:

@@ -7,7 +7,8 @@ import heapq
 import inspect
 import itertools
 import threading
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Generator
 from typing import Any
 from weakref import ref
 
@@ -67,11 +68,30 @@ class Edge:
             return found
         grad = bound.grad_bound(tuple(g is not None for g in gs), tuple(rest), self.sigs, self.out_sigs)
         operands = [g for g in gs if g is not None]
-        for i in grad.operand_places:
-            operands.append(self._restore(self.saved[i], self.inputs[i], create_graph))
+        return found + list(zip(rest, apply(grad, operands + self._saved_for(grad, create_graph))))
+
+    def push(self, vs: list) -> list[Tensor | None]:
+        """Tangents of the outputs, given those of the operands that move.
+
+        The gradient is linear in what comes in, and its transpose is the tangent. So one rule serves both directions,
+        and what the edge saved for backward is enough: forward mode works on any graph, however it was recorded.
+        """
+        needs = tuple([i for i, v in enumerate(vs) if v is not None])
+        given = tuple([s.dtype.kind in "fc" for s in self.out_sigs])
+        places = [i for i, g in enumerate(given) if g]
+        grad = self.bound.grad_bound(given, needs, self.sigs, self.out_sigs)
+        operands = [_zeros(self.out_sigs[i]) for i in places] + self._saved_for(grad, state.grad)
+        sigs = tuple([scalar_sig(t[0]) if t.__class__ is tuple else t._sig for t in operands])
+        back = grad.grad_bound((True,) * len(needs), tuple(range(len(places))), sigs, tuple([self.sigs[i] for i in needs]))
+        made = dict(zip(places, apply(back, [vs[i] for i in needs] + operands)))
+        return [made.get(i) for i in range(len(given))]
+
+    def _saved_for(self, grad: Any, create_graph: bool) -> list:
+        """What a gradient node reads besides the incoming gradients."""
+        operands = [self._restore(self.saved[i], self.inputs[i], create_graph) for i in grad.operand_places]
         if grad.takes_outs:
             operands += [self._restore(o, (self, i), create_graph) for i, o in enumerate(self.outs)]
-        return found + list(zip(rest, apply(grad, operands)))
+        return operands
 
     def _restore(self, saved: Any, source: Any, create_graph: bool) -> Any:
         """A saved value as an operand of the gradient node, with its place on the tape if that is wanted."""
@@ -87,13 +107,7 @@ class Edge:
                     f"backward: {self.name} needs a tensor of shape {list(v.sig.shape)} that an in-place operator has changed since\n"
                     f"  hint: use the operator without the trailing underscore, or clone() before changing it"
                 )
-        t = wrap(v)
-        if create_graph and source is not None:
-            t.stop_gradient = False
-            t._edge = source if source.__class__ is tuple else (Relay(source), 0) if source._value is not v else None
-            if t._edge is None:
-                return source
-        return t
+        return restored(v, source if create_graph else None)
 
 
 class Relay(Edge):
@@ -108,13 +122,16 @@ class Relay(Edge):
     def pull(self, gs: list, needs: list[int], create_graph: bool) -> list[tuple[int, Tensor]]:
         return [(0, gs[0])]
 
+    def push(self, vs: list) -> list[Tensor | None]:
+        return [vs[0]]
+
 
 class CustomEdge(Edge):
-    """A call whose gradient is the user's own Python function."""
+    """A call whose gradient is the user's own Python function: gradients of the outputs in, of the inputs out."""
 
     __slots__ = ("function",)
 
-    def __init__(self, name: str, inputs: tuple, sigs: tuple, out_sigs: tuple, function: Callable[[list, bool], list]):
+    def __init__(self, name: str, inputs: tuple, sigs: tuple, out_sigs: tuple, function: Callable[[list], list]):
         super().__init__(name, inputs, sigs, out_sigs)
         self.function: Any = function
 
@@ -127,8 +144,34 @@ class CustomEdge(Edge):
         self.function = None
 
     def pull(self, gs: list, needs: list[int], create_graph: bool) -> list[tuple[int, Tensor]]:
-        found = self.function(gs, create_graph)
+        found = self.function([None if g is None else _handle(g) for g in gs])
         return [(i, found[i]) for i in needs if found[i] is not None]
+
+    def push(self, vs: list) -> list[Tensor | None]:
+        """As for any edge, the transpose of the gradient: here of the user's function, by differentiating it."""
+        gs = [_zeros(s) if s.dtype.kind in "fc" else None for s in self.out_sigs]
+        for g in gs:
+            if g is not None:
+                g.stop_gradient = False
+        with enable_grad():
+            found = self.function(gs)
+        pairs = [(f, v) for f, v in zip(found, vs) if f is not None and v is not None]
+        moved = grad([f for f, _ in pairs], [g for g in gs if g is not None], [v for _, v in pairs], create_graph=state.grad, allow_unused=True)
+        rest = iter(moved)
+        return [None if g is None else next(rest) for g in gs]
+
+
+def restored(v: Value, source: Any) -> Tensor:
+    """A saved value as a tensor with the place on the tape that it had: `source` is what `target_of` said then."""
+    if source is None:
+        return wrap(v)
+    if source.__class__ is not tuple:
+        if source._value is v:
+            return source
+        source = (Relay(source), 0)
+    t = wrap(v, stop_gradient=False)
+    t._edge = source
+    return t
 
 
 def target_of(t: Tensor) -> Any:
@@ -195,8 +238,9 @@ def _save(edge: Edge, bound: Any, values: list, made: list) -> None:
 class _Walk:
     """One backward pass: gradients on their way, by edge and by leaf."""
 
-    def __init__(self, create_graph: bool):
+    def __init__(self, create_graph: bool, outer: bool):
         self.create_graph = create_graph
+        self.hook_mode = create_graph or outer  # hooks are the user's code: they run in the mode of the caller
         self.waiting: dict[Edge, list] = {}
         self.heap: list[tuple[int, int, Edge]] = []
         self.leaves: dict[int, list] = {}  # id -> [leaf, gradient]
@@ -221,7 +265,7 @@ class _Walk:
             edge = heapq.heappop(self.heap)[2]
             gs = self.waiting.pop(edge)
             if edge.hooks:
-                gs = [_run_hooks(edge.hooks.get(i), g) if g is not None else None for i, g in enumerate(gs)]
+                gs = [None if g is None else self.hooked(edge.hooks.get(i), g) for i, g in enumerate(gs)]
             if wanted:
                 for i, g in enumerate(gs):
                     if (edge, i) in wanted:
@@ -229,7 +273,7 @@ class _Walk:
             if useful is not None and edge not in useful:
                 continue
             if edge.inputs is None:
-                raise RuntimeError(f"backward: the graph through {edge.name} has been freed\n  hint: pass retain_graph=True to the first backward")
+                raise _freed(edge)
             needs = [i for i, t in enumerate(edge.inputs) if t is not None and _key(t) not in blocked and _leads(t, useful, wanted)]
             if not needs:
                 continue
@@ -238,6 +282,24 @@ class _Walk:
                 self.give(inputs[i], g)
             if not retain:
                 edge.free()
+
+
+    def hooked(self, hooks: Any, g: Tensor) -> Tensor:
+        """The gradient after the hooks registered for it."""
+        if not hooks:
+            return g
+        g = _handle(g)
+        with GradMode(self.hook_mode):
+            for hook in list(hooks.values()):
+                changed = hook(g)
+                if changed is None:
+                    continue
+                if not isinstance(changed, Tensor):
+                    raise errors.bad("register_hook(hook)", "a hook that returns a Tensor or None", changed, kind=TypeError)
+                if changed._sig.shape != g._sig.shape:
+                    raise errors.bad("register_hook(hook)", f"a hook that returns shape {g.shape}", f"shape {changed.shape}")
+                g = changed if changed._sig is g._sig else registry.find("cast")(changed, g.dtype)
+        return g
 
 
 def _leads(target: Any, useful: set[Edge] | None, wanted: dict) -> bool:
@@ -254,12 +316,15 @@ def _add(a: Tensor, b: Tensor) -> Tensor:
     return registry.find("add")(a, b)
 
 
-def _run_hooks(hooks: Any, g: Tensor) -> Tensor:
-    for hook in list(hooks.values()) if hooks else ():
-        changed = hook(g)
-        if changed is not None:
-            g = changed
-    return g
+def _zeros(sig: Any) -> Tensor:
+    return registry.find("zeros")(list(sig.shape), sig.dtype)
+
+
+def _handle(g: Tensor) -> Tensor:
+    """Another handle on a gradient for the user's code: one gradient may be on its way to several places."""
+    t = wrap(read(g), g.stop_gradient)
+    t._edge = g._edge
+    return t
 
 
 def _seed(t: Tensor, g: Any, where: str) -> Tensor:
@@ -289,20 +354,20 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool = False,
     if len(seeds) != len(roots):
         raise errors.bad("backward(grad_tensors)", f"{len(roots)} gradients", f"{len(seeds)}")
     flush.backward_starts()
+    outer = state.grad
     with no_grad():
-        walk = _Walk(create_graph=False)
+        walk = _Walk(False, outer)
         for t, g in zip(roots, seeds):
             _reject_stopped(t, "backward(tensors)")
             read(t)
-            if t.stop_gradient:
-                raise errors.bad("backward(tensor)", "a tensor that requires gradients", "one with stop_gradient=True", kind=RuntimeError)
             target = target_of(t)
-            if target is None:
-                raise errors.bad("backward(tensor)", "a floating tensor", t.dtype.name, kind=RuntimeError)
+            if target is None:  # Paddle passes over it without a word
+                warnings.warn(errors.text("backward(tensor)", "a floating tensor that requires gradients", "one that needs none, so nothing to do"), stacklevel=2)
+                continue
             walk.give(target, _seed(t, g, "backward(grad_tensor)"))
         walk.run(retain_graph, None, {}, set())
         for leaf, g in walk.leaves.values():
-            accumulate(leaf, _run_hooks(leaf._hooks, g) if leaf._hooks else g)
+            accumulate(leaf, walk.hooked(leaf._hooks, g))
 
 
 def accumulate(leaf: Tensor, g: Tensor) -> None:
@@ -327,6 +392,8 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     """
     outs = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
     ins = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    if not ins:
+        raise errors.bad("grad(inputs)", "at least one Tensor", ins)
     seeds = [None] * len(outs) if grad_outputs is None else list(grad_outputs) if isinstance(grad_outputs, (list, tuple)) else [grad_outputs]
     if len(seeds) != len(outs):
         raise errors.bad("grad(grad_outputs)", f"{len(outs)} gradients", f"{len(seeds)}")
@@ -347,10 +414,12 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
         keys.append(None if target is None else _key(target))
         if target is not None:
             wanted[_key(target)] = None
-    retain = create_graph if retain_graph is None else retain_graph
+    # Paddle frees nothing here unless told to: several calls in a row may differentiate one graph
+    retain = create_graph or retain_graph is not False
     flush.backward_starts()
-    with set_grad_enabled(create_graph):
-        walk = _Walk(create_graph)
+    outer = state.grad
+    with GradMode(create_graph):
+        walk = _Walk(create_graph, outer)
         roots = []
         for t, g in zip(outs, seeds):
             _reject_stopped(t, "grad(outputs)")
@@ -362,14 +431,43 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
             walk.give(target, _seed(t, g, "grad(grad_outputs)"))
         walk.run(retain, _useful(roots, wanted), wanted, blocked)
         for key in wanted:
-            if key in walk.leaves:
-                leaf, g = walk.leaves[key]
-                wanted[key] = _run_hooks(leaf._hooks, g) if leaf._hooks else g
+            if key in walk.leaves:  # a leaf's own hooks belong to its `.grad`, as in Paddle
+                wanted[key] = walk.leaves[key][1]
     found = [None if k is None else wanted[k] for k in keys]
     for i, g in enumerate(found):
         if g is None and not allow_unused:
             raise errors.bad(f"grad(inputs[{i}])", "a tensor that the outputs depend on", "an unused one", hint="pass allow_unused=True to get None")
     return [g if g is None or create_graph else wrap(read(g)) for g in found]
+
+
+def push(outputs: list[Tensor], inputs: list[Tensor], tangents: list[Tensor]) -> list[Tensor | None]:
+    """Forward mode: how `outputs` move when `inputs` move along `tangents`, recorded edge by edge; None: not at all."""
+    moving: dict[Any, Tensor] = {}
+
+    def move(target: Any, v: Tensor | None) -> None:
+        if v is not None and target is not None:
+            key = _key(target)
+            moving[key] = _add(moving[key], v) if key in moving else v
+
+    for t, v in zip(inputs, tangents):
+        read(t)
+        move(target_of(t), v)
+    roots = []
+    for t in outputs:
+        read(t)
+        roots.append(target_of(t))
+    for edge in sorted(_useful(roots, dict.fromkeys(moving)), key=lambda e: e.order):
+        if edge.inputs is None:
+            raise _freed(edge)
+        vs = [None if t is None else moving.get(_key(t)) for t in edge.inputs]
+        if any(v is not None for v in vs):
+            for i, v in enumerate(edge.push(vs)):
+                move((edge, i), v)
+    return [None if t is None else moving.get(_key(t)) for t in roots]
+
+
+def _freed(edge: Edge) -> RuntimeError:
+    return RuntimeError(f"backward: the graph through {edge.name} has been freed\n  hint: pass retain_graph=True to the first backward")
 
 
 def _useful(roots: list, wanted: dict) -> set[Edge]:
@@ -447,7 +545,7 @@ def retain_grads(self: Tensor) -> None:
     def keep(g: Tensor) -> None:
         t = me()
         if t is not None:
-            accumulate(t, g)
+            t._grad = wrap(read(g))
 
     _hooks_of(self)[next(_order)] = keep
 
@@ -470,7 +568,26 @@ Tensor.retain_grads = retain_grads  # type: ignore[attr-defined]
 # ---------------------------------------------------------------- grad mode
 
 
-class _GradMode:
+class _InMode(Generator):
+    """A generator that runs in a grad mode of its own; its caller, between two steps, does not."""
+
+    def __init__(self, it: Any, enabled: bool):
+        self._it, self._enabled = it, enabled
+
+    def send(self, value: Any) -> Any:
+        with GradMode(self._enabled):
+            return self._it.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        with GradMode(self._enabled):
+            return self._it.throw(*error)
+
+    def close(self) -> None:
+        with GradMode(self._enabled):
+            self._it.close()
+
+
+class GradMode:
     """Context manager and decorator that sets whether edges are recorded; restores what was before."""
 
     def __init__(self, enabled: bool):
@@ -490,21 +607,13 @@ class _GradMode:
 
             @functools.wraps(function)
             def generator(*args: Any, **kwargs: Any) -> Any:
-                it = function(*args, **kwargs)
-                sent = None
-                while True:
-                    try:
-                        with _GradMode(enabled):
-                            item = it.send(sent)
-                    except StopIteration as stop:
-                        return stop.value
-                    sent = yield item
+                return (yield from _InMode(function(*args, **kwargs), enabled))
 
             return generator
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            with _GradMode(enabled):
+            with GradMode(enabled):
                 return function(*args, **kwargs)
 
         return call
@@ -519,7 +628,7 @@ def no_grad(func: Callable | None = None) -> Any:
     >>> y.stop_gradient
     True
     """
-    return _GradMode(False) if func is None else _GradMode(False)(func)
+    return GradMode(False) if func is None else GradMode(False)(func)
 
 
 def enable_grad(func: Callable | None = None) -> Any:
@@ -529,10 +638,10 @@ def enable_grad(func: Callable | None = None) -> Any:
     ...     bireme.is_grad_enabled()
     True
     """
-    return _GradMode(True) if func is None else _GradMode(True)(func)
+    return GradMode(True) if func is None else GradMode(True)(func)
 
 
-class set_grad_enabled(_GradMode):
+class set_grad_enabled(GradMode):
     """Set whether gradients are recorded, at once and for the block if used with `with`.
 
     >>> with bireme.set_grad_enabled(False):
@@ -548,6 +657,10 @@ class set_grad_enabled(_GradMode):
     def __enter__(self) -> None:
         self._before.append(self._outer)
         state.grad = self._enabled
+
+    def __call__(self, function: Callable) -> Callable:
+        state.grad = self._outer  # as a decorator it says nothing about now
+        return super().__call__(function)
 
 
 def is_grad_enabled() -> bool:

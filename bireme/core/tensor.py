@@ -322,6 +322,9 @@ class Tensor:
         for k, v in self.__dict__.items():
             if k not in ("_hooks", "_version"):
                 new.__dict__[k] = copy.deepcopy(v, memo)
+        if self._name is not None:  # names stay unique: optimizers know their state by them
+            _serial[0] += 1
+            new._name = f"{self._name}_deepcopy_{_serial[0] - 1}"
         return new
 
     def __copy__(self) -> Tensor:
@@ -462,11 +465,15 @@ def value_of(data: Any, dtype: Any = None, place: Any = None) -> Value:
 
 def convert(host: np.ndarray, want: DType) -> np.ndarray:
     """Change the type on the host as `cast` does on the device."""
-    if host.dtype.kind == "c" and want.kind != "c":
+    if host.dtype.kind == "c" and want.kind not in "cb":
         host = host.real
     if want.kind == "i" and host.dtype.kind not in "iub":
-        wide = np.nan_to_num(host.astype(np.float64), nan=0.0)
-        return wide.astype(np.int64).astype(want.np)
+        # towards zero, as XLA: NaN is 0, beyond the range is the limit; narrow types wrap from int32
+        real = np.nan_to_num(host.astype(np.float64), nan=0.0)
+        wide = np.dtype(np.int32) if want.itemsize < 4 else want.np
+        info = np.iinfo(wide)
+        inside = np.clip(real, float(info.min), np.nextafter(float(info.max), 0)).astype(wide)
+        return np.where(real >= float(info.max), info.max, inside).astype(want.np)
     return host.astype(want.np)
 
 

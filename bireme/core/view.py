@@ -56,7 +56,8 @@ class View:
 
     def refresh(self, t: Tensor) -> None:
         """Bring `t` up to date with the root."""
-        new = self._walk(tracked=self.tracked)[-1]
+        with tape.GradMode(self.tracked):  # history is the view's own, whatever mode it is read in
+            new = self._walk(tracked=self.tracked)[-1]
         t._value = new._value
         if self.tracked:
             t._edge = new._edge
@@ -85,9 +86,10 @@ class View:
         """New values by an in-place operator: the root is rebased, so gradients flow through what was written."""
         self._put(t, new, tracked=self.tracked)
         self.cell.inplace_version += 1
-        t._edge = new._edge
-        if not new.stop_gradient:
-            t.stop_gradient = False
+        if tape.state.grad:  # under no_grad the numbers change and the history stays, as in Paddle
+            t._edge = new._edge
+            if not new.stop_gradient:
+                t.stop_gradient = False
         self.version = self.cell.version
 
     def _put(self, t: Tensor, new: Tensor, tracked: bool) -> None:
@@ -98,7 +100,7 @@ class View:
             for (bound, numbers), source in zip(reversed(self.path), reversed(before[:-1])):
                 root = bound.op.put_rule(source, root, bound, numbers)
         cell.value = root._value
-        if tracked:
+        if tracked and tape.state.grad:
             cell.edge = root._edge
             cell.stop_gradient = root.stop_gradient
         cell.version += 1
@@ -111,7 +113,7 @@ def attach(out: Tensor, x: Tensor, bound: Any, numbers: list) -> None:
     if view is None:
         view = _root(x)
     cell = view.cell
-    out._view = View(cell, (*view.path, (bound, numbers)), view.tracked)
+    out._view = View(cell, (*view.path, (bound, numbers)), view.tracked and tape.state.grad)
     cell.add(out)
     flush.local.segment.cells.append(ref(cell))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
-import sys
+import signal
+import threading
 from itertools import starmap
 from typing import Any
 
@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bireme.core import cache, executor, flags
+from bireme.core import cache, executor
 from bireme.core.device import Device
 from bireme.core.graph import Graph
 
@@ -42,7 +42,6 @@ class Xla:
     name = "xla"
 
     def prepare(self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
-        _keep_pages()
         fn = graph.function(live, device.platform)
         given, n = set(donate), len(graph.leaf_sigs)
         kept = [i for i in range(n) if i not in given]
@@ -68,16 +67,33 @@ class Xla:
 def run(seg: Any, program: Any, vectors: list, dead: set[int]) -> None:
     """Call a compiled program with a segment's leaves; the results reach `seg.results` in one bytecode."""
     arrays, device = seg.arrays, seg.device
-    _settle(seg, arrays, device)
-    donated = []
-    for i in program.donate:
-        a = arrays[i]
-        donated.append(a if i in dead or isinstance(a, np.ndarray) else jnp.copy(a))
-        if i in dead:
-            arrays[i] = None
+    host = _settle(seg, arrays, device)
+    donated = [arrays[i] if i in dead or isinstance(arrays[i], np.ndarray) else jnp.copy(arrays[i]) for i in program.donate]
     args = (donated, [arrays[i] for i in program.kept], vectors)
     with x64(), jax.default_device(device.jax):
+        if host in program.warm:
+            seg.results.extend(starmap(program.call, (args,)))
+        else:
+            _first_call(seg, program, args)
+            program.warm.add(host)
+
+
+def _first_call(seg: Any, program: Any, args: tuple) -> None:
+    """A call with kinds of arguments that are new to the program: jax handles it in Python, where an interrupt could
+    come between the call and the storing of what it donated, so Ctrl-C waits. Later calls are one C function."""
+    before = signal.getsignal(signal.SIGINT)
+    came: list[tuple] = []
+    waits = callable(before) and threading.current_thread() is threading.main_thread()
+    if waits:
+        signal.signal(signal.SIGINT, lambda *interrupt: came.append(interrupt))
+    try:
         seg.results.extend(starmap(program.call, (args,)))
+    finally:
+        if waits:
+            signal.signal(signal.SIGINT, before)
+    program.call = getattr(program.call, "_call", None) or program.call  # jax.stages.Compiled's own C function
+    if came:
+        before(*came[0])  # type: ignore[misc, operator]
 
 
 def call_prepared(call: Any, leaves: list, vectors: list) -> list:
@@ -86,8 +102,9 @@ def call_prepared(call: Any, leaves: list, vectors: list) -> list:
         return call([], [jnp.asarray(a) for a in leaves], vectors)
 
 
-def _settle(seg: Any, arrays: list, device: Device) -> None:
-    """Host arrays that will be read again are moved to the device once, not at every call."""
+def _settle(seg: Any, arrays: list, device: Device) -> tuple[int, ...]:
+    """Host arrays that will be read again are moved to the device once, not at every call; returns those that stay."""
+    stay = []
     for i, a in enumerate(arrays):
         if isinstance(a, np.ndarray):
             v = seg.leaves[i]()
@@ -95,6 +112,9 @@ def _settle(seg: Any, arrays: list, device: Device) -> None:
                 v.array = arrays[i] = put(a, device)
             elif not device.is_cpu:
                 arrays[i] = put(a, device)
+            else:
+                stay.append(i)
+    return tuple(stay)
 
 
 class PerOp:
@@ -130,18 +150,3 @@ class PerOp:
 
 XLA = executor.register(Xla())
 PER_OP = executor.register(PerOp())
-
-_malloc_set = []
-
-
-def _keep_pages() -> None:
-    """Let glibc keep freed pages: faulting them in again costs a transformer step some 7 %."""
-    if _malloc_set or not flags.keep_pages.value or sys.platform != "linux":
-        return
-    _malloc_set.append(True)
-    try:
-        mallopt = ctypes.CDLL("libc.so.6").mallopt
-    except (OSError, AttributeError):
-        return
-    for option, value in ((-8, 1), (-4, 0), (-1, 2**31 - 1), (-2, 64 << 20)):  # one arena, no mmap, no trim, top pad
-        mallopt(option, value)

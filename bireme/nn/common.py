@@ -9,7 +9,7 @@ import numpy as np
 from bireme.core import errors
 from bireme.core.tensor import Parameter, Tensor
 from bireme.nn.layer import Layer
-from bireme.ops import dropout, embedding, flatten, linear, to_tensor
+from bireme.ops import dropout, embedding, flatten, linear, to_tensor, where
 
 
 class Linear(Layer):
@@ -59,6 +59,7 @@ class Embedding(Layer):
         padding_idx: int | None = None,
         max_norm: float | None = None,
         norm_type: float = 2.0,
+        *,
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
         _weight: Tensor | None = None,
@@ -90,9 +91,8 @@ class Embedding(Layer):
             self.weight = _weight if isinstance(_weight, Parameter) else Parameter(_weight)
             self.weight.stop_gradient = _freeze
         if padding_idx is not None and _weight is None and self.weight is not None:
-            keep = np.ones((num_embeddings, 1))
-            keep[padding_idx] = 0
-            self.weight._assign_value(self.weight.detach() * to_tensor(keep, dtype=self.weight.dtype))
+            padding = np.arange(num_embeddings) == padding_idx % num_embeddings
+            self.weight._assign_value(where(to_tensor(padding[:, None]), 0.0, self.weight.detach()))
 
     @property
     def padding_idx(self) -> int | None:

@@ -98,7 +98,7 @@ class Layer:
                 out = new
         return out
 
-    def register_forward_pre_hook(self, hook: Callable, with_kwargs: bool = False) -> Hook:
+    def register_forward_pre_hook(self, hook: Callable, *, with_kwargs: bool = False) -> Hook:
         """Call `hook(layer, inputs)` before each forward; what it returns, if anything, replaces the inputs.
 
         >>> layer = bireme.nn.Identity()

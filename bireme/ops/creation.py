@@ -77,7 +77,7 @@ def _pair_or_operand(arguments):
 full_of.prepare(_pair_or_operand)
 
 
-@composite(alias={"shape": "size"}, out=True)
+@composite(alias={"shape": "size"})
 def full(shape: Shape, fill_value: Any, dtype: DTypeArg = None, *, device: Any = None, requires_grad: bool = False,
          pin_memory: bool = False) -> Tensor:  # fmt: skip
     """A tensor filled with a number; float32 unless `dtype` or a bool or complex number says otherwise.
@@ -91,7 +91,7 @@ def full(shape: Shape, fill_value: Any, dtype: DTypeArg = None, *, device: Any =
     return _filled("full", shape, fill_value, dtype, device, requires_grad)
 
 
-@composite(alias={"shape": "size"}, out=True)
+@composite(alias={"shape": "size"})
 def zeros(shape: Shape, dtype: DTypeArg = None, *, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
     """A tensor of zeros.
 
@@ -101,7 +101,7 @@ def zeros(shape: Shape, dtype: DTypeArg = None, *, device: Any = None, requires_
     return _filled("zeros", shape, 0, dtype or dtypes.get_default(), device, requires_grad)
 
 
-@composite(alias={"shape": "size"}, out=True)
+@composite(alias={"shape": "size"})
 def ones(shape: Shape, dtype: DTypeArg = None, *, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
     """A tensor of ones.
 
@@ -111,7 +111,7 @@ def ones(shape: Shape, dtype: DTypeArg = None, *, device: Any = None, requires_g
     return _filled("ones", shape, 1, dtype or dtypes.get_default(), device, requires_grad)
 
 
-@composite(alias={"shape": "size"}, out=True)
+@composite(alias={"shape": "size"})
 def empty(shape: Shape, dtype: DTypeArg = None, *, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
     """A tensor whose values mean nothing yet (they are zeros: nothing uninitialised is ever shown).
 
@@ -168,7 +168,7 @@ count_up.infer(lambda size, dtype: sig_of((size,), dtype))
 count_up.numpy_form = lambda start, step, size, dtype: (start + np.arange(size).astype(start.dtype) * step).astype(dtype.np)
 
 
-@composite(out=True)
+@composite()
 def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = None, *, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Numbers from `start` up to, not including, `end`; int64 if all of them are integers.
 
@@ -200,7 +200,7 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = Non
     return _placed(count_up.call({**arguments, "size": size, "dtype": kind}), device, requires_grad)
 
 
-@composite(out=True)
+@composite()
 def linspace(start: Any, stop: Any, num: int, dtype: DTypeArg = None, *, device: Any = None, requires_grad: bool = False) -> Tensor:
     """`num` numbers evenly from `start` to `stop`, both included.
 
@@ -226,7 +226,7 @@ def eye_of(num_rows: int, num_columns: int, dtype: DTypeArg) -> Tensor:
     return jnp.eye(num_rows, num_columns, dtype=dtype.np)
 
 
-@composite(out=True)
+@composite()
 def eye(num_rows: int, num_columns: int | None = None, dtype: DTypeArg = None, *, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A matrix with ones on its diagonal.
 

@@ -395,7 +395,7 @@ def _(g, index, axis, sigs):
     return zero.at[(slice(None),) * axis + (index,)].add(g), None
 
 
-@composite(alias={"x": "input"}, method=True, out=True)
+@composite(method=True)
 def gather(x: Tensor, index: Tensor, axis: Axis = None) -> Tensor:
     """Slices of `x` along `axis`, in the order of a 0-D or 1-D index.
 
@@ -435,14 +435,14 @@ def _(arr, indices, axis):
 take_along_axis.index(lambda s: [("indices", -s["arr"].shape[s["axis"]], s["arr"].shape[s["axis"]])] if s["arr"].ndim else [])
 
 
-@op(method=True, alias={"x": "input"}, numpy=lambda x, mask, size: np.broadcast_arrays(x, mask)[0][np.broadcast_arrays(x, mask)[1]], out=True)
+@op(method=True, numpy=lambda x, mask, size: np.broadcast_arrays(x, mask)[0][np.broadcast_arrays(x, mask)[1]])
 def masked_select(x: Tensor, mask: Tensor, *, size: Size) -> Tensor:
     """Elements of `x` where `mask` is true, as a 1-D tensor.
 
     >>> bireme.masked_select(bireme.to_tensor([5, 6, 7]), bireme.to_tensor([True, False, True])).tolist()
     [5, 7]
     """
-    x, mask = jnp.broadcast_arrays(x, mask)
+    x, mask = jnp.broadcast_arrays(*jnp.atleast_1d(x, mask))
     return x[jnp.nonzero(mask, size=size)]
 
 
@@ -495,7 +495,7 @@ def where(condition: Tensor, x: Tensor | float | None = None, y: Tensor | float 
     return nonzero(condition, as_tuple=True) if x is None else logic.select(condition, x, y)
 
 
-@composite(method=True, inplace=True, alias={"x": "input"})
+@composite(method=True, inplace=True)
 def masked_fill(x: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
     """`x` with `value` where `mask` is true.
 

@@ -75,9 +75,20 @@ def _(x, y):
 
 
 
-@matmul.grad(numpy=lambda g, x, y, transpose_x, transpose_y, sigs: _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, np, _product_numpy))
-def _(g, x, y, transpose_x, transpose_y, sigs):
-    return _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, jnp, _product)
+def _tall_product(x, y, transpose_x, transpose_y):
+    """For XLA on CPU: x^T @ y with twice as many rows as columns is up to 1.6 times faster as (y^T @ x)^T.
+
+    The barrier keeps XLA from turning it back.
+    """
+    if x.ndim == y.ndim == 2 and transpose_x and not transpose_y and x.shape[1] >= 2 * y.shape[1]:
+        return lax.optimization_barrier(lax.dot_general(y, x, (((0,), (0,)), ((), ())))).T
+    return _product(x, y, transpose_x, transpose_y)
+
+
+@matmul.grad(numpy=lambda g, x, y, transpose_x, transpose_y, sigs, platform: _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, np, _product_numpy))
+def _(g, x, y, transpose_x, transpose_y, sigs, platform):
+    product = _tall_product if platform == "cpu" else _product
+    return _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, jnp, product)
 
 
 def _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, xp, product):

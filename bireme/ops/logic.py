@@ -22,7 +22,7 @@ def equal(x: Tensor, y: Tensor | float) -> Tensor:
     return jnp.equal(x, y)
 
 
-@op(method="not_equal ne", promote="x y", differentiable=False, numpy=np.not_equal, torch=True, out=True)
+@op(method="not_equal ne", promote="x y", differentiable=False, numpy=np.not_equal)
 def not_equal(x: Tensor, y: Tensor | float) -> Tensor:
     """Elementwise `x != y`.
 
@@ -32,7 +32,7 @@ def not_equal(x: Tensor, y: Tensor | float) -> Tensor:
     return jnp.not_equal(x, y)
 
 
-@op(method="less_than lt less", promote="x y", differentiable=False, numpy=np.less, torch=True, out=True)
+@op(method="less_than lt less", promote="x y", differentiable=False, numpy=np.less)
 def less_than(x: Tensor, y: Tensor | float) -> Tensor:
     """Elementwise `x < y`.
 
@@ -42,7 +42,7 @@ def less_than(x: Tensor, y: Tensor | float) -> Tensor:
     return jnp.less(x, y)
 
 
-@op(method="less_equal le", promote="x y", differentiable=False, numpy=np.less_equal, torch=True, out=True)
+@op(method="less_equal le", promote="x y", differentiable=False, numpy=np.less_equal)
 def less_equal(x: Tensor, y: Tensor | float) -> Tensor:
     """Elementwise `x <= y`.
 
@@ -62,7 +62,7 @@ def greater_than(x: Tensor, y: Tensor | float) -> Tensor:
     return jnp.greater(x, y)
 
 
-@op(method="greater_equal ge", promote="x y", differentiable=False, numpy=np.greater_equal, torch=True, out=True)
+@op(method="greater_equal ge", promote="x y", differentiable=False, numpy=np.greater_equal)
 def greater_equal(x: Tensor, y: Tensor | float) -> Tensor:
     """Elementwise `x >= y`.
 
@@ -76,7 +76,7 @@ for _op in (equal, not_equal, less_than, less_equal, greater_than, greater_equal
     _op.infer(comparison(_op.name, dtypes.bool_))
 
 
-@op(method=True, promote="x y", differentiable=False, numpy=np.logical_and, torch=True, out=True)
+@op(method=True, promote="x y", differentiable=False, numpy=np.logical_and, torch=True)
 def logical_and(x: Tensor, y: Tensor) -> Tensor:
     """Elementwise `x and y` of what is not zero.
 
@@ -86,7 +86,7 @@ def logical_and(x: Tensor, y: Tensor) -> Tensor:
     return jnp.logical_and(x, y)
 
 
-@op(method=True, promote="x y", differentiable=False, numpy=np.logical_or, torch=True, out=True)
+@op(method=True, promote="x y", differentiable=False, numpy=np.logical_or, torch=True)
 def logical_or(x: Tensor, y: Tensor) -> Tensor:
     """Elementwise `x or y` of what is not zero.
 
@@ -96,7 +96,7 @@ def logical_or(x: Tensor, y: Tensor) -> Tensor:
     return jnp.logical_or(x, y)
 
 
-@op(method=True, differentiable=False, numpy=np.logical_not, torch=True, out=True)
+@op(method=True, differentiable=False, numpy=np.logical_not, torch=True)
 def logical_not(x: Tensor) -> Tensor:
     """Elementwise `not x`.
 
@@ -111,7 +111,7 @@ logical_or.infer(comparison("logical_or", dtypes.bool_))
 logical_not.infer(lambda x: sig_of(x.shape, dtypes.bool_))
 
 
-@op(method=True, promote="x y", dtypes=INT | BOOL, differentiable=False, numpy=np.bitwise_and, torch=True, out=True)
+@op(method=True, promote="x y", dtypes=INT | BOOL, differentiable=False, numpy=np.bitwise_and)
 def bitwise_and(x: Tensor, y: Tensor | int) -> Tensor:
     """Bits set in both.
 
@@ -121,7 +121,7 @@ def bitwise_and(x: Tensor, y: Tensor | int) -> Tensor:
     return jnp.bitwise_and(x, y)
 
 
-@op(method=True, promote="x y", dtypes=INT | BOOL, differentiable=False, numpy=np.bitwise_or, torch=True, out=True)
+@op(method=True, promote="x y", dtypes=INT | BOOL, differentiable=False, numpy=np.bitwise_or, torch=True)
 def bitwise_or(x: Tensor, y: Tensor | int) -> Tensor:
     """Bits set in either.
 
@@ -131,7 +131,7 @@ def bitwise_or(x: Tensor, y: Tensor | int) -> Tensor:
     return jnp.bitwise_or(x, y)
 
 
-@op(method=True, promote="x y", dtypes=INT | BOOL, differentiable=False, numpy=np.bitwise_xor, torch=True, out=True)
+@op(method=True, promote="x y", dtypes=INT | BOOL, differentiable=False, numpy=np.bitwise_xor)
 def bitwise_xor(x: Tensor, y: Tensor | int) -> Tensor:
     """Bits set in one of the two.
 
@@ -141,7 +141,7 @@ def bitwise_xor(x: Tensor, y: Tensor | int) -> Tensor:
     return jnp.bitwise_xor(x, y)
 
 
-@op(method=True, dtypes=INT | BOOL, differentiable=False, numpy=np.invert, torch=True, out=True)
+@op(method=True, dtypes=INT | BOOL, differentiable=False, numpy=np.invert)
 def bitwise_not(x: Tensor) -> Tensor:
     """All bits turned.
 
@@ -224,7 +224,7 @@ def any_outside(x: Tensor, low: int, high: int) -> Tensor:
 any_outside.infer(lambda x: sig_of((), dtypes.bool_))
 
 
-@composite(method=True, alias={"x": "input", "y": "other"})
+@composite(method=True)
 def equal_all(x: Tensor, y: Tensor) -> Tensor:
     """Whether two tensors have one shape and the same elements, as a 0-d tensor.
 
@@ -236,7 +236,7 @@ def equal_all(x: Tensor, y: Tensor) -> Tensor:
     return equal(x, y).all()
 
 
-@composite(method=True, torch=True)
+@composite(method=True)
 def allclose(x: Tensor, y: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """Whether `|x - y| <= atol + rtol * |y|` everywhere, as a 0-d tensor.
 

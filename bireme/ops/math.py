@@ -8,9 +8,11 @@ from jax import lax
 from scipy import special
 
 from bireme.core import dtype as dtypes
+from bireme.core import errors
 from bireme.core.dtype import COMPLEX, FLOAT, INT
 from bireme.core.graph import sig_of
 from bireme.core.op import Const, DTypeArg, Extra, Tensor, composite, op
+from bireme.core.tensor import convert, read
 from bireme.ops.broadcast import elementwise, same, sum_to
 
 NUMBER = FLOAT | COMPLEX | INT
@@ -19,7 +21,7 @@ NUMBER = FLOAT | COMPLEX | INT
 # ---------------------------------------------------------------- types
 
 
-@op(method="cast astype", numpy=lambda x, dtype: _cast_numpy(x, dtype))
+@op(method="cast astype", name_arg=False, numpy=convert)
 def cast(x: Tensor, dtype: DTypeArg) -> Tensor:
     """The same numbers in another type; floats become integers towards zero.
 
@@ -35,16 +37,10 @@ def cast(x: Tensor, dtype: DTypeArg) -> Tensor:
     return x.astype(dtype.np)
 
 
-def _cast_numpy(x, dtype):
-    if x.dtype.kind == "c" and dtype.kind not in "cb":
-        x = x.real
-    if dtype.kind == "i" and x.dtype.kind not in "iub":
-        x = np.nan_to_num(x.astype(np.float64), nan=0.0)
-        wide = np.dtype(np.int32) if dtype.itemsize < 4 else dtype.np
-        info = np.iinfo(wide)
-        inside = np.clip(x, float(info.min), np.nextafter(float(info.max), 0)).astype(wide)
-        return np.where(x >= float(info.max), info.max, inside).astype(dtype.np)
-    return x.astype(dtype.np)
+@cast.prepare
+def _(arguments):
+    if arguments["dtype"] is None:
+        raise errors.bad("cast(dtype)", "a data type", None, kind=TypeError)
 
 
 @cast.infer
@@ -52,7 +48,7 @@ def _(x, dtype):
     return sig_of(x.shape, dtype)
 
 
-@cast.grad(numpy=lambda g, sigs: _cast_numpy(g, sigs[0].dtype))
+@cast.grad(numpy=lambda g, sigs: convert(g, sigs[0].dtype))
 def _(g, sigs):
     dtype = sigs[0].dtype
     return (jnp.real(g) if jnp.iscomplexobj(g) and dtype.kind != "c" else g).astype(dtype.np)
@@ -86,9 +82,9 @@ def _(g, sigs):
     return sum_to(g, sigs[0]), sum_to(g, sigs[1])
 
 
-@op(method=True, inplace=True, promote="x y", passes="x", dtypes=NUMBER, numpy=np.subtract, torch=True, out=True)
-def subtract(x: Tensor | float, y: Tensor | float, *, alpha: Extra = 1) -> Tensor:
-    """Elementwise difference with broadcasting; `y` is multiplied by `alpha` first.
+@op(method=True, inplace=True, promote="x y", passes="x", dtypes=NUMBER, numpy=np.subtract)
+def subtract(x: Tensor | float, y: Tensor | float) -> Tensor:
+    """Elementwise difference with broadcasting.
 
     >>> bireme.subtract(bireme.to_tensor([5, 6]), bireme.to_tensor([1])).tolist()
     [4, 5]
@@ -96,7 +92,6 @@ def subtract(x: Tensor | float, y: Tensor | float, *, alpha: Extra = 1) -> Tenso
     return jnp.subtract(x, y)
 
 
-subtract.prepare(_scaled)
 subtract.infer(elementwise("subtract"))
 
 
@@ -105,7 +100,7 @@ def _(g, sigs):
     return sum_to(g, sigs[0]), sum_to(-g, sigs[1])
 
 
-@op(method="multiply mul", inplace=True, promote="x y", numpy=np.multiply, torch=True, out=True)
+@op(method="multiply mul", inplace=True, promote="x y", numpy=np.multiply, torch=True)
 def multiply(x: Tensor, y: Tensor | float) -> Tensor:
     """Elementwise product with broadcasting.
 
@@ -142,7 +137,7 @@ def _(g, out, y, sigs):
     return sum_to(d, sigs[0]), sum_to(-d * jnp.conj(out), sigs[1])
 
 
-@op(method=True, inplace=True, promote="x y", dtypes=FLOAT | INT, torch=True, out=True)
+@op(method=True, inplace=True, promote="x y", dtypes=FLOAT | INT)
 def floor_divide(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Elementwise quotient rounded towards minus infinity, as Python's `//`.
 
@@ -160,7 +155,7 @@ def _(g, sigs):
     return jnp.zeros(sigs[0].shape, sigs[0].dtype.np), jnp.zeros(sigs[1].shape, sigs[1].dtype.np)
 
 
-@op(method="remainder mod floor_mod", inplace=True, promote="x y", dtypes=FLOAT | INT, torch=True, out=True)
+@op(method="remainder mod floor_mod", inplace=True, promote="x y", dtypes=FLOAT | INT)
 def remainder(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Elementwise remainder with the sign of the divisor, as Python's `%`.
 
@@ -247,7 +242,7 @@ maximum.infer(elementwise("maximum"))
 @maximum.grad(numpy=True)
 def _(g, x, y, sigs):
     # a tie is shared
-    share = jnp.where(x == y, 0.5, 1.0).astype(g.dtype) * g
+    share = jnp.where(x == y, g / 2, g)
     return sum_to(jnp.where(x >= y, share, 0), sigs[0]), sum_to(jnp.where(y >= x, share, 0), sigs[1])
 
 
@@ -266,7 +261,7 @@ minimum.infer(elementwise("minimum"))
 
 @minimum.grad(numpy=True)
 def _(g, x, y, sigs):
-    share = jnp.where(x == y, 0.5, 1.0).astype(g.dtype) * g
+    share = jnp.where(x == y, g / 2, g)
     return sum_to(jnp.where(x <= y, share, 0), sigs[0]), sum_to(jnp.where(y <= x, share, 0), sigs[1])
 
 
@@ -287,7 +282,7 @@ neg.infer(same)
 neg.grad(lambda g: -g, numpy=True)
 
 
-@op(method=True, inplace=True, floats=True, numpy=np.exp, torch=True, out=True)
+@op(method=True, inplace=True, floats=True, numpy=np.exp)
 def exp(x: Tensor) -> Tensor:
     """e to the power `x`.
 
@@ -315,7 +310,7 @@ log.infer(same)
 log.grad(lambda g, x: g / jnp.conj(x), numpy=True)
 
 
-@op(method=True, inplace=True, floats=True, numpy=np.log1p, torch=True, out=True)
+@op(method=True, inplace=True, floats=True, numpy=np.log1p)
 def log1p(x: Tensor) -> Tensor:
     """log(1 + x), exact near zero.
 
@@ -328,7 +323,7 @@ def log1p(x: Tensor) -> Tensor:
 log1p.infer(same)
 
 
-@op(method=True, inplace=True, floats=True, numpy=np.expm1, torch=True, out=True)
+@op(method=True, inplace=True, floats=True, numpy=np.expm1)
 def expm1(x: Tensor) -> Tensor:
     """exp(x) - 1, exact near zero.
 
@@ -369,7 +364,7 @@ rsqrt.infer(same)
 rsqrt.grad(lambda g, out: g * jnp.conj(-0.5 * out * out * out), numpy=True)
 
 
-@op(method=True, inplace=True, dtypes=NUMBER, numpy=np.square, torch=True, out=True)
+@op(method=True, inplace=True, dtypes=NUMBER, numpy=np.square)
 def square(x: Tensor) -> Tensor:
     """`x` times itself.
 
@@ -383,7 +378,7 @@ square.infer(same)
 square.grad(lambda g, x: g * jnp.conj(2 * x), numpy=True)
 
 
-@op(method=True, inplace=True, floats=True, torch=True, out=True)
+@op(method=True, inplace=True, floats=True)
 def reciprocal(x: Tensor) -> Tensor:
     """One over `x`.
 
@@ -425,7 +420,7 @@ cos.infer(same)
 cos.grad(lambda g, x: -g * jnp.conj(jnp.sin(x)), numpy=True)
 
 
-@op(method=True, inplace=True, floats=True, numpy=np.tanh, torch=True, out=True)
+@op(method=True, inplace=True, floats=True, numpy=np.tanh)
 def tanh(x: Tensor) -> Tensor:
     """Hyperbolic tangent.
 
@@ -454,7 +449,7 @@ sigmoid.infer(same)
 sigmoid.grad(lambda g, out: g * jnp.conj(out * (1 - out)), numpy=True)
 
 
-@op(method=True, inplace=True, floats=True, dtypes=FLOAT, numpy=special.erf, torch=True, out=True)
+@op(method=True, inplace=True, floats=True, dtypes=FLOAT, numpy=special.erf)
 def erf(x: Tensor) -> Tensor:
     """The error function.
 
@@ -468,7 +463,7 @@ erf.infer(same)
 erf.grad(lambda g, x: g * (1.1283791670955126 * jnp.exp(-x * x)), numpy=True)
 
 
-@op(method=True, inplace=True, floats=True, dtypes=FLOAT, numpy=special.erfinv, torch=True)
+@op(method=True, inplace=True, floats=True, dtypes=FLOAT, numpy=special.erfinv)
 def erfinv(x: Tensor) -> Tensor:
     """Inverse of the error function, for `x` in (-1, 1); integers become float32.
 
@@ -482,7 +477,7 @@ erfinv.infer(same)
 erfinv.grad(lambda g, out: g * (0.886226925452758 * jnp.exp(out * out)), numpy=True)
 
 
-@op(method="abs __abs__", inplace=True, torch=True, out=True)
+@op(method="abs __abs__", inplace=True)
 def abs(x: Tensor) -> Tensor:
     """Absolute value; the modulus of complex numbers.
 
@@ -503,7 +498,7 @@ def _(g, x):
     return g * jnp.sign(x)
 
 
-@op(method=True, inplace=True, numpy=np.floor, torch=True, out=True)
+@op(method=True, inplace=True, dtypes=FLOAT | INT, numpy=np.floor, torch=True, out=True)
 def floor(x: Tensor) -> Tensor:
     """The largest integer that is not larger.
 
@@ -517,7 +512,7 @@ floor.infer(same)
 floor.grad(lambda g: jnp.zeros_like(g), numpy=True)
 
 
-@op(method=True, torch=True, out=True)
+@op(method=True, dtypes=NUMBER, torch=True, out=True)
 def sign(x: Tensor) -> Tensor:
     """-1, 0 or 1; complex numbers divided by their modulus.
 
@@ -528,6 +523,16 @@ def sign(x: Tensor) -> Tensor:
 
 
 sign.infer(same)
+
+
+@sign.grad
+def _(g, x):
+    if not jnp.iscomplexobj(x):
+        return jnp.zeros_like(g)
+    size = jnp.abs(x)
+    safe = jnp.where(size == 0, 1, size)
+    unit = x / safe  # only what turns x changes its direction
+    return jnp.where(size == 0, 0, (g - unit * jnp.real(jnp.conj(unit) * g)) / safe)
 
 
 @op(method=True, promote="x min max", dtypes=FLOAT | INT)
@@ -569,7 +574,7 @@ def clip(x: Tensor, min: Tensor | float | None = None, max: Tensor | float | Non
     return x.clone() if min is None and max is None else clip_number(x, min, max)
 
 
-@op(method=True, inplace=True, promote="x y weight", floats=True, alias={"x": "input", "y": "end"}, out=True)
+@op(method=True, inplace=True, promote="x y weight", floats=True)
 def lerp(x: Tensor, y: Tensor, weight: Tensor | float) -> Tensor:
     """`x + weight * (y - x)`.
 
@@ -596,7 +601,7 @@ scale.infer(lambda x: x)
 # ---------------------------------------------------------------- complex numbers
 
 
-@op(method=True, torch=True)
+@op(method=True)
 def conj(x: Tensor) -> Tensor:
     """The complex conjugate.
 
@@ -610,7 +615,7 @@ conj.infer(same)
 conj.grad(lambda g: jnp.conj(g), numpy=True)
 
 
-@op(method=True, torch=True)
+@op(method=True)
 def real(x: Tensor) -> Tensor:
     """The real part.
 
@@ -624,7 +629,7 @@ real.infer(lambda x: sig_of(x.shape, dtypes.real_of(x.dtype)))
 real.grad(lambda g, sigs: g.astype(sigs[0].dtype.np), numpy=True)
 
 
-@op(method=True, torch=True)
+@op(method=True)
 def imag(x: Tensor) -> Tensor:
     """The imaginary part.
 
@@ -638,7 +643,7 @@ imag.infer(lambda x: sig_of(x.shape, dtypes.real_of(x.dtype)))
 imag.grad(lambda g, sigs: (g * 1j).astype(sigs[0].dtype.np), numpy=True)
 
 
-@op(promote="real imag", alias={"real": "input"}, out=True)
+@op(promote="real imag", out=True)
 def complex(real: Tensor, imag: Tensor) -> Tensor:
     """Complex numbers from their parts.
 

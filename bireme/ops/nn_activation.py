@@ -49,7 +49,7 @@ leaky_relu.infer(lambda x: x)
 
 def _gelu_numpy(x, approximate):
     if approximate:
-        return 0.5 * x * (1 + np.tanh(np.float32(_ROOT_2_PI) * (x + np.float32(0.044715) * x * x * x)))
+        return 0.5 * x * (1 + np.tanh(np.asarray(_ROOT_2_PI, x.dtype) * (x + 0.044715 * x * x * x)))
     return x * 0.5 * (1 + special.erf(x * np.asarray(_HALF_ROOT, x.dtype)))
 
 

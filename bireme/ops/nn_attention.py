@@ -52,16 +52,31 @@ def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, ca
 attention.infer(lambda query: query)
 
 
+def _fused(query, mask, causal):
+    """cuDNN's kernel as a function of queries, keys and values; None where dtype, width or a mask rule it out."""
+    if query.dtype.itemsize != 2 or query.shape[-1] % 8 or query.shape[-1] > 128 or mask is not None or 0 in query.shape:
+        return None
+    return lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=causal, implementation="cudnn")
+
+
 @attention.on("cuda")
 def _(query, key, value, mask, causal):
-    """The fused kernel where dtype and width allow it; called as its own forward rule, so that backward finds it computed."""
-    if query.dtype.itemsize != 2 or query.shape[-1] % 8 or query.shape[-1] > 128 or mask is not None:
+    fused = _fused(query, mask, causal)
+    if fused is None:
         return _attend(query, key, value, mask, causal)
-
-    def fused(q, k, v):
-        return jax.nn.dot_product_attention(q, k, v, is_causal=causal, implementation="cudnn")
-
+    # called as its own forward rule: the call in backward is then the very same one, and XLA computes it once
     return jax.vjp(fused, query, key, value)[0]
+
+
+@attention.grad
+def _(g, query, key, value, mask, causal, platform):
+    fused = _fused(query, mask, causal) if platform == "cuda" else None
+    if fused is not None:
+        return jax.vjp(fused, query, key, value)[1](g)
+    if mask is None or mask.dtype == jnp.bool_:
+        grads = jax.vjp(lambda q, k, v: _attend(q, k, v, mask, causal), query, key, value)[1](g)
+        return (*grads, None)[: 3 if mask is None else 4]
+    return jax.vjp(lambda q, k, v, m: _attend(q, k, v, m, causal), query, key, value, mask)[1](g)
 
 
 @attention.check

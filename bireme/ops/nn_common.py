@@ -15,7 +15,6 @@ from bireme.core.graph import sig_of
 from bireme.core.op import Attr, Tensor, composite, op
 from bireme.core.primitives import scatter_add_rows
 from bireme.ops.linalg import matmul
-from bireme.ops.math import add
 
 
 @composite(alias={"x": "input"})
@@ -26,7 +25,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     [[5.0]]
     """
     out = matmul(x, weight)
-    return out if bias is None else add(out, bias)
+    return out if bias is None else out + bias
 
 
 @op(numpy=lambda x, weight, padding_idx: np.take(weight, x, axis=0))

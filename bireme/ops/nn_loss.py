@@ -11,7 +11,7 @@ from bireme.core.graph import sig_of
 from bireme.core.op import Axis, Tensor, composite, op
 from bireme.ops import logic, reduce, shape
 from bireme.ops.creation import arange
-from bireme.ops.index import index_select
+from bireme.ops.index import index_select, take_along_axis
 from bireme.ops.math import cast, log
 from bireme.ops.nn_activation import log_softmax
 
@@ -51,7 +51,7 @@ def _nll_grad(g, x, label, ignore_index):
     wide = _wide(x)
     p = jnp.exp(wide - _lse(wide))
     valid = label != ignore_index
-    hot = jnp.arange(x.shape[-1], dtype=label.dtype) == label[..., None]
+    hot = jnp.arange(x.shape[-1], dtype=jnp.int32) == label.astype(jnp.int32)[..., None]
     scale = jnp.where(valid, _wide(g), 0)[..., None]
     return ((p - hot) * scale).astype(x.dtype), None
 
@@ -132,7 +132,9 @@ def _hard(input: Tensor, label: Tensor, weight: Tensor | None, ignore_index: int
     if use_softmax:
         loss = nll_of_logits(input, label, ignore_index)
     else:
-        loss = nll_of_logits(log(input), label, ignore_index)
+        valid = logic.not_equal(label, ignore_index)
+        picked = take_along_axis(log(input), shape.unsqueeze(logic.select(valid, label, 0), -1), -1)
+        loss = logic.select(valid, -shape.reshape(picked, shape.Literal(label.shape)), 0.0)
     if weight is not None:
         per = index_select(weight, shape.reshape(logic.select(logic.not_equal(label, ignore_index), label, 0), [-1]))
         per = shape.reshape(per, shape.Literal(label.shape)) * cast(logic.not_equal(label, ignore_index), weight.dtype)

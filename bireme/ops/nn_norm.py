@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import jax.numpy as jnp
-from jax import lax
 
 from bireme.core import errors
 from bireme.core.convert import ints
@@ -18,16 +17,27 @@ def _wide(x):
     return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
 
 
-def _normalised(x, axes, epsilon):
-    """Two passes: mean, then variance of the difference. One pass would lose digits for large means."""
+def _normalised(x, axes, epsilon, one_pass=False):
+    """(x - mean) / deviation, and 1 / deviation.
+
+    Two passes on CPU: one would lose digits for large means. On a GPU the row is read once: sums of the difference
+    from its first element, which guards the cancellation.
+    """
     x = _wide(x)
-    d = x - jnp.mean(x, axis=axes, keepdims=True)
-    inv = 1 / jnp.sqrt(jnp.mean(d * d, axis=axes, keepdims=True) + epsilon.astype(x.dtype))
+    if one_pass:
+        d = x - x[(..., *[slice(0, 1)] * len(axes))]
+        mean = jnp.mean(d, axis=axes, keepdims=True)
+        variance = jnp.maximum(jnp.mean(d * d, axis=axes, keepdims=True) - mean * mean, 0)
+        d = d - mean
+    else:
+        d = x - jnp.mean(x, axis=axes, keepdims=True)
+        variance = jnp.mean(d * d, axis=axes, keepdims=True)
+    inv = 1 / jnp.sqrt(variance + epsilon.astype(x.dtype))
     return d * inv, inv
 
 
-def _forward(x, weight, bias, epsilon, axes):
-    y, _ = _normalised(x, axes, epsilon)
+def _forward(x, weight, bias, epsilon, axes, one_pass=False):
+    y, _ = _normalised(x, axes, epsilon, one_pass)
     if weight is not None:
         y = y * _wide(weight)
     if bias is not None:
@@ -48,8 +58,13 @@ def layer_norm_of(x: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon
 layer_norm_of.infer(lambda x: x)
 
 
-def _backward(g, x, weight, bias, epsilon, axes):
-    y, inv = _normalised(x, axes, epsilon)
+@layer_norm_of.on("cuda")
+def _(x, weight, bias, epsilon, axes):
+    return _forward(x, weight, bias, epsilon, axes, one_pass=True)
+
+
+def _backward(g, x, weight, bias, epsilon, axes, platform):
+    y, inv = _normalised(x, axes, epsilon, platform == "cuda")  # as in forward, so that XLA computes it once
     wide = _wide(g)
     d = wide if weight is None else wide * _wide(weight)
     mean = jnp.mean(d, axis=axes, keepdims=True)
@@ -64,22 +79,6 @@ def _backward(g, x, weight, bias, epsilon, axes):
 
 
 layer_norm_of.grad(_backward, numpy=True)
-
-
-@layer_norm_of.on("cuda")
-def _(x, weight, bias, epsilon, axes):
-    """One pass with float32 sums: the row is read once. Shifted by its first element, which guards the cancellation."""
-    wide = _wide(x)
-    first = lax.stop_gradient(wide[(..., *[slice(0, 1)] * len(axes))])
-    d = wide - first
-    mean = jnp.mean(d, axis=axes, keepdims=True)
-    variance = jnp.mean(d * d, axis=axes, keepdims=True) - mean * mean
-    y = (d - mean) * lax.rsqrt(jnp.maximum(variance, 0) + epsilon.astype(wide.dtype))
-    if weight is not None:
-        y = y * _wide(weight)
-    if bias is not None:
-        y = y + _wide(bias)
-    return y.astype(x.dtype)
 
 
 @composite()

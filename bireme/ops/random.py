@@ -124,7 +124,7 @@ def _numbered(op_made: Any, kind: Any, where: str, first: Any, second: Any, shap
     return op_made.call({names[0]: pairs[0], names[1]: pairs[1], "shape": shape, "dtype": dtype})
 
 
-@composite(out=True)
+@composite()
 def uniform(shape: Shape, dtype: DTypeArg = None, min: float = -1.0, max: float = 1.0, seed: int = 0) -> Tensor:
     """Uniform numbers in [min, max); [-1, 1) unless said otherwise.
 
@@ -134,7 +134,7 @@ def uniform(shape: Shape, dtype: DTypeArg = None, min: float = -1.0, max: float 
     return _numbered(uniform_of, dtypes.float64, "uniform(min)", min, max, shape, _float_type(dtype, "uniform(dtype)"))
 
 
-@composite(alias={"shape": "size"}, out=True)
+@composite()
 def rand(shape: Shape, dtype: DTypeArg = None, *, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Uniform numbers in [0, 1).
 
@@ -146,7 +146,7 @@ def rand(shape: Shape, dtype: DTypeArg = None, *, device: Any = None, requires_g
     return out
 
 
-@composite(alias={"shape": "size"}, out=True)
+@composite(alias={"shape": "size"})
 def randn(shape: Shape, dtype: DTypeArg = None, *, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Standard normal numbers.
 
@@ -168,7 +168,7 @@ def gaussian(shape: Shape, mean: float = 0.0, std: float = 1.0, seed: int = 0, d
     return _numbered(gaussian_of, dtypes.float64, "gaussian(mean)", mean, std, shape, _float_type(dtype, "gaussian(dtype)"))
 
 
-@composite(out=True)
+@composite()
 def normal(mean: Tensor | float = 0.0, std: Tensor | float = 1.0, shape: Shape = None) -> Tensor:
     """Normal numbers; of the tensors' shape if mean or std is a tensor.
 
@@ -182,7 +182,7 @@ def normal(mean: Tensor | float = 0.0, std: Tensor | float = 1.0, shape: Shape =
     return z * std + mean
 
 
-@composite(out=True)
+@composite()
 def randint(low: int = 0, high: int | None = None, shape: Shape = (1,), dtype: DTypeArg = None) -> Tensor:
     """Integers in [low, high), or in [0, low).
 
@@ -195,7 +195,7 @@ def randint(low: int = 0, high: int | None = None, shape: Shape = (1,), dtype: D
     return _numbered(randint_of, dtypes.int64, "randint(low)", low, high - low, shape, dtype or dtypes.int64)
 
 
-@composite(out=True)
+@composite()
 def randperm(n: int, dtype: DTypeArg = "int64", *, device: Any = None, requires_grad: bool = False) -> Tensor:
     """The numbers from 0 to n - 1 in random order.
 
@@ -207,7 +207,7 @@ def randperm(n: int, dtype: DTypeArg = "int64", *, device: Any = None, requires_
     return randperm_of(n, dtype)
 
 
-@op(method=True, differentiable=False, alias={"x": "input"})
+@op(method=True, differentiable=False)
 def bernoulli(x: Tensor, p: float | None = None, key: Key = None) -> Tensor:
     """1 with the probability given by each element, else 0.
 

@@ -18,7 +18,7 @@ from bireme.core.op import Axes, Axis, DTypeArg, Tensor, composite, op
 
 def reduced_shape(shape: tuple[int, ...], axis: Any, keepdim: bool) -> tuple[int, ...]:
     """The shape without the reduced axes, or with them at 1."""
-    axes = range(len(shape)) if not axis and axis != () else axis
+    axes = axis or range(len(shape))
     if keepdim:
         return tuple([1 if i in axes else n for i, n in enumerate(shape)])
     return tuple([n for i, n in enumerate(shape) if i not in axes])
@@ -42,7 +42,7 @@ def _sum(x, axis, dtype, keepdim):
     return jnp.sum(x, axis=_axes(axis, x.ndim), keepdims=keepdim, dtype=x.dtype)
 
 
-@op(method="sum", torch=True, out=True, numpy=lambda x, axis, dtype, keepdim: np.sum(x.astype(dtype.np, copy=False), axis=_axes(axis, x.ndim), keepdims=keepdim, dtype=dtype.np))
+@op(method="sum", torch=True, numpy=lambda x, axis, dtype, keepdim: np.sum(x.astype(dtype.np, copy=False), axis=_axes(axis, x.ndim), keepdims=keepdim, dtype=dtype.np))
 def sum(x: Tensor, axis: Axes = None, dtype: DTypeArg = None, keepdim: bool = False) -> Tensor:
     """Sum over `axis`, or over all elements; bools and int32 add up in int64.
 
@@ -121,14 +121,14 @@ def _extreme_grad(g, out, x, axis, keepdim):
     if not keepdim:
         for a in _axes(axis, x.ndim):
             g, out = jnp.expand_dims(g, a), jnp.expand_dims(out, a)
-    hit = (x == out).astype(g.dtype)
-    return hit * (g / jnp.sum(hit, axis=_axes(axis, x.ndim), keepdims=True))
+    hit = x == out  # nowhere, if the extreme is NaN
+    return jnp.where(hit, g / jnp.sum(hit.astype(g.dtype), axis=_axes(axis, x.ndim), keepdims=True), jnp.zeros_like(g))
 
 
 _TORCH_PAIR = {"input": "bireme.compat.max", "dim": "bireme.compat.max", "other": "bireme.maximum"}
 
 
-@op(method=True, dtypes=FLOAT | INT, out=True, rejects=_TORCH_PAIR)
+@op(method=True, dtypes=FLOAT | INT, rejects=_TORCH_PAIR)
 def max(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
     """Largest element along `axis`, or of all.
 
@@ -138,7 +138,7 @@ def max(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
     return jnp.max(x, axis=_axes(axis, x.ndim), keepdims=keepdim)
 
 
-@op(method=True, dtypes=FLOAT | INT, out=True, rejects={k: v.replace("max", "min") for k, v in _TORCH_PAIR.items()})
+@op(method=True, dtypes=FLOAT | INT, rejects={k: v.replace("max", "min") for k, v in _TORCH_PAIR.items()})
 def min(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
     """Smallest element along `axis`, or of all.
 
@@ -155,7 +155,7 @@ for _op, _np in ((max, np.max), (min, np.min)):
     _op.numpy_form = lambda x, axis, keepdim, f=_np: f(x, axis=_axes(axis, x.ndim), keepdims=keepdim)
 
 
-@op(method=True, alias={"x": "input", "axis": "dim"}, out=True)
+@op(method=True, alias={"x": "input", "axis": "dim"})
 def prod(x: Tensor, axis: Axes = None, keepdim: bool = False, dtype: DTypeArg = None) -> Tensor:
     """Product over `axis`, or of all elements.
 
@@ -314,7 +314,7 @@ def var(x: Tensor, axis: Axes = None, unbiased: bool = True, keepdim: bool = Fal
 var.infer(lambda x, axis, keepdim: sig_of(reduced_shape(x.shape, axis, keepdim), x.dtype))
 
 
-@composite(method=True, torch=True, out=True)
+@composite(method=True)
 def std(x: Tensor, axis: Axes = None, unbiased: bool = True, keepdim: bool = False) -> Tensor:
     """Standard deviation over `axis`, or over all elements.
 

@@ -116,7 +116,7 @@ Tensor.T = property(lambda x: transpose(x, list(range(x.ndim))[::-1]), doc="All 
 Tensor.mT = property(lambda x: transpose(x, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2]), doc="The last two axes swapped.")  # type: ignore[attr-defined]
 
 
-@composite(method=True, inplace=True, torch=True)
+@composite(method=True, inplace=True, view=True, torch=True)
 def t(x: Tensor) -> Tensor:
     """A matrix transposed; at most two axes.
 
@@ -128,7 +128,7 @@ def t(x: Tensor) -> Tensor:
     return transpose(x, list(range(x.ndim))[::-1])
 
 
-@composite(method=True, inplace=True, torch=True)
+@composite(method=True, inplace=True, view=True, torch=True)
 def squeeze(x: Tensor, axis: Axes = None) -> Tensor:
     """Without axes of extent 1: all, or those named. Shares storage.
 
@@ -149,7 +149,7 @@ def _reshaped(x: Tensor, shape: list[int]) -> Tensor:
     return reshape(x, Literal(shape))
 
 
-@composite(method=True, inplace=True, torch=True)
+@composite(method=True, inplace=True, view=True, torch=True)
 def unsqueeze(x: Tensor, axis: Ints) -> Tensor:
     """With new axes of extent 1 at `axis`, in the order given. Shares storage.
 
@@ -165,7 +165,7 @@ def unsqueeze(x: Tensor, axis: Ints) -> Tensor:
     return _reshaped(x, shape)
 
 
-@composite(method=True, inplace=True, alias={"x": "input", "start_axis": "start_dim", "stop_axis": "end_dim"})
+@composite(method=True, inplace=True, view=True, alias={"x": "input", "start_axis": "start_dim", "stop_axis": "end_dim"})
 def flatten(x: Tensor, start_axis: int = 0, stop_axis: int = -1) -> Tensor:
     """Axes from `start_axis` to `stop_axis` as one. Shares storage.
 
@@ -327,7 +327,7 @@ def chunk(x: Tensor, chunks: int, axis: Axis = 0) -> list[Tensor]:
     return split(x, chunks, axis)
 
 
-@op(method=True, alias={"x": "input", "repeat_times": "dims"}, varargs="repeat_times", numpy=np.tile)
+@op(method=True, varargs="repeat_times", numpy=np.tile)
 def tile(x: Tensor, repeat_times: Ints) -> Tensor:
     """The tensor repeated along each axis.
 
@@ -343,7 +343,7 @@ def _(repeat_times):
         raise errors.bad("tile(repeat_times)", "counts of 0 or more", list(repeat_times))
 
 
-@op(method=True, torch=True)
+@op(method=True)
 def flip(x: Tensor, axis: Axes) -> Tensor:
     """Elements in reverse order along axes.
 

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from bireme.core.op import Attr, Tensor, op
+from bireme.core.op import Attr, DTypeArg, Tensor, op
 
-_F32 = {"lr": "float32", "mu": "float32", "beta1": "float32", "beta2": "float32", "epsilon": "float32", "weight_decay": "float32"}
+# numbers travel in float64 and take the parameters' precision inside
+_NUMBERS = dict.fromkeys(("lr", "mu", "beta1", "beta2", "epsilon", "weight_decay", "clip_norm"), "float64")
 
 
 def _wide(x):
     return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
 
 
-@op(differentiable=False, numbers=_F32, name_arg=False, numpy=True)
+@op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def sgd_update(params: list[Tensor], grads: list[Tensor], lr: Tensor | float) -> list[Tensor]:
     """Parameters after a step of plain gradient descent.
 
     >>> p = bireme.Parameter([1.0]); opt = bireme.optimizer.SGD(0.5, parameters=[p]); (p * 2).backward(); opt.step(); p.tolist()
     [0.0]
     """
-    return [(p - lr.astype(_wide(p).dtype) * _wide(g)).astype(p.dtype) for p, g in zip(params, grads)]
+    return [(_wide(p) - lr.astype(_wide(p).dtype) * g.astype(_wide(p).dtype)).astype(p.dtype) for p, g in zip(params, grads)]
 
 
 sgd_update.infer(lambda params: params)
 
 
-@op(differentiable=False, numbers=_F32, name_arg=False, numpy=True)
+@op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def momentum_update(params: list[Tensor], grads: list[Tensor], velocities: list[Tensor], lr: Tensor | float, mu: Tensor | float,
                     use_nesterov: bool) -> list[Tensor]:  # fmt: skip
     """Parameters and velocities after a step with momentum.
@@ -48,7 +49,7 @@ def momentum_update(params: list[Tensor], grads: list[Tensor], velocities: list[
 momentum_update.infer(lambda params, velocities: [*params, *velocities])
 
 
-@op(differentiable=False, numbers=_F32, name_arg=False, numpy=True)
+@op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def adam_update(params: list[Tensor], grads: list[Tensor], moment1s: list[Tensor], moment2s: list[Tensor], beta1_pow: Tensor, beta2_pow: Tensor,
                 lr: Tensor | float, beta1: Tensor | float, beta2: Tensor | float, epsilon: Tensor | float, weight_decay: Tensor | float, *,
                 decoupled: bool, lr_ratios: Attr, decays: Attr) -> list[Tensor]:  # fmt: skip
@@ -57,9 +58,9 @@ def adam_update(params: list[Tensor], grads: list[Tensor], moment1s: list[Tensor
     >>> p = bireme.Parameter([1.0]); opt = bireme.optimizer.Adam(0.5, parameters=[p]); (p * 2).backward(); opt.step(); round(p.item(), 4)
     0.5
     """
-    p1, p2 = beta1_pow * beta1, beta2_pow * beta2
-    correct1, correct2 = 1 - p1, 1 - p2
-    root = jnp.sqrt(correct2)
+    p1, p2 = beta1_pow * beta1.astype(beta1_pow.dtype), beta2_pow * beta2.astype(beta2_pow.dtype)
+    correct1, root = 1 - p1, jnp.sqrt(1 - p2)
+    lr, epsilon = lr.astype(root.dtype), epsilon.astype(root.dtype)
     new, first, second = [], [], []
     for p, g, m, v, ratio, decay in zip(params, grads, moment1s, moment2s, lr_ratios, decays):
         kind = m.dtype
@@ -82,3 +83,22 @@ def adam_update(params: list[Tensor], grads: list[Tensor], moment1s: list[Tensor
 
 
 adam_update.infer(lambda params, moment1s, moment2s, beta1_pow, beta2_pow: [*params, *moment1s, *moment2s, beta1_pow, beta2_pow])
+
+
+@op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+def clip_by_global_norm(grads: list[Tensor], clip_norm: Tensor | float, wide: DTypeArg) -> list[Tensor]:
+    """Gradients scaled by one factor, so that the norm of all of them together is at most `clip_norm`.
+
+    >>> pairs = [(bireme.ones([1]), bireme.to_tensor([6.0])), (bireme.ones([1]), bireme.to_tensor([8.0]))]
+    >>> [g.item() for _, g in bireme.nn.ClipGradByGlobalNorm(5.0)(pairs)]
+    [3.0, 4.0]
+    """
+    # half precision overflows at 65504: its squares are summed in `wide`
+    total = sum([jnp.sum(jnp.square(g.astype(wide.np))) for g in grads])
+    limit = clip_norm.astype(wide.np)
+    # the larger of norm and limit below the line: never a division by zero, and exactly 1 where nothing is clipped
+    factor = limit / jnp.maximum(jnp.sqrt(total), limit)
+    return [g * factor.astype(g.dtype) for g in grads]
+
+
+clip_by_global_norm.infer(lambda grads: grads)

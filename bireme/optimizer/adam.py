@@ -305,7 +305,7 @@ def _amsgrad_update(
     lr_ratios: tuple[float, ...],
     decays: tuple[bool, ...],
 ) -> list[Tensor]:
-    """Like `update.adam_update`, with the largest second moment so far below the line; seldom asked for, so composed."""
+    """Like `update.adam_update`, divided by the largest second moment so far. Seldom asked for, so composed."""
     p1, p2 = beta1_pow * beta1, beta2_pow * beta2
     new, first, second, top = [], [], [], []
     for p, g, m, v, most, ratio, decay in zip(params, grads, moment1s, moment2s, largest, lr_ratios, decays):

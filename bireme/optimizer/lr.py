@@ -76,7 +76,9 @@ class LRScheduler:
                 raise errors.bad(where, f"the key {key}", ", ".join(map(str, state_dict)), kind=RuntimeError)
             self.__dict__[key] = state_dict[key]
 
-    set_dict = set_state_dict
+    def set_dict(self, state_dict: dict[str, Any]) -> None:
+        """The same as `set_state_dict`."""
+        self.set_state_dict(state_dict)
 
 
 class NoamDecay(LRScheduler):
@@ -156,8 +158,6 @@ class LinearWarmup(LRScheduler):
                 got = ", ".join(map(str, state_dict))
                 raise errors.bad("LinearWarmup.set_state_dict(state_dict)", expected, got, kind=RuntimeError)
             self.learning_rate.set_state_dict(state_dict["LinearWarmup_LR"])
-
-    set_dict = set_state_dict
 
 
 class ExponentialDecay(LRScheduler):

@@ -1,0 +1,295 @@
+"""PyLayer: an operator whose forward and backward are the user's own Python functions on tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from weakref import ref
+
+from bireme.core import errors, flush, registry, tape
+from bireme.core.op import assign_inplace
+from bireme.core.tensor import Tensor, read, wrap
+
+
+class PyLayerContext:
+    """What `forward` hands over to `backward`: saved tensors, and any attribute the user sets.
+
+    >>> class Scale(bireme.autograd.PyLayer):
+    ...     @staticmethod
+    ...     def forward(ctx, x, factor):
+    ...         ctx.factor = factor
+    ...         return x * factor
+    ...     @staticmethod
+    ...     def backward(ctx, g):
+    ...         return g * ctx.factor
+    >>> x = bireme.to_tensor([1.0], stop_gradient=False)
+    >>> Scale.apply(x, 3.0).backward(); x.grad.tolist()
+    [3.0]
+    """
+
+    _saved: tuple | None = None
+    _not_inplace: tuple = ()
+    _stopped: tuple = ()
+    _materialize = True
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep tensors for `backward`; anything that is no tensor is kept as it is, and a second call replaces the first.
+
+        >>> bireme.autograd.PyLayerContext().save_for_backward(bireme.ones([2]))
+        """
+        self._saved = tuple([_kept(t) for t in tensors])
+
+    def saved_tensor(self) -> tuple | None:
+        """What `save_for_backward` kept, or None.
+
+        >>> ctx = bireme.autograd.PyLayerContext(); ctx.save_for_backward(bireme.ones([2])); ctx.saved_tensor()[0].tolist()
+        [1.0, 1.0]
+        """
+        return None if self._saved is None else tuple([_given(s) for s in self._saved])
+
+    def mark_not_inplace(self, *args: Tensor) -> None:
+        """Say of inputs that `forward` returns that the results are tensors of their own, not the inputs changed.
+
+        >>> bireme.autograd.PyLayerContext().mark_not_inplace(bireme.ones([2]))
+        """
+        self._not_inplace = args
+
+    def mark_non_differentiable(self, *args: Tensor) -> None:
+        """Say of results that no gradient goes through them.
+
+        >>> bireme.autograd.PyLayerContext().mark_non_differentiable(bireme.ones([2]))
+        """
+        self._stopped = args
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether `backward` gets zeros (True, as at first) or None for results that nobody used.
+
+        >>> bireme.autograd.PyLayerContext().set_materialize_grads(False)
+        """
+        self._materialize = bool(value)
+
+
+class PyLayer(PyLayerContext):
+    """An operator with its own gradient: write `forward(ctx, ...)` and `backward(ctx, *grads)`, call it with `apply`.
+
+    `forward` runs without recording. `backward` gets one gradient per tensor that `forward` returned and returns one per
+    tensor that it took, in order; a list of tensors counts as one and gets a list.
+
+    >>> class Cube(bireme.autograd.PyLayer):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x * x
+    ...     @staticmethod
+    ...     def backward(ctx, g):
+    ...         (x,) = ctx.saved_tensor()
+    ...         return g * 3 * x * x
+    >>> x = bireme.to_tensor([2.0], stop_gradient=False)
+    >>> Cube.apply(x).backward(); x.grad.tolist()
+    [12.0]
+    """
+
+    @staticmethod
+    def forward(ctx: PyLayerContext, *args: Any, **kwargs: Any) -> Any:
+        """To be written by the subclass: the results."""
+        raise NotImplementedError("PyLayer.forward: expected a static method `forward(ctx, ...)` in the subclass")
+
+    @staticmethod
+    def backward(ctx: PyLayerContext, *args: Any) -> Any:
+        """To be written by the subclass: gradients of what `forward` took, given those of what it returned."""
+        raise NotImplementedError("PyLayer.backward: expected a static method `backward(ctx, *grads)` in the subclass")
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Call `forward`, and let `backward` stand for it on the tape.
+
+        >>> class Twice(bireme.autograd.PyLayer):
+        ...     forward = staticmethod(lambda ctx, x: x + x)
+        ...     backward = staticmethod(lambda ctx, g: g + g)
+        >>> Twice.apply(bireme.to_tensor([1.0])).tolist()
+        [2.0]
+        """
+        ctx = PyLayerContext()
+        taken = _Slots([*args, *kwargs.values()])
+        for t in taken.tensors:
+            read(t)
+        targets = tuple([tape.target_of(t) for t in taken.tensors])
+        sigs = tuple([t._sig for t in taken.tensors])
+        with tape.no_grad():
+            result = cls.forward(ctx, *args, **kwargs)
+        returned = _Slots(result if isinstance(result, (list, tuple)) else [result])
+        if not returned.tensors:
+            raise errors.bad(f"{cls.__name__}.forward", "at least one Tensor among the results", result)
+        if not tape.is_grad_enabled() or all(t is None for t in targets):
+            return result
+        values = [read(t) for t in returned.tensors]
+        call = _Call(cls, ctx, taken, returned, targets)
+        edge = tape.CustomEdge(cls.__name__, targets, sigs, tuple([v.sig for v in values]), call)
+        flush.local.segment.edges.append(ref(edge))
+        leaves = {id(t): t is target for t, target in zip(taken.tensors, targets)}
+        made = [_result(t, edge, i, ctx, leaves) for i, t in enumerate(returned.tensors)]
+        call.settle(ref(edge), made)
+        if not isinstance(result, (list, tuple)):
+            return made[0]
+        return _rebuilt(result, iter(made))
+
+
+Function = PyLayer
+
+
+class _Slots:
+    """The tensors among arguments or results; a list or tuple of tensors is one place with several."""
+
+    def __init__(self, items: Iterable):
+        self.tensors: list[Tensor] = []
+        self.counts: list[int | None] = []  # per place with tensors: None for a plain tensor, else how many the list has
+        for x in items:
+            if isinstance(x, Tensor):
+                self.tensors.append(x)
+                self.counts.append(None)
+            elif isinstance(x, (list, tuple)) and any(isinstance(t, Tensor) for t in x):
+                found = [t for t in x if isinstance(t, Tensor)]
+                self.tensors += found
+                self.counts.append(len(found))
+
+
+def _group(flat: list, counts: list[int | None]) -> list:
+    """One entry per place, from one per tensor."""
+    rest = iter(flat)
+    return [next(rest) if n is None else [next(rest) for _ in range(n)] for n in counts]
+
+
+def _rebuilt(result: Any, made: Any) -> Any:
+    """The results in the form in which `forward` returned them."""
+
+    def swap(x: Any) -> Any:
+        if isinstance(x, Tensor):
+            return next(made)
+        if isinstance(x, (list, tuple)) and any(isinstance(t, Tensor) for t in x):
+            return type(x)([next(made) if isinstance(t, Tensor) else t for t in x])
+        return x
+
+    return type(result)([swap(x) for x in result]) if type(result) in (list, tuple) else result
+
+
+def _result(t: Tensor, edge: tape.CustomEdge, i: int, ctx: PyLayerContext, leaves: dict[int, bool]) -> Tensor:
+    """The result number `i` with its place on the tape."""
+    if t._sig.dtype.kind not in "fc" or any(t is s for s in ctx._stopped):
+        return t
+    taken = id(t) in leaves
+    if taken and not any(t is s for s in ctx._not_inplace):
+        # an input that comes back is an input that was changed in place
+        if leaves[id(t)]:
+            raise errors.bad(f"{edge.name}.forward", "a result of its own", "a leaf that requires gradients",
+                             hint="call ctx.mark_not_inplace(x) if x comes back unchanged")  # fmt: skip
+        new = wrap(read(t), stop_gradient=False)
+        new._edge = (edge, i)
+        return assign_inplace(t, new, edge.name)
+    if taken or not t.stop_gradient:  # somebody else's tensor with a history of its own
+        t = wrap(read(t))
+    t._edge, t.stop_gradient = (edge, i), False
+    return t
+
+
+class _Saved:
+    """A tensor kept for backward: its value, its place on the tape and, while it lives and has not changed, itself."""
+
+    __slots__ = ("tensor", "value", "source", "packed", "unpack")
+
+    def __init__(self, t: Tensor):
+        self.tensor: Any = t  # strong until forward has ended: what it does in place to `t` is part of what is saved
+        self.value = self.source = self.packed = self.unpack = None
+        if tape.state.pack is not None:
+            self.packed, self.unpack = tape.save_value(read(t))
+
+    def settle(self, edge: Any, made: list[Tensor]) -> None:
+        """Forward has ended: a result is known by its place on the tape, so that the edge does not hold itself."""
+        t = self.tensor
+        place = [i for i, m in enumerate(made) if m is t]
+        self.value = None if self.unpack is not None else read(t)
+        self.source = (edge, place[0]) if place else tape.target_of(t)
+        self.tensor = ref(t)
+
+    def get(self) -> Tensor:
+        if self.tensor.__class__ is not ref:
+            return self.tensor
+        t = self.tensor()
+        if self.unpack is not None:
+            value = read(self.unpack(self.packed))
+        elif t is not None and read(t) is self.value:
+            return t
+        else:
+            value = self.value
+        source = self.source
+        if source is not None and source.__class__ is tuple and source[0].__class__ is ref:
+            source = (source[0](), source[1])
+        return tape.restored(value, source)
+
+
+def _kept(x: Any) -> Any:
+    if isinstance(x, Tensor):
+        return _Saved(x)
+    return type(x)([_kept(i) for i in x]) if type(x) in (list, tuple) else x
+
+
+def _given(x: Any) -> Any:
+    if isinstance(x, _Saved):
+        return x.get()
+    return type(x)([_given(i) for i in x]) if type(x) in (list, tuple) else x
+
+
+def _each_saved(x: Any) -> list[_Saved]:
+    if isinstance(x, _Saved):
+        return [x]
+    return [s for i in x for s in _each_saved(i)] if type(x) in (list, tuple) else []
+
+
+class _Call:
+    """The gradient of one `apply`, as the tape calls it."""
+
+    def __init__(self, layer: type[PyLayer], ctx: PyLayerContext, taken: _Slots, returned: _Slots, targets: tuple):
+        self.layer, self.ctx = layer, ctx
+        self.taken, self.returned = taken.counts, returned.counts
+        self.needs = [t is not None for t in targets]
+        self.sigs = [t._sig for t in taken.tensors]
+        self.out_sigs = [t._sig for t in returned.tensors]
+
+    def settle(self, edge: Any, made: list[Tensor]) -> None:
+        """Forward has ended: let go of everything that would keep the edge alive through its own results."""
+        for saved in _each_saved(self.ctx._saved):
+            saved.settle(edge, made)
+        self.ctx._not_inplace = self.ctx._stopped = ()
+
+    def __call__(self, gs: list) -> list:
+        if self.ctx._materialize:
+            zeros = registry.find("zeros")
+            gs = [zeros(list(s.shape), s.dtype) if g is None else g for g, s in zip(gs, self.out_sigs)]
+        found = self.layer.backward(self.ctx, *_group(gs, self.returned))
+        return self._checked(found if isinstance(found, tuple) else (found,))
+
+    def _checked(self, found: tuple) -> list:
+        """One gradient or None per tensor that forward took."""
+        where, needs = f"{self.layer.__name__}.backward", _group(self.needs, self.taken)
+        short = [n for n in needs[len(found) :] if n is True or (n is not False and any(n))]
+        if len(found) > len(needs) or short:
+            hint = "return a tuple with None where there is no gradient; what is no Tensor gets none at all"
+            raise errors.bad(where, f"{len(needs)} gradients, one per Tensor that forward took", f"{len(found)}", hint=hint)
+        flat: list[Any] = []
+        for g, n in zip([*found, *[None] * (len(needs) - len(found))], self.taken):
+            if n is None or g is None:
+                flat += [g] * (1 if n is None else n)
+            elif isinstance(g, (list, tuple)) and len(g) == n:
+                flat += g
+            else:
+                raise errors.bad(where, f"a list of {n} gradients for a list of {n} Tensors", g)
+        return [self._fitted(where, i, g) for i, g in enumerate(flat)]
+
+    def _fitted(self, where: str, i: int, g: Any) -> Tensor | None:
+        sig = self.sigs[i]
+        if g is not None and not isinstance(g, Tensor):
+            raise errors.bad(where, f"a Tensor or None as gradient {i}", g)
+        if g is None or not self.needs[i]:
+            return None
+        if g._sig.shape != sig.shape:
+            raise errors.bad(where, f"gradient {i} in the input's shape {list(sig.shape)}", f"shape {g.shape}")
+        return g if g._sig is sig else registry.find("cast")(g, sig.dtype)

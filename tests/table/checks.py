@@ -1,0 +1,499 @@
+"""The checks that a row drives. Each takes a Row and raises AssertionError; `CHECKS` says to which rows it applies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import bireme
+from bireme.core import dtype as dtypes
+from bireme.core import executor, interpreter
+from bireme.core.graph import Number, scalar_sig
+from bireme.core.op import PUBLIC, Bound, Op
+from bireme.core.registry import OPS
+from bireme.core.tensor import Tensor
+from tests.table.harness import (
+    ALL, COMPLEX, TOLERANCE, Recorded, Row, Sample, brief, derivatives, evaluate, flat, is_data, results, same, tensors, tolerance,
+    weigher,
+)  # fmt: skip
+
+FORM = re.compile(r"^\w[\w. ]*[(\[][^\n]*: expected [^\n]+, got [^\n]+", re.M)
+STEP = 1e-6  # of central differences in float64
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def _against_reference(row: Row, sample: Sample, what: str) -> None:
+    got = results(row, sample)
+    if row.law is not None:
+        args, kwargs = sample.fill(sample.leaves())
+        assert row.law(got if len(got) > 1 else got[0], *args, **kwargs), f"{what}: the law does not hold of {brief(got[0])}"
+        return
+    want = row.expected(sample)
+    assert len(got) == len(want), f"{what}: {len(got)} results instead of {len(want)}"
+    for g, w in zip(got, want):
+        same(g, w, tolerance(row, sample, g), what)
+
+
+def forward(row: Row) -> None:
+    for s in row.samples:
+        if not s.is_empty and not s.is_scalar:
+            _against_reference(row, s, f"({s})")
+
+
+def empty(row: Row) -> None:
+    found = [s for s in row.samples if s.is_empty]
+    assert found, "no sample without elements"
+    for s in found:
+        _against_reference(row, s, f"({s})")
+
+
+def scalar(row: Row) -> None:
+    found = [s for s in row.samples if s.is_scalar]
+    assert found, "no sample with a 0-d tensor"
+    for s in found:
+        _against_reference(row, s, f"({s})")
+
+
+def types(row: Row) -> None:
+    """Every declared type gives the reference's numbers in the right type; any other is refused in the usual form."""
+    samples = [s for s in row.plain() if any(a.dtype == np.float64 for a in s.leaves())][:2]
+    assert samples, "no sample with data"
+    for d in sorted(ALL - row.unchecked, key=lambda d: d.name):
+        for s in samples if d in row.dtypes else samples[:1]:
+            if d in row.dtypes:
+                _against_reference(row, s.at(d), f"({s.at(d)})")
+                continue
+            try:
+                results(row, s.at(d))
+            except (TypeError, ValueError) as e:
+                assert FORM.search(str(e)), f"{d.name}: a message in another form: {e}"
+            else:
+                raise AssertionError(f"{d.name} is taken, and the row does not say so")
+
+
+# ---------------------------------------------------------------- derivatives
+
+
+def _numbers(fn: Callable, sample: Sample, arrays: list, order: int) -> tuple[list, list, list, list, list]:
+    """Results, gradients (None where there is none), those that depend on the operands, second gradients, and all weights."""
+    ws: list[np.ndarray] = []
+    weigh = weigher()
+
+    def kept(t: Tensor) -> Tensor:
+        w = weigh(t)
+        ws.append(w.numpy())
+        return w
+
+    xs = tensors(Sample(*sample.fill(arrays)), grad=True)
+    with executor.use("interpreter"):
+        outs, gs, hs = derivatives(fn, sample, xs, order, kept)
+        roots = [t.numpy() for t in outs if not t.stop_gradient]
+        live = [g.numpy() for g in gs if g is not None and not g.stop_gradient]
+        return roots, [None if g is None else g.numpy() for g in gs], live, [None if h is None else h.numpy() for h in hs], ws
+
+
+def _dot(xs: list, ys: list) -> float:
+    """Sum of the products of what is there: the real part of the inner product."""
+    return float(sum([np.sum(np.real(np.conj(x) * y)) for x, y in zip(xs, ys) if x is not None and y is not None]))
+
+
+def _slopes(row: Row, sample: Sample, order: int) -> None:
+    """Along random directions: differences of the weighed results, against the gradient's part in that direction."""
+    arrays = sample.leaves()
+    rng = np.random.default_rng(9)
+    _, gs, _, hs, ws = _numbers(row.fn, sample, arrays, order)
+    if not gs:
+        return  # integers: nothing to differentiate
+    for _ in range(2):
+        ds = [rng.uniform(-1, 1, a.shape) + (1j * rng.uniform(-1, 1, a.shape) if a.dtype.kind == "c" else 0) for a in arrays]
+        moved = []
+        for sign in (STEP, -STEP):
+            there = [np.asarray(a + sign * d) if is_data(a) else a for a, d in zip(arrays, ds)]
+            moved.append(_numbers(row.fn, sample, there, order))
+        along = [d for a, d in zip(arrays, ds) if is_data(a)]
+        n, which, found = len(moved[0][0]), 0 if order == 1 else 2, gs if order == 1 else hs
+        weights = ws[:n] if order == 1 else ws[n:]
+        slope = (_dot(weights, moved[0][which]) - _dot(weights, moved[1][which])) / (2 * STEP)
+        part = _dot(found, along)
+        size = 1 + sum([float(np.sum(np.abs(f) * np.abs(d))) for f, d in zip(found, along) if f is not None])
+        assert abs(slope - part) <= 2e-6 * size * row.loose[0], f"({sample}): derivative {part:.9g}, differences say {slope:.9g}"
+        if order > 1:
+            _constant(row, sample, moved)
+
+
+def _constant(row: Row, sample: Sample, moved: list) -> None:
+    """A gradient that stops gradients does not depend on the operands."""
+    (_, plus, live, _, _), (_, minus, _, _, _) = moved
+    for p, m in zip(plus, minus):
+        if p is not None and not any(p is g or np.array_equal(p, g) for g in live):
+            same(p, m, 1e-9, f"({sample}): a gradient without a gradient")
+
+
+def _smooth(row: Row) -> Iterator[Sample]:
+    """What is differentiated numerically: float64, and complex128 where it is taken; ties only have one-sided slopes."""
+    plain = [s for s in row.plain() if "dtype" not in s.kwargs and any(is_data(a) and len(set(a.ravel())) == a.size for a in s.leaves())]
+    yield from [s for s in plain if all(len(set(a.ravel())) == a.size for a in s.leaves() if is_data(a))][:4]
+    if COMPLEX & row.dtypes:
+        yield from [s.at(dtypes.complex128) for s in plain[:2]]
+
+
+def gradient(row: Row) -> None:
+    for s in _smooth(row):
+        _slopes(row, s, 1)
+    if row.grad_ref is not None:
+        for s in row.plain():
+            _, gs, _, _, ws = _numbers(row.fn, s, s.leaves(), 1)
+            args, kwargs = s.fill([np.asarray(a) for a in s.leaves()])
+            want = row.grad_ref(ws[0], *args, **{row.rename.get(k, k): v for k, v in kwargs.items()})
+            for g, w in zip(gs, want if isinstance(want, tuple) else [] if want is None else [want]):
+                same(g, np.asarray(w), 1e-10, f"({s}): gradient")
+
+
+def second_order(row: Row) -> None:
+    for s in _smooth(row):
+        _slopes(row, s, 2)
+
+
+def stopped(row: Row) -> None:
+    """An operator without a gradient gives results that stop it."""
+    for s in row.plain(2):
+        args, kwargs = s.fill(tensors(s, grad=True))
+        for t in flat(row.fn(*args, **kwargs)):
+            assert t.stop_gradient, f"({s}): the result requires a gradient"
+
+
+# ---------------------------------------------------------------- modes and executors
+
+
+def _single(row: Row) -> list[Sample]:
+    return [s.at(dtypes.float32) for s in row.varied()]
+
+
+def _compare(got: list, want: list, row: Row, what: str) -> None:
+    assert len(got) == len(want), f"{what}: {len(got)} values instead of {len(want)}"
+    for i, (g, w) in enumerate(zip(got, want)):
+        same(g, w, max(TOLERANCE.get(w.dtype.name, 0), 3e-6) * 4 * row.loose[0], f"{what}: value {i} of {len(want)}")
+
+
+def static(row: Row) -> None:
+    try:
+        found = Recorded(row, _single(row), row.grad).run("interpreter")
+    except RuntimeError as e:
+        raise AssertionError(f"cannot be recorded: {e}") from e
+    _compare(found, evaluate(row, _single(row), row.grad, "interpreter"), row, "static")
+
+
+def compiled(row: Row) -> None:
+    """One program with results and both orders of gradients, against the interpreter."""
+    want = evaluate(row, _single(row), row.grad, "interpreter")
+    if "static" in row.skip:
+        found = evaluate(row, _single(row), row.grad, "xla")
+    else:
+        found = Recorded(row, _single(row), row.grad).run("xla")
+    _compare(found, want, row, "compiled")
+
+
+# ---------------------------------------------------------------- the ways to call it
+
+
+def method(row: Row) -> None:
+    names = row.target.options["method"]
+    for name in [row.name] if names is True else names.split():
+        bound = getattr(Tensor, name, None)
+        assert bound is not None, f"Tensor.{name} is missing"
+        samples = [s for s in row.plain() if s.args and isinstance(s.args[0], np.ndarray)][:2]
+        assert samples, "no sample that starts with a tensor"
+        for s in samples:
+            for g, w in zip(results(row, s, fn=lambda x, *a, bound=bound, **k: bound(x, *a, **k)), results(row, s)):
+                same(g, w, 0, f"x.{name}({s})")
+
+
+def inplace(row: Row) -> None:
+    """The twin changes its operand, returns it, and has the gradient of the function."""
+    name = row.name + "_"
+    twin = PUBLIC.get(name) if row.op is None else row.op.twin
+    assert twin is not None and (row.op is not None or getattr(Tensor, name, None) is twin), f"Tensor.{name} is missing"
+    fitting = 0
+    for s in row.plain():
+        want = results(row, s)[0]
+        first = s.leaves()[0]
+        shaped = want.shape == first.shape or row.target.options.get("view") or row.name in ("t", "squeeze", "unsqueeze", "flatten")
+        if not shaped or not is_data(first):
+            continue
+        fitting += 1
+        xs = tensors(s, grad=True)
+        args, kwargs = s.fill(xs)
+        with executor.use("interpreter"):
+            x = args[0].clone()
+            got = twin(x, *args[1:], **kwargs)
+            assert got is x, f"{name}({s}) returns another tensor"
+            same(x.numpy(), want.astype(first.dtype), 1e-12, f"{name}({s})")
+            if row.grad and want.dtype == first.dtype:
+                made = row.fn(*args, **kwargs)
+                mine, yours = [bireme.grad(t, args[0], weigher()(t))[0].numpy() for t in (x, made)]
+                same(mine, yours, 1e-12, f"{name}({s}): gradient")
+    assert fitting, "no sample that the twin can take"
+
+
+def out(row: Row) -> None:
+    s = row.plain(1)[0]
+    args, kwargs = s.fill(tensors(s))
+    want = results(row, s)
+    with executor.use("interpreter"):
+        given = [bireme.zeros(list(w.shape), w.dtype) for w in want]
+        bireme.seed(11)
+        got = row.fn(*args, **kwargs, out=given if len(want) > 1 else given[0])
+        for g, t, w in zip(flat(got), given, want):
+            assert g is t, f"({s}): another tensor than `out` is returned"
+            same(t.numpy(), w, 0, f"({s}, out=...)")
+
+
+def aliases(row: Row) -> None:
+    sign = row.target.signature
+    left = set(sign.aliases)
+    for s in row.samples:
+        named = {**dict(zip(sign.positional, s.args)), **s.kwargs}
+        if len(s.args) > len(sign.positional):
+            continue
+        for alias in [a for a in left if sign.aliases[a] in named]:
+            own = sign.aliases[alias]
+            other = Sample((), {alias if k == own else k: v for k, v in named.items()})
+            for g, w in zip(results(row, other), results(row, s)):
+                same(g, w, 0, f"({other})")
+            left.discard(alias)
+    assert not left, f"no sample passes {', '.join(f'{sign.aliases[a]} (as {a})' for a in sorted(left))}"
+
+
+def refusals(row: Row) -> None:
+    """Bad input by message: the row's own, an unknown keyword, and text where a tensor goes."""
+    s = row.samples[0]
+    _refused(row, Sample(s.args, {**s.kwargs, "no_such_keyword": 1}), f"{row.name}(no_such_keyword): expected a keyword among ", TypeError)
+    first = row.target.signature.operands[:1]
+    if first and first[0].kind in ("tensor", "number") and first[0].name == row.target.signature.positional[0] and s.args and isinstance(s.args[0], np.ndarray):
+        _refused(row, Sample(("text", *s.args[1:]), s.kwargs), f"{row.name}({first[0].name}): expected a Tensor", TypeError)
+    for b in row.bad:
+        _refused(row, b.sample, b.message, b.kind)
+
+
+def _refused(row: Row, sample: Sample, message: str, kind: type[Exception]) -> None:
+    args, kwargs = sample.fill(tensors(sample))
+    try:
+        with executor.use("interpreter"):
+            for t in flat(row.fn(*args, **kwargs)):
+                t.numpy()
+    except kind as e:
+        assert str(e).startswith(message), f"({sample}): the message is {str(e)!r}"
+        assert FORM.search(str(e)), f"({sample}): a message in another form: {e}"
+        return
+    except (TypeError, ValueError, IndexError, RuntimeError, ArithmeticError, AssertionError) as e:
+        raise AssertionError(f"({sample}): {type(e).__name__} instead of {kind.__name__}: {e}") from e
+    raise AssertionError(f"({sample}) is taken; expected: {message}")
+
+
+# ---------------------------------------------------------------- rules beside the body
+
+
+def _nodes(row: Row, order: int, dtype: Any, samples: list[Sample]) -> Iterator[tuple]:
+    """Nodes that samples record: (bound, signatures of operands, operands that are no numbers, values of operands)."""
+    for s in samples:
+        try:
+            recorded = Recorded(row, [s.at(dtype)], order)
+        except RuntimeError:  # the call needs values: nothing to look at without them
+            continue
+        graph = recorded.program.graph
+        leaves = list(recorded.program._leaves)
+        for leaf, a in zip(recorded.program.inputs, recorded.arrays):
+            if leaf is not None:
+                leaves[leaf] = a
+        vectors, places = graph.pack(recorded.program._numbers), graph.places()
+        live = tuple(range(len(graph.value_sigs)))
+        values = executor.find("interpreter").prepare(graph, live, (), graph.device)(leaves, vectors)
+        for node in graph.nodes:
+            sigs, given, tensor_places = [], [], []
+            for i, r in enumerate(node.args):
+                if r.__class__ is Number:
+                    v, k = places[r.place]
+                    sigs.append(scalar_sig(r.dtype))
+                    given.append(vectors[v][k])
+                else:
+                    sigs.append(graph.value_sigs[r] if r >= 0 else graph.leaf_sigs[~r])
+                    given.append(values[r] if r >= 0 else leaves[~r])
+                    tensor_places.append(i)
+            yield node.bound, tuple(sigs), tensor_places, given, node.outs
+
+
+def inference(row: Row) -> None:
+    """The rule by hand says what a trace of the body says."""
+    seen = set()
+    plan = [(dtypes.float32, row.samples), *[(d, row.samples[:2]) for d in sorted(row.dtypes, key=lambda d: d.name)]]
+    for dtype, samples in plan:
+        for bound, sigs, *_ in _nodes(row, 0, dtype, [s for s in samples if dtype in row.dtypes or dtype is dtypes.float32]):
+            if bound.op is row.target and (bound, sigs) not in seen:
+                seen.add((bound, sigs))
+                hand, traced = bound.infer(sigs), bound._trace(sigs)
+                assert hand == traced, f"{bound}({', '.join(map(str, sigs))}): {list(hand)}, the body gives {list(traced)}"
+    assert seen or "static" in row.skip, "no sample reached the rule"
+
+
+def width(row: Row) -> None:
+    """Nothing becomes float64 on the way from float32 to float32, forwards or backwards."""
+    for bound, sigs, _, _, outs in _nodes(row, min(row.grad, 1), dtypes.float32, row.plain(3)):
+        if any(s.dtype in (dtypes.float64, dtypes.complex128) for s in (*sigs, *outs)):
+            continue
+        base = getattr(bound, "base", bound)
+        if base.op is not row.target:
+            continue
+        for platform in ("cpu", *base.op.lowerings):
+            specs = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in sigs]
+            with jax.enable_x64(True):
+                closed = jax.make_jaxpr(bound.lower(platform))(*specs)
+            wide = {str(v.aval) for v in _variables(closed.jaxpr) if getattr(v.aval, "dtype", None) in (np.float64, np.complex128)}
+            assert not wide, f"{bound}({', '.join(map(str, sigs))}) computes {', '.join(sorted(wide))} on {platform}"
+
+
+def _variables(jaxpr: Any) -> Iterator[Any]:
+    for eqn in jaxpr.eqns:
+        yield from eqn.outvars
+        for p in eqn.params.values():
+            for inner in p if isinstance(p, (list, tuple)) else [p]:
+                inner = getattr(inner, "jaxpr", inner)
+                if hasattr(inner, "eqns"):
+                    yield from _variables(inner)
+
+
+def rules(row: Row) -> None:
+    """The declared gradient, and its NumPy form, equal jax.vjp of the body (conjugated: the rules are in Paddle's convention)."""
+    reached = False
+    kinds = [dtypes.float64, *[d for d in (dtypes.complex128,) if d in row.dtypes]]
+    for dtype in kinds:
+        for bound, sigs, places, given, outs in _nodes(row, 0, dtype, [s for s in _smooth(row) if all(a.dtype != np.complex128 for a in s.leaves())]):
+            needs = tuple([i for i in places if sigs[i].dtype.is_inexact])
+            if bound.op is not row.target or not needs or not all(s.dtype.is_inexact for s in outs):
+                continue
+            reached = True
+            rng = np.random.default_rng(3)
+            ws = [np.asarray(weigher_array(rng, s)) for s in outs]
+            grad = bound.grad_bound((True,) * len(outs), needs, sigs, outs)
+            results_of = interpreter.plan(bound.lower("cpu"), sigs, bound.many)(*given)
+            made = list(results_of) if bound.many else [results_of]
+            operands = [*ws, *[given[i] for i in grad.operand_places], *(made if grad.takes_outs else [])]
+            specs = (*outs, *[sigs[i] for i in grad.operand_places], *(outs if grad.takes_outs else ()))
+            want = interpreter.plan(_pullback(bound, needs, len(outs)), (*outs, *sigs), True)(*ws, *given)
+            for form, what in ((interpreter.plan(grad.lower("cpu"), specs, True), "rule"), (grad.plan(specs), "rule as interpreted")):
+                for i, g, w in zip(needs, form(*operands), want):
+                    same(np.asarray(g), np.asarray(w), 1e-9 * row.loose[0], f"{bound}({', '.join(map(str, sigs))}): {what} of operand {i}")
+            for i in bound.passes:
+                if i in needs and sigs[i] is outs[0]:
+                    same(ws[0], np.asarray(want[needs.index(i)]), 1e-9, f"{bound}: operand {i} does not pass its gradient through")
+    assert reached, "no sample reached the rule"
+
+
+def weigher_array(rng: np.random.Generator, sig: Any) -> np.ndarray:
+    w = rng.uniform(-1, 1, sig.shape)
+    return (w + 1j * rng.uniform(-1, 1, sig.shape) if sig.dtype.kind == "c" else w).astype(sig.dtype.np)
+
+
+def _pullback(bound: Bound, needs: tuple, n: int, platform: str = "cpu") -> Callable:
+    def pull(*arrays: Any) -> list:
+        ws, given = arrays[:n], arrays[n:]
+
+        def of_needed(*xs: Any) -> Any:
+            full = list(given)
+            for i, x in zip(needs, xs):
+                full[i] = x
+            out = bound.lower(platform)(*full)
+            return list(out) if bound.many else [out]
+
+        _, back = jax.vjp(of_needed, *[given[i] for i in needs])
+        return [jnp.conj(x) for x in back([jnp.conj(w) for w in ws])]
+
+    return pull
+
+
+def lowerings(row: Row) -> None:
+    """Each platform's own form gives the body's numbers and gradients, as far as it runs here."""
+    for platform in row.target.lowerings:
+        for dtype in (dtypes.float32, dtypes.float64):
+            for bound, sigs, places, given, outs in _nodes(row, 0, dtype, row.plain()):
+                if bound.op is not row.target:
+                    continue
+                needs = tuple([i for i in places if sigs[i].dtype.is_inexact])
+                ws = [weigher_array(np.random.default_rng(3), s) for s in outs]
+                there, here = [interpreter.plan(bound.lower(p), sigs, False)(*given) for p in (platform, "cpu")]
+                tol = 10 * TOLERANCE[dtype.name]
+                same(np.asarray(there), np.asarray(here), tol, f"{bound} on {platform}")
+                pulls = [interpreter.plan(_pullback(bound, needs, 1, p), (*outs, *sigs), True)(*ws, *given) for p in (platform, "cpu")]
+                for a, b in zip(*pulls):
+                    same(np.asarray(a), np.asarray(b), tol, f"{bound} on {platform}: gradient")
+
+
+# ---------------------------------------------------------------- which apply
+
+
+def _is_op(row: Row) -> bool:
+    return isinstance(row.target, Op)
+
+
+def _has_tensors(row: Row) -> bool:
+    return any(s.leaves() for s in row.samples)
+
+
+CHECKS: dict[str, tuple[Callable, Callable]] = {
+    "forward": (forward, lambda row: True),
+    "zero size": (empty, _has_tensors),
+    "0-d": (scalar, _has_tensors),
+    "dtypes": (types, lambda row: bool(row.dtypes)),
+    "gradient": (gradient, lambda row: row.grad > 0),
+    "second order": (second_order, lambda row: row.grad > 0),
+    "no gradient": (stopped, lambda row: row.grad == 0),
+    "static": (static, lambda row: True),
+    "compiled": (compiled, lambda row: True),
+    "method": (method, lambda row: bool(row.target.options.get("method"))),
+    "in-place": (inplace, lambda row: bool(row.target.options.get("inplace"))),
+    "out": (out, lambda row: bool(row.target.options.get("out"))),
+    "aliases": (aliases, lambda row: bool(row.target.signature.aliases)),
+    "bad input": (refusals, lambda row: True),
+    "inference": (inference, lambda row: _is_op(row) and row.target.infer_rule is not None),
+    "width": (width, lambda row: _is_op(row)),
+    "gradient rule": (rules, lambda row: _is_op(row) and row.target.grad_rule is not None and row.grad > 0),
+    "lowerings": (lowerings, lambda row: _is_op(row) and bool(row.target.lowerings)),
+}
+
+
+def problems(row: Row, only: str | None = None) -> list[str]:
+    """Every check that does not hold, and every skip that is not needed."""
+    found = []
+    unknown = set(row.skip) - {name for name, (_, applies) in CHECKS.items() if applies(row)}
+    found += [f"skip of {name!r}: no such check for this operator" for name in sorted(unknown)]
+    for name, (check, applies) in CHECKS.items():
+        if not applies(row) or (only is not None and name != only):
+            continue
+        failed = None
+        try:
+            check(row)
+        except AssertionError as e:
+            failed = str(e) or "an assertion of the engine"
+        except (TypeError, ValueError, IndexError, RuntimeError, ArithmeticError, AttributeError, KeyError, NotImplementedError) as e:
+            failed = f"{type(e).__name__}: {e}"
+        if failed and name not in row.skip:
+            found.append(f"{name}: {failed}")
+        if not failed and name in row.skip:
+            found.append(f"skip of {name!r} is not needed: the check holds")
+    return found
+
+
+def unmatched(rows: list[Row], ops: dict = OPS) -> list[str]:
+    """Operators without a row, rows without an operator, and rows that are there twice."""
+    names = [r.name for r in rows]
+    return [
+        *[f"no row for {n}" for n in ops if n not in names],
+        *[f"row for {n}, which is no operator" for n in names if n not in ops],
+        *[f"two rows for {n}" for n in sorted(set(names)) if names.count(n) > 1],
+    ]

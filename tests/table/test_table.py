@@ -1,0 +1,29 @@
+"""One test per row of the operator table; and the table and the registry compared in both directions."""
+
+import zlib
+
+import pytest
+
+from bireme.core import xla
+from tests.table import checks, rows_creation, rows_index, rows_math, rows_nn, rows_reduce, rows_shape
+
+TABLE = [row for part in (rows_math, rows_reduce, rows_shape, rows_index, rows_creation, rows_nn) for row in part.TABLE]
+LOWEST = {"cpu": {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}}
+
+
+@pytest.fixture(autouse=True)
+def options(request, monkeypatch, full):
+    """Programs are compiled at the lowest optimisation, but for a tenth of the rows, or all of them with --full."""
+    row = getattr(request.node, "callspec", None) and request.node.callspec.params.get("row")
+    if not (full or (row and zlib.crc32(row.name.encode()) % 10 == 0)):
+        monkeypatch.setattr(xla, "OPTIONS", LOWEST)
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
+def test_row(row):
+    found = checks.problems(row)
+    assert not found, "\n".join([f"{row.name}:", *[f"  {p}" for p in found]])
+
+
+def test_every_operator_has_one_row():
+    assert checks.unmatched(TABLE) == []

@@ -1,0 +1,729 @@
+"""What backward and grad do beyond numbers: accumulation, freeing, hooks, modes, in-place changes, threads."""
+
+import gc
+import threading
+import warnings
+import weakref
+
+import numpy as np
+import pytest
+
+import bireme
+
+
+def leaf(*values):
+    return bireme.to_tensor(list(values) or [1.0, 2.0], stop_gradient=False)
+
+
+def constant(*values):
+    return bireme.to_tensor(list(values) or [1.0, 2.0])
+
+
+# ---------------------------------------------------------------- backward
+
+
+def test_gradients_accumulate_in_one_storage():
+    x = leaf()
+    (x * x).sum().backward()
+    held = x.grad
+    assert held.tolist() == [2.0, 4.0]
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [5.0, 7.0]
+    assert held.tolist() == [5.0, 7.0]
+    assert x.grad.stop_gradient
+
+
+def test_clearing():
+    x = leaf()
+    (x * x).sum().backward()
+    held = x.grad
+    x.clear_grad()
+    assert x.grad.tolist() == held.tolist() == [0.0, 0.0]
+    (x * x).sum().backward()
+    assert x.grad.tolist() == held.tolist() == [2.0, 4.0]
+    x.clear_gradient(False)
+    assert x.grad is None
+    x.clear_grad()
+    assert x.grad is None
+
+
+def test_gradients_are_set_by_hand():
+    x = leaf()
+    x.grad = constant(5.0, 5.0)
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [7.0, 7.0]
+    x.grad = None
+    (x * 2).sum().backward()
+    assert x.gradient().tolist() == [2.0, 2.0]
+    with pytest.raises(TypeError, match="grad: expected a Tensor or None, got 3"):
+        x.grad = 3
+
+
+def test_a_graph_is_freed():
+    x = leaf()
+    y = (x * x).sum()
+    y.backward()
+    with pytest.raises(RuntimeError, match=r"(?s)has been freed.*retain_graph=True"):
+        y.backward()
+    h = x * x
+    h.sum().backward()
+    with pytest.raises(RuntimeError, match="the graph through multiply has been freed"):
+        h.mean().backward()
+
+
+def test_a_graph_is_retained():
+    x = leaf()
+    y = (x * x).sum()
+    y.backward(retain_graph=True)
+    y.backward()
+    assert x.grad.tolist() == [4.0, 8.0]
+
+
+def test_what_a_freed_graph_held_is_let_go():
+    gc.disable()
+    try:
+        x = leaf()
+        h = bireme.exp(x)
+        y = (h * h).sum()
+        held = weakref.ref(h._value)
+        del h
+        assert held() is not None
+        y.backward()
+        assert held() is None
+    finally:
+        gc.enable()
+
+
+def test_non_scalars():
+    x = leaf()
+    (x * x).backward()
+    assert x.grad.tolist() == [2.0, 4.0]
+    x = leaf()
+    (x * x).backward(constant(1.0, 3.0))
+    assert x.grad.tolist() == [2.0, 12.0]
+    x = leaf()
+    x.backward()
+    assert x.grad.tolist() == [1.0, 1.0]
+
+
+def test_several_roots():
+    x = leaf()
+    y = x * x
+    bireme.autograd.backward([y, x * 3, y], [constant(1.0, 1.0), None, None])
+    assert x.grad.tolist() == [7.0, 11.0]
+
+
+@pytest.mark.parametrize(
+    ("seed", "kind", "message"),
+    [
+        (lambda: constant(1.0, 2.0, 3.0), ValueError, "expected the output's shape [2], got shape [3]"),
+        (lambda: [1.0, 2.0], TypeError, "expected a Tensor or None"),
+    ],
+)
+def test_bad_seeds(seed, kind, message):
+    with pytest.raises(kind) as caught:
+        (leaf() * 2).backward(seed())
+    assert message in str(caught.value)
+    with pytest.raises(ValueError, match="expected 1 gradients, got 2"):
+        bireme.autograd.backward([leaf()], [None, None])
+
+
+def test_backward_of_what_needs_no_gradient_warns():
+    for y in (constant().sum(), bireme.to_tensor([1, 2], stop_gradient=False) * 2):
+        with pytest.warns(UserWarning, match="nothing to do"):
+            y.backward()
+
+
+def test_backward_works_under_no_grad():
+    x = leaf()
+    y = (x * x).sum()
+    with bireme.no_grad():
+        y.backward()
+    assert x.grad.tolist() == [2.0, 4.0]
+
+
+def test_deep_graphs_need_no_stack():
+    x = leaf(1.0)
+    y = x
+    for _ in range(10_000):
+        y = y * 1.0001
+    y.backward()
+    assert x.grad.item() == pytest.approx(1.0001**10_000, rel=1e-2)
+    x = leaf(1.0)
+    y = x
+    for _ in range(10_000):
+        y = y + 1.0
+    del y  # dropping a deep graph needs none either
+
+
+def test_zero_size():
+    x = bireme.zeros([0, 3])
+    x.stop_gradient = False
+    (x * x).sum().backward()
+    assert x.grad.shape == [0, 3]
+
+
+# ---------------------------------------------------------------- grad
+
+
+def test_grad_touches_no_grad_attribute():
+    x = leaf()
+    y = x * x
+    (g,) = bireme.grad(y, x)
+    assert g.tolist() == [2.0, 4.0]
+    assert g.stop_gradient
+    assert x.grad is None
+
+
+def test_grad_of_intermediates_and_duplicates():
+    x = leaf()
+    y = x * x
+    z = (y * y).sum()
+    assert [g.tolist() for g in bireme.grad(z, [x, y, x])] == [[4.0, 32.0], [2.0, 8.0], [4.0, 32.0]]
+    assert bireme.grad(x, x)[0].tolist() == [1.0, 1.0]
+
+
+def test_grad_keeps_the_graph_unless_told_otherwise():
+    x = leaf()
+    y = (x * x).sum()
+    bireme.grad(y, x)
+    bireme.grad(y, x, retain_graph=False)
+    with pytest.raises(RuntimeError, match="freed"):
+        y.backward()
+
+
+def test_unused_inputs():
+    x, z, stopped = leaf(), leaf(), constant()
+    found = bireme.grad((x * stopped).sum(), [x, z, stopped], allow_unused=True)
+    assert [None if g is None else g.tolist() for g in found] == [[1.0, 2.0], None, None]
+    with pytest.raises(ValueError, match=r"grad\(inputs\[1\]\): expected a tensor that the outputs depend on"):
+        bireme.grad(x.sum(), [x, z])
+
+
+def test_grad_outputs():
+    x = leaf()
+    (g,) = bireme.grad([x * x, x * 3], [x], grad_outputs=[None, constant(5.0, 5.0)])
+    assert g.tolist() == [17.0, 19.0]
+
+
+@pytest.mark.parametrize("form", [lambda y: [y], lambda y: y, lambda y: {y}])
+def test_no_grad_vars(form):
+    x = leaf()
+    y = x * x
+    assert bireme.grad(y * x, x, no_grad_vars=form(y))[0].tolist() == [1.0, 4.0]
+
+
+def test_create_graph():
+    x = leaf()
+    (g,) = bireme.grad((x**3).sum(), x, create_graph=True)
+    assert not g.stop_gradient
+    (h,) = bireme.grad(g.sum(), x, create_graph=True)
+    assert h.tolist() == [6.0, 12.0]
+    h.sum().backward()
+    assert x.grad.tolist() == [6.0, 6.0]
+
+
+def test_gradient_penalty_reaches_the_weights():
+    w, x = leaf(2.0, 3.0), leaf()
+    (g,) = bireme.grad(((w * x) ** 2).sum(), x, create_graph=True)
+    (g * g).sum().backward()  # (2 w^2 x)^2, by w: 16 w^3 x^2
+    assert w.grad.tolist() == [16 * 8.0, 16 * 27.0 * 4]
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [
+        (lambda x: bireme.grad(3, x), TypeError, "grad(outputs): expected a Tensor, got 3"),
+        (lambda x: bireme.grad(x, [3]), TypeError, "grad(inputs): expected a Tensor, got 3"),
+        (lambda x: bireme.grad(x, []), ValueError, "grad(inputs): expected at least one Tensor"),
+        (lambda x: bireme.grad(x, x, [None, None]), ValueError, "grad(grad_outputs): expected 1 gradients, got 2"),
+        (lambda x: bireme.grad(x, x, only_inputs=False), ValueError, "grad(only_inputs): expected True, got False"),
+        (lambda x: bireme.grad(x, x, no_grad_vars=[3]), TypeError, "grad(no_grad_vars): expected a Tensor, got 3"),
+    ],
+)
+def test_bad_arguments_of_grad(call, kind, message):
+    with pytest.raises(kind) as caught:
+        call(leaf())
+    assert message in str(caught.value)
+
+
+# ---------------------------------------------------------------- hooks
+
+
+def test_hooks_on_leaves_see_the_whole_gradient_once():
+    seen = []
+    x = leaf()
+    x.register_hook(lambda g: seen.append(g.tolist()))
+    (x * 2 + x * 3).sum().backward()
+    assert seen == [[5.0, 5.0]]
+    assert x.grad.tolist() == [5.0, 5.0]
+
+
+def test_hooks_replace_in_order_and_are_removed():
+    x = leaf()
+    first = x.register_hook(lambda g: g * 10)
+    x.register_hook(lambda g: g + 1)
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [21.0, 21.0]
+    assert first.remove()
+    assert not first.remove()
+    x.clear_grad()
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+
+
+def test_hooks_on_intermediates():
+    x = leaf()
+    y = x * 2
+    handle = y.register_hook(lambda g: g * 10)
+    z = (y * 2).sum()
+    assert [g.tolist() for g in bireme.grad(z, [x, y])] == [[40.0, 40.0], [20.0, 20.0]]
+    handle.remove()
+    assert bireme.grad(z, x)[0].tolist() == [4.0, 4.0]
+
+
+def test_hooks_of_a_leaf_belong_to_its_grad_attribute():
+    x = leaf()
+    x.register_hook(lambda g: g * 10)
+    assert bireme.grad((x * 2).sum(), x)[0].tolist() == [2.0, 2.0]
+
+
+def test_hooks_survive_in_place_changes_of_their_tensor():
+    x = leaf()
+    y = x * 2
+    y.register_hook(lambda g: g * 10)
+    y.scale_(3.0)
+    y.sum().backward()
+    assert x.grad.tolist() == [60.0, 60.0]
+
+
+def test_hooks_run_in_the_callers_mode_and_may_differentiate():
+    seen = []
+
+    def hook(g):
+        seen.append(bireme.is_grad_enabled())
+        z = leaf(3.0, 3.0)
+        (z * z).sum().backward()
+        (w,) = bireme.grad((x * x * x).sum(), x)
+        return g * z.grad * w.numpy()
+
+    x = leaf()
+    y = x * x
+    y.register_hook(hook)
+    y.sum().backward()
+    assert seen == [True]
+    assert x.grad.tolist() == [36.0, 288.0]
+
+
+def test_an_error_in_a_hook_leaves_everything_usable():
+    def hook(g):
+        raise KeyError("no")
+
+    x = leaf()
+    y = x * 2
+    handle = y.register_hook(hook)
+    with pytest.raises(KeyError):
+        y.sum().backward()
+    assert bireme.is_grad_enabled()
+    assert x.grad is None
+    handle.remove()
+    y.sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_a_hook_that_changes_its_gradient_changes_no_other():
+    x, z = leaf(), leaf()
+    y = x * 1
+    y.register_hook(lambda g: g.scale_(3.0))
+    (y + z).sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+    assert z.grad.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("result", "kind", "message"),
+    [
+        (3, TypeError, "expected a hook that returns a Tensor or None, got 3"),
+        (constant(1.0, 2.0, 3.0), ValueError, "expected a hook that returns shape [2], got shape [3]"),
+    ],
+)
+def test_hooks_that_return_nonsense(result, kind, message):
+    x = leaf()
+    y = x * 2
+    y.register_hook(lambda g: result)
+    with pytest.raises(kind) as caught:
+        y.sum().backward()
+    assert message in str(caught.value)
+
+
+def test_where_hooks_cannot_go():
+    with pytest.raises(RuntimeError, match="stop_gradient=True"):
+        constant().register_hook(lambda g: g)
+    with pytest.raises(TypeError, match="expected a callable, got 3"):
+        leaf().register_hook(3)
+
+
+def test_retained_gradients():
+    x = leaf()
+    y = x * 2
+    y.retain_grads()
+    y.register_hook(lambda g: g * 10)
+    (y * y).sum().backward(retain_graph=True)
+    assert y.grad.tolist() == [4.0, 8.0]
+    assert x.grad.tolist() == [80.0, 160.0]
+    (y * 3).sum().backward()
+    assert y.grad.tolist() == [3.0, 3.0]  # the latest: only leaves accumulate
+    other = leaf() * 2
+    other.sum().backward()
+    assert other.grad is None
+    with pytest.raises(RuntimeError, match="stop_gradient=True"):
+        constant().retain_grads()
+
+
+# ---------------------------------------------------------------- who requires gradients
+
+
+def test_stop_gradient():
+    x, s = leaf(), constant()
+    assert not (x * s).stop_gradient
+    assert (s * s).stop_gradient
+    assert (x > 1).stop_gradient
+    assert (x.is_leaf, (x * 2).is_leaf, s.is_leaf, (s * 2).is_leaf) == (True, False, True, True)
+    assert not bireme.nn.Linear(2, 2).weight.stop_gradient
+
+
+def test_stopping_an_intermediate():
+    x = leaf()
+    y = x * 2
+    y.stop_gradient = True
+    (y * x).sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0]
+    x = leaf()
+    y = x * 2
+    z = (y * x).sum()
+    y.stop_gradient = True  # too late for what is recorded
+    z.backward()
+    assert x.grad.tolist() == [4.0, 8.0]
+
+
+def test_a_result_becomes_a_leaf():
+    y = constant() * 2
+    y.stop_gradient = False
+    (y * y).sum().backward()
+    assert y.grad.tolist() == [4.0, 8.0]
+
+
+def test_detach_and_clone():
+    x = leaf()
+    y = x * 1
+    d = y.detach()
+    assert d.stop_gradient
+    d.add_(constant(1.0, 1.0))
+    assert y.tolist() == [2.0, 3.0]
+    c = x.clone()
+    assert not c.stop_gradient
+    (c * c).sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0]
+
+
+def test_integers_have_no_gradient():
+    n = bireme.to_tensor([1, 2], stop_gradient=False)
+    assert (n * 2).stop_gradient
+    x = leaf()
+    assert x.astype("int64").stop_gradient
+    (x * n.astype("float32")).sum().backward()
+    assert x.grad.tolist() == [1.0, 2.0]
+    assert n.grad is None
+
+
+def test_gradients_come_back_in_the_inputs_type():
+    x = leaf()
+    (g,) = bireme.grad((x.astype("float64") ** 2).sum(), x)
+    assert g.dtype == bireme.float32
+
+
+def test_ties_are_shared():
+    x = leaf(1.0, 1.0, 0.0)
+    x.max().backward()
+    assert x.grad.tolist() == [0.5, 0.5, 0.0]
+    x = bireme.to_tensor([[1.0, 1.0, 0.0], [2.0, 1.0, 3.0]], stop_gradient=False)
+    x.min(axis=0).sum().backward()
+    assert x.grad.tolist() == [[1.0, 0.5, 1.0], [0.0, 0.5, 0.0]]
+    x, y = leaf(1.0, 1.0), leaf(1.0, 0.0)
+    bireme.maximum(x, y).sum().backward()
+    assert x.grad.tolist() == [0.5, 1.0]
+    assert y.grad.tolist() == [0.5, 0.0]
+
+
+# ---------------------------------------------------------------- changes in place
+
+
+def test_in_place_operators_have_gradients():
+    x = leaf()
+    y = x * 1
+    y.multiply_(x)
+    y.sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda y: y.add_(constant()),
+        lambda y: y.__setitem__(0, 5.0),
+        lambda y: y.detach().add_(constant()),
+        lambda y: y[0:1].scale_(2.0),
+    ],
+    ids=["operator", "item", "through detach", "through a slice"],
+)
+def test_a_saved_tensor_that_changed_is_refused(change):
+    x = leaf()
+    y = x * 1
+    z = y * y
+    change(y)
+    with pytest.raises(RuntimeError, match="in-place operator has changed"):
+        z.sum().backward()
+
+
+def test_changes_of_what_nobody_saved_are_fine():
+    x = leaf()
+    y = x * 1
+    z = bireme.exp(y + y)
+    y.add_(constant())
+    z.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * np.exp([2.0, 4.0]), rtol=1e-6)
+    x = leaf()
+    z = bireme.exp(x * 1)
+    z.add_(constant())
+    with pytest.raises(RuntimeError, match="exp needs a tensor"):
+        z.sum().backward()
+
+
+def test_leaves_change_only_under_no_grad():
+    x = leaf()
+    with pytest.raises(ValueError, match="a leaf that requires gradients"):
+        x.add_(constant())
+    with bireme.no_grad():
+        x.add_(constant())
+    assert x.tolist() == [2.0, 4.0]
+    assert x.inplace_version == 1
+    assert x.is_leaf
+    assert not x.stop_gradient
+
+
+@pytest.mark.parametrize("through", [lambda y: y, lambda y: y[:]], ids=["itself", "a view"])
+def test_under_no_grad_numbers_change_and_history_stays(through):
+    x = leaf()
+    y = x * 2
+    with bireme.no_grad():
+        through(y).add_(constant(1.0, 1.0))
+    (y * y).sum().backward()
+    assert x.grad.tolist() == [12.0, 20.0]
+
+
+def test_a_view_read_under_no_grad_keeps_its_history():
+    x = leaf()
+    y = x * 2
+    v = y[0:1]
+    y.scale_(3.0)
+    with bireme.no_grad():
+        assert v.tolist() == [6.0]
+        fresh = y[0:1]
+    v.sum().backward()
+    assert x.grad.tolist() == [6.0, 0.0]
+    assert fresh.stop_gradient
+
+
+def test_writing_into_a_view_is_differentiated():
+    x = leaf(1.0, 2.0, 3.0, 4.0)
+    h = x * 2
+    h[0:2].scale_(10.0)
+    h.sum().backward()
+    assert x.grad.tolist() == [20.0, 20.0, 2.0, 2.0]
+
+
+def test_an_old_graph_keeps_the_old_value():
+    x = leaf()
+    z = x * x
+    x.set_value(np.array([9.0, 9.0], np.float32))
+    z.sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0]
+
+
+# ---------------------------------------------------------------- modes
+
+
+def test_no_grad_in_every_form():
+    x = leaf()
+    with bireme.no_grad():
+        assert not bireme.is_grad_enabled()
+        assert (x * 2).stop_gradient
+        with bireme.enable_grad():
+            assert not (x * 2).stop_gradient
+        assert (x * 2).stop_gradient
+
+    @bireme.no_grad()
+    def called(a, *, b=1):
+        """Doubles."""
+        return (x * a * b).stop_gradient
+
+    @bireme.no_grad
+    def bare():
+        return (x * 2).stop_gradient
+
+    @bireme.enable_grad()
+    def enabled():
+        return (x * 2).stop_gradient
+
+    assert called(2, b=3)
+    assert called.__doc__ == "Doubles."
+    assert bare()
+    with bireme.no_grad():
+        assert not enabled()
+    assert bireme.is_grad_enabled()
+
+
+def test_set_grad_enabled_as_function_context_and_decorator():
+    with bireme.set_grad_enabled(False):
+        assert not bireme.is_grad_enabled()
+        with bireme.set_grad_enabled(True):
+            assert bireme.is_grad_enabled()
+        assert not bireme.is_grad_enabled()
+    assert bireme.is_grad_enabled()
+    try:
+        bireme.set_grad_enabled(False)
+        assert not bireme.is_grad_enabled()
+    finally:
+        bireme.set_grad_enabled(True)
+    assert bireme.is_grad_enabled()
+
+    @bireme.set_grad_enabled(False)
+    def decorated():
+        return bireme.is_grad_enabled()
+
+    assert bireme.is_grad_enabled()
+    assert not decorated()
+    assert bireme.is_grad_enabled()
+
+
+def test_generators_have_the_mode_and_their_callers_do_not():
+    @bireme.no_grad()
+    def numbers():
+        got = []
+        try:
+            while True:
+                try:
+                    got.append((yield bireme.is_grad_enabled()))
+                except KeyError:
+                    got.append("thrown")
+                if len(got) == 3:
+                    return got
+        finally:
+            closed.append(bireme.is_grad_enabled())
+
+    closed = []
+    it = numbers()
+    assert next(it) is False
+    assert bireme.is_grad_enabled()
+    assert it.send("sent") is False
+    assert it.throw(KeyError()) is False
+    with pytest.raises(StopIteration) as stop:
+        next(it)
+    assert stop.value.value == ["sent", "thrown", None]
+    it = numbers()
+    next(it)
+    it.close()
+    assert closed == [False, False]
+    assert bireme.is_grad_enabled()
+
+
+def test_modes_are_restored_after_errors():
+    with pytest.raises(KeyError), bireme.no_grad():
+        raise KeyError
+    assert bireme.is_grad_enabled()
+
+
+def test_modes_belong_to_a_thread():
+    seen = []
+    with bireme.no_grad():
+        thread = threading.Thread(target=lambda: seen.append(bireme.is_grad_enabled()))
+        thread.start()
+        thread.join()
+    assert seen == [True]
+
+
+def test_threads_go_backward_side_by_side():
+    found = {}
+
+    def work(n):
+        x = leaf(float(n))
+        for _ in range(5):
+            y = x
+            for _ in range(20):
+                y = y * 1.0 + x
+            y.backward()
+        found[n] = x.grad.item()
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert found == dict.fromkeys(range(4), 105.0)
+
+
+# ---------------------------------------------------------------- what is saved
+
+
+def test_saved_tensors_hooks():
+    packed, unpacked = [], []
+
+    def pack(t):
+        packed.append(t.tolist())
+        return t.numpy()
+
+    def unpack(a):
+        unpacked.append(a.tolist())
+        return bireme.to_tensor(a)
+
+    x = leaf()
+    with bireme.autograd.saved_tensors_hooks(pack, unpack):
+        y = bireme.multiply(x, x)
+        z = bireme.exp(y)
+    (z * z).sum().backward()  # recorded outside: not packed
+    assert packed[:2] == [[1.0, 2.0], [1.0, 2.0]]
+    assert len(packed) == 3
+    assert sorted(unpacked) == sorted(packed)
+    np.testing.assert_allclose(x.grad.numpy(), 4 * np.array([1, 2]) * np.exp([2.0, 8.0]), rtol=1e-5)
+
+
+def test_offloading_to_the_host_and_second_order():
+    x = leaf()
+    with bireme.autograd.saved_tensors_hooks(lambda t: t.cpu().numpy(), lambda a: bireme.to_tensor(a)):
+        y = (bireme.tanh(x) * x).sum()
+        (g,) = bireme.grad(y, x, create_graph=True)
+    (h,) = bireme.grad(g.sum(), x)
+    t = np.tanh([1.0, 2.0])
+    np.testing.assert_allclose(g.numpy(), t + np.array([1, 2]) * (1 - t**2), rtol=1e-5)
+    np.testing.assert_allclose(h.numpy(), 2 * (1 - t**2) * (1 - np.array([1, 2]) * t), rtol=1e-4, atol=1e-6)
+
+
+def test_saved_tensors_hooks_nest_and_end():
+    log = []
+    x = leaf()
+    outer = bireme.autograd.saved_tensors_hooks(lambda t: log.append("outer") or t, lambda t: t)
+    inner = bireme.autograd.saved_tensors_hooks(lambda t: log.append("inner") or t, lambda t: t)
+    with outer:
+        with inner:
+            x * x
+        x * x
+    x * x
+    assert log == ["inner", "inner", "outer", "outer"]
+
+
+def test_backward_warns_of_nothing_else():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        x = leaf()
+        (x * x).sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0]

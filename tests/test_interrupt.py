@@ -1,0 +1,212 @@
+"""Ctrl-C at any point of a training loop loses nothing: parameters stay readable and training goes on."""
+
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+import bireme
+from bireme import nn
+from bireme.core import flush
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers")
+
+
+class Trainer:
+    def __init__(self, width=48):
+        self.model = nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, width))
+        self.rule = bireme.optimizer.Adam(0.001, parameters=self.model.parameters())
+        self.x = np.random.default_rng(0).standard_normal((32, width)).astype("float32")
+
+    def step(self):
+        x = bireme.to_tensor(self.x)
+        loss = ((self.model(x) - x) ** 2).mean() * 0.5 + 1.0
+        loss.backward()
+        self.rule.step()
+        self.rule.clear_grad()
+        return loss
+
+    def state(self):
+        accumulators = [t for slot in self.rule._slots.values() for t in slot.state.values()]
+        return [*self.model.parameters(), *accumulators]
+
+
+@pytest.fixture
+def interrupts():
+    """Call with a delay in seconds: SIGINT comes after it, as from a keyboard."""
+    before = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    yield lambda delay: signal.setitimer(signal.ITIMER_REAL, delay)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def interrupted(interrupts, run, delay):
+    """Run until the interrupt comes."""
+    try:
+        interrupts(delay)
+        while True:
+            run()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        interrupts(0)
+
+
+def usable(trainer):
+    for t in trainer.state():
+        assert np.isfinite(t.numpy()).all()
+    assert bireme.is_grad_enabled()
+    assert flush.local.depth == 0
+    before = trainer.model[0].weight.numpy()
+    assert np.isfinite(trainer.step().item())
+    assert not np.array_equal(before, trainer.model[0].weight.numpy())
+
+
+def test_hundreds_of_interrupts_lose_no_parameter(interrupts):
+    trainer = Trainer()
+    for _ in range(4):
+        trainer.step()
+    rng = np.random.default_rng(1)
+    for delay in rng.uniform(1e-4, 8e-3, 300):
+        interrupted(interrupts, trainer.step, delay)
+        usable(trainer)
+
+
+def test_interrupts_before_anything_is_compiled(interrupts):
+    rng = np.random.default_rng(2)
+    for i, delay in enumerate(rng.uniform(1e-3, 0.15, 12)):
+        trainer = Trainer(20 + i)  # a shape of its own: the first steps of each are interpreted, then compiled
+        interrupted(interrupts, trainer.step, delay)
+        usable(trainer)
+
+
+def test_an_interrupt_while_recording_leaves_right_numbers(interrupts):
+    x = bireme.to_tensor(np.arange(4.0, dtype="float32"))
+    kept = {}
+
+    def record():
+        y = x
+        for i in range(20):
+            y = y + float(i)
+            z = y * x
+        kept.update(y=y, z=z)
+        y.numpy()
+
+    record()
+    want_y = x.numpy() + sum(range(20))
+    for delay in np.random.default_rng(3).uniform(1e-4, 4e-3, 150):
+        interrupted(interrupts, record, delay)
+        after = x * 3.0 + 1.0  # recorded after what the interrupt cut short
+        np.testing.assert_allclose(after.numpy(), x.numpy() * 3 + 1)
+        np.testing.assert_allclose(kept["y"].numpy(), want_y)
+        np.testing.assert_allclose(kept["z"].numpy(), want_y * x.numpy())
+
+
+def test_an_interrupt_does_not_change_the_result(interrupts):
+    """A step that was cut short and is done again ends where an undisturbed one does."""
+    x = bireme.to_tensor(np.linspace(0, 1, 64 * 64, dtype="float32").reshape(64, 64))
+    want = None
+    for delay in [1.0, *np.random.default_rng(4).uniform(1e-4, 2e-3, 60)]:
+        y = x
+        try:
+            interrupts(delay)
+            for _ in range(5):
+                y = bireme.matmul(y, x) * 0.01
+            y.numpy()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            interrupts(0)
+        y = x
+        for _ in range(5):
+            y = bireme.matmul(y, x) * 0.01
+        got = y.numpy()
+        want = got if want is None else want
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def test_the_handler_of_the_process_is_back(interrupts):
+    trainer = Trainer(17)
+    interrupted(interrupts, trainer.step, 0.05)
+    trainer.step()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_timeout_by_another_signal_loses_no_parameter():
+    """Test runners and notebooks raise from an alarm: the steady state must stand that as well."""
+    trainer = Trainer(49)
+    for _ in range(4):
+        trainer.step()
+    before = signal.signal(signal.SIGALRM, raise_timeout)
+    try:
+        for delay in np.random.default_rng(5).uniform(1e-4, 6e-3, 150):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, delay)
+                while True:
+                    trainer.step()
+            except TimeoutError:
+                pass
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            usable(trainer)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def raise_timeout(*_):
+    raise TimeoutError
+
+
+def test_work_in_another_thread_needs_no_signals():
+    found = []
+    thread = threading.Thread(target=lambda: found.append([Trainer(23).step().item() for _ in range(3)]))
+    thread.start()
+    thread.join()
+    assert len(found[0]) == 3
+
+
+# ---------------------------------------------------------------- errors of the user's own
+
+
+def test_an_error_in_the_middle_of_a_model_leaves_the_segment_usable():
+    class Broken(nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(4, 4)
+            self.fail = True
+
+        def forward(self, x):
+            h = self.inner(x) * 2.0
+            if self.fail:
+                raise KeyError("mine")
+            return h
+
+    model, x = Broken(), bireme.ones([2, 4])
+    with pytest.raises(KeyError):
+        model(x)
+    assert flush.local.depth == 0
+    model.fail = False
+    model(x).sum().backward()
+    np.testing.assert_allclose(model.inner.weight.grad.numpy(), np.full((4, 4), 4.0))
+
+
+def test_a_bad_call_leaves_the_segment_usable():
+    x = bireme.ones([2, 3])
+    y = x * 2.0
+    with pytest.raises(ValueError, match="matmul"):
+        bireme.matmul(y, bireme.ones([2, 3]))
+    z = y + 1.0
+    np.testing.assert_array_equal(z.numpy(), np.full((2, 3), 3.0))
+
+
+def test_an_error_in_a_hook_leaves_training_usable():
+    trainer = Trainer(16)
+    handle = trainer.model[0].weight.register_hook(lambda g: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        trainer.step()
+    assert bireme.is_grad_enabled()
+    handle.remove()
+    usable(trainer)

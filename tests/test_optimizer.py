@@ -1,0 +1,530 @@
+"""Optimizers against their formulas; groups, decay, clipping, states and learning rate schedules."""
+
+import math
+
+import numpy as np
+import pytest
+
+import bireme
+from bireme import nn
+from bireme.optimizer import SGD, Adam, AdamW, Momentum, lr
+from bireme.regularizer import L1Decay, L2Decay
+from tests.optimizer_reference import Reference, clip_by_global_norm
+
+
+def parameter(value, **attr):
+    value = np.asarray(value, "float32")
+    attr = bireme.ParamAttr(initializer=nn.initializer.Assign(value), **attr)
+    return nn.Layer().create_parameter(list(value.shape), attr=attr)
+
+
+def give(p, g):
+    """Make `g` the gradient of `p`, by way of backward."""
+    p.clear_gradient(False)
+    (p * bireme.to_tensor(np.asarray(g, "float32")).astype(p.dtype)).sum().backward()
+
+
+def run(opt, p, g):
+    give(p, g)
+    opt.step()
+    return p.numpy()
+
+
+RULES = [
+    ("sgd", {}, lambda p: SGD(0.1, parameters=p)),
+    ("sgd", {"decay": 0.3}, lambda p: SGD(0.1, parameters=p, weight_decay=0.3)),
+    ("sgd", {"decay": 0.3, "l1": True}, lambda p: SGD(0.1, parameters=p, weight_decay=L1Decay(0.3))),
+    ("momentum", {}, lambda p: Momentum(0.1, parameters=p)),
+    (
+        "momentum",
+        {"momentum": 0.5, "nesterov": True, "decay": 0.2},
+        lambda p: Momentum(0.1, 0.5, p, use_nesterov=True, weight_decay=L2Decay(0.2)),
+    ),
+    ("adam", {}, lambda p: Adam(0.1, parameters=p)),
+    (
+        "adam",
+        {"decay": 0.2, "epsilon": 1e-2, "beta1": 0.8, "beta2": 0.9},
+        lambda p: Adam(0.1, 0.8, 0.9, 1e-2, p, weight_decay=0.2),
+    ),
+    ("adam", {"decay": 0.2, "l1": True}, lambda p: Adam(0.1, parameters=p, weight_decay=L1Decay(0.2))),
+    ("adam", {"amsgrad": True}, lambda p: Adam(0.1, parameters=p, amsgrad=True)),
+    ("adamw", {"decay": 0.01}, lambda p: AdamW(0.1, parameters=p)),
+    ("adamw", {"decay": 0.2, "amsgrad": True}, lambda p: AdamW(0.1, parameters=p, weight_decay=0.2, amsgrad=True)),
+]
+
+
+@pytest.mark.parametrize(("rule", "settings", "make"), RULES)
+def test_rules_follow_their_formulas(rule, settings, make):
+    rng = np.random.default_rng(0)
+    starts = [rng.normal(size=s).astype("float32") for s in ((3, 4), (), (5,))]
+    params = [parameter(s) for s in starts]
+    opt, refs = make(params), [Reference(rule, s, 0.1, **settings) for s in starts]
+    for i in range(6):
+        grads = [rng.normal(size=s.shape).astype("float32") * (5.0 if i % 2 else 1.0) for s in starts]
+        for p, g in zip(params, grads):
+            give(p, g)
+        opt.step()
+        opt.clear_grad()
+        for p, ref, g in zip(params, refs, grads):
+            np.testing.assert_allclose(p.numpy(), ref.step(g), rtol=2e-5, atol=5e-6)
+
+
+def test_float64_keeps_its_precision():
+    p = nn.Layer().create_parameter([2], dtype="float64", default_initializer=nn.initializer.Constant(1.0))
+    opt, ref = Adam(0.1, parameters=[p]), Reference("adam", [1.0, 1.0], 0.1)
+    for g in ([1.0, -2.0], [0.5, 0.25], [3.0, 1e-3]):
+        np.testing.assert_allclose(run(opt, p, g), ref.step(np.float32(g)), rtol=1e-12)
+    assert {v.dtype for v in opt.state_dict().values()} == {bireme.float64}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("make", [SGD, Momentum, Adam, AdamW])
+def test_half_precision_with_master_weights(make, dtype):
+    p = nn.Layer().create_parameter([2], dtype=dtype, default_initializer=nn.initializer.Constant(1.0))
+    opt = make(1e-4, parameters=[p], multi_precision=True)
+    steps = 16
+    for _ in range(steps):
+        run(opt, p, [1.0, 1.0])
+    # each step alone is below the parameter's precision
+    master = opt.state_dict()["master_weights"][p.name]
+    assert master.dtype is bireme.float32 and p.dtype.name == dtype
+    assert (master.numpy() < 1 - 0.9e-4 * steps).all()
+    assert np.array_equal(p.numpy(), master.astype(dtype).numpy())
+
+
+def test_low_precision_moments_are_asked_for():
+    for low, expected in (False, bireme.float32), (True, bireme.bfloat16):
+        p = nn.Layer().create_parameter([2], dtype="bfloat16", default_initializer=nn.initializer.Constant(1.0))
+        opt = AdamW(0.1, parameters=[p], use_lowprecision_moment=low)
+        run(opt, p, [1.0, 1.0])
+        assert opt.state_dict()[f"{p.name}_moment1_0"].dtype is expected
+
+
+# ---------------------------------------------------------------- which parameters, which settings
+
+
+def test_groups_have_settings_of_their_own():
+    p, q = parameter([1.0]), parameter([1.0])
+    groups = [{"params": [p], "learning_rate": 0.1, "weight_decay": 0.5}, {"params": q}]
+    opt = SGD(1.0, parameters=groups, weight_decay=0.25)
+    give(p, [0.0])
+    give(q, [0.0])
+    opt.step()
+    assert (p.item(), q.item()) == pytest.approx((0.95, 0.75))
+
+
+def test_betas_of_a_group():
+    p, q = parameter([1.0]), parameter([1.0])
+    opt = AdamW(1.0, parameters=[{"params": [p], "beta1": 0.5, "weight_decay": 0.0}, {"params": [q]}], weight_decay=0.5)
+    refs = Reference("adamw", [1.0], 1.0, beta1=0.5), Reference("adamw", [1.0], 1.0, decay=0.5)
+    for g in (1.0, 3.0, -1.0):
+        give(p, [g])
+        give(q, [g])
+        opt.step()
+        for held, ref in zip((p, q), refs):
+            np.testing.assert_allclose(held.numpy(), ref.step([g]), rtol=1e-5, atol=1e-6)
+
+
+def test_momentum_of_a_group():
+    p, q = parameter([1.0]), parameter([1.0])
+    opt = Momentum(1.0, parameters=[{"params": [p], "momentum": 0.5, "use_nesterov": True}, {"params": [q]}])
+    refs = Reference("momentum", [1.0], 1.0, momentum=0.5, nesterov=True), Reference("momentum", [1.0], 1.0)
+    for _ in range(2):
+        for held, ref in zip((p, q), refs):
+            give(held, [1.0])
+            ref.step([1.0])
+        opt.step()
+    assert (p.item(), q.item()) == pytest.approx([r.w.item() for r in refs])
+
+
+@pytest.mark.parametrize(
+    ("attr", "settings", "grouped", "expected"),
+    [
+        ({"learning_rate": 0.5}, {}, False, 1 - 0.5 * 2),
+        ({"learning_rate": 0.5}, {}, True, 1 - 2),
+        ({"regularizer": L2Decay(0.5)}, {"weight_decay": 0.1}, False, 1 - 2 - 0.5),
+        ({"regularizer": L2Decay(0.5)}, {"weight_decay": 0.1}, True, 1 - 2 - 0.1),
+        ({"regularizer": L1Decay(0.25)}, {"weight_decay": L2Decay(0.5)}, False, 1 - 2 - 0.25),
+        ({"trainable": False}, {}, False, 1.0),
+    ],
+)
+def test_what_param_attr_says(attr, settings, grouped, expected):
+    p = parameter([1.0], **attr)
+    if attr.get("trainable", True):
+        give(p, [2.0])
+    SGD(1.0, parameters=[{"params": [p]}] if grouped else [p], **settings).step()
+    assert p.item() == pytest.approx(expected)
+
+
+def test_adamw_settings_per_parameter():
+    p, q = parameter([1.0], learning_rate=0.5), parameter([1.0])
+    opt = AdamW(
+        1.0,
+        parameters=[p, q],
+        weight_decay=0.25,
+        lr_ratio=lambda w: 0.5 if w is q else 1.0,
+        apply_decay_param_fun=lambda name: name == p.name,
+    )
+    give(p, [0.0])
+    give(q, [2.0])
+    opt.step()
+    assert (p.item(), q.item()) == pytest.approx((1 - 0.5 * 0.25, 1 - 0.5), rel=1e-5)
+
+
+def test_adamw_adds_the_decay_of_param_attr_to_the_gradient():
+    p = parameter([1.0], regularizer=L1Decay(0.25))
+    opt = AdamW(1.0, parameters=[p], weight_decay=0.5)
+    run(opt, p, [1.0])
+    assert opt.state_dict()[f"{p.name}_moment1_0"].item() == pytest.approx(0.1 * 1.25)
+
+
+def test_a_parameter_without_gradient_is_left_alone():
+    p, q = parameter([1.0]), parameter([1.0])
+    opt = Adam(0.1, parameters=[p, q])
+    refs = Reference("adam", [1.0], 0.1), Reference("adam", [1.0], 0.1)
+    give(p, [1.0])
+    give(q, [1.0])
+    opt.step()
+    opt.clear_grad()
+    give(p, [2.0])
+    opt.step()  # q's gradient was cleared to zeros, so its moments still move it
+    opt.clear_grad(set_to_zero=False)
+    assert q.grad is None
+    give(p, [3.0])
+    opt.step()  # q has none
+    give(p, [1.0])
+    give(q, [5.0])
+    opt.step()
+    for ref, grads in zip(refs, ((1.0, 2.0, 3.0, 1.0), (1.0, 0.0, 5.0))):
+        for g in grads:
+            ref.step([g])
+    assert (p.item(), q.item()) == pytest.approx([r.w.item() for r in refs], rel=1e-5)
+    state = opt.state_dict()
+    assert state[f"{p.name}_beta1_pow_acc_0"].tolist() == pytest.approx([0.9**5])
+    assert state[f"{q.name}_beta1_pow_acc_0"].tolist() == pytest.approx([0.9**4])
+
+
+def test_parameters_that_start_later():
+    p, q = parameter([1.0]), parameter([1.0])
+    opt = Adam(0.1, parameters=[p, q])
+    for _ in range(3):
+        run(opt, p, [1.0])
+    q.stop_gradient = False
+    give(q, [4.0])
+    opt.step()
+    assert q.item() == pytest.approx(Reference("adam", [1.0], 0.1).step([4.0]).item())
+
+
+def test_plain_tensors_are_trained_too():
+    x = bireme.to_tensor([1.0], stop_gradient=False)
+    assert run(SGD(0.5, parameters=[x]), x, [2.0]).tolist() == [0.0]
+
+
+def test_betas_may_be_tensors():
+    beta = bireme.to_tensor([0.5])
+    p, ref = parameter([1.0]), Reference("adam", [1.0], 0.1, beta1=0.5)
+    opt = Adam(0.1, beta1=beta, parameters=[p])
+    for g in (1.0, 2.0, -3.0):
+        np.testing.assert_allclose(run(opt, p, [g]), ref.step([g]), rtol=1e-5)
+
+
+def test_minimize_uses_the_gradients_there_are():
+    p, q = parameter([1.0]), parameter([1.0])
+    opt = SGD(1.0, parameters=[p, q])
+    loss = (p * 2.0 + q * 3.0).sum()
+    assert opt.minimize(loss) == ([], [])
+    loss.backward()
+    ops, pairs = opt.minimize(loss, parameters=[p])
+    assert ops == [] and [held for held, _ in pairs] == [p]
+    assert (p.item(), q.item()) == (-1.0, 1.0)
+    opt.minimize(loss, no_grad_set={p})
+    assert (p.item(), q.item()) == (-1.0, -2.0)
+
+
+# ---------------------------------------------------------------- decay and clipping
+
+
+def test_clipping_comes_before_decay():
+    p = parameter([1.0, 2.0])
+    opt = SGD(1.0, parameters=[p], weight_decay=0.5, grad_clip=nn.ClipGradByValue(0.1))
+    assert run(opt, p, [1.0, -1.0]).tolist() == pytest.approx([1 - 0.1 - 0.5, 2 + 0.1 - 1.0])
+    assert p.grad.tolist() == [1.0, -1.0]  # the user's gradient stays as it was
+
+
+def test_rescaling_comes_before_decay():
+    p = parameter([1.0])
+    opt = Momentum(1.0, parameters=[p], rescale_grad=0.5, weight_decay=0.25)
+    assert run(opt, p, [1.0]).tolist() == pytest.approx([1 - 0.5 - 0.25])
+
+
+def test_global_norm():
+    rng = np.random.default_rng(0)
+    grads = [rng.normal(size=s).astype("float32") for s in ((3, 4), (), (5,))]
+    params = [parameter(np.zeros(g.shape)) for g in grads]
+    for limit in (0.5, 100.0):
+        clipped = nn.ClipGradByGlobalNorm(limit)([(p, bireme.to_tensor(g)) for p, g in zip(params, grads)])
+        for (_, found), expected, g in zip(clipped, clip_by_global_norm(grads, limit), grads):
+            np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)
+            assert limit < 100.0 or np.array_equal(found.numpy(), g)  # what needs no clipping keeps its bits
+
+
+@pytest.mark.parametrize(
+    ("clip", "expected"),
+    [
+        (nn.ClipGradByGlobalNorm(1.0), [3 / 13**0.5, 4.0, 2 / 13**0.5]),
+        (nn.ClipGradByNorm(1.0), [1.0, 4.0, 1.0]),
+        (nn.ClipGradByValue(2.5, -1.0), [2.5, 4.0, 2.0]),
+    ],
+)
+def test_need_clip(clip, expected):
+    params = [parameter([0.0]), parameter([0.0], need_clip=False), parameter([0.0])]
+    pairs = clip([(p, bireme.to_tensor([g])) for p, g in zip(params, (3.0, 4.0, 2.0))] + [(params[0], None)])
+    assert [g.item() for _, g in pairs] == pytest.approx(expected)
+
+
+def test_each_group_has_its_own_norm():
+    p, q = parameter([0.0]), parameter([0.0])
+    opt = SGD(1.0, parameters=[{"params": [p]}, {"params": [q]}], grad_clip=nn.ClipGradByGlobalNorm(1.0))
+    give(p, [3.0])
+    give(q, [4.0])
+    opt.step()
+    assert (p.item(), q.item()) == pytest.approx((-1.0, -1.0))
+
+
+def test_norms_of_half_precision_do_not_overflow():
+    p = nn.Layer().create_parameter([2], dtype="float16", default_initializer=nn.initializer.Constant(0.0))
+    g = bireme.to_tensor([3000.0, 4000.0]).astype("float16")
+    for clip in nn.ClipGradByGlobalNorm(5.0), nn.ClipGradByNorm(5.0):
+        found = clip([(p, g)])[0][1]
+        assert found.dtype is bireme.float16 and found.tolist() == pytest.approx([3.0, 4.0], rel=1e-2)
+
+
+# ---------------------------------------------------------------- states
+
+
+def trained(make, steps=2):
+    with bireme.utils.unique_name.guard():
+        p, q = parameter([1.0, 2.0]), parameter([3.0])
+    opt = make([p, q])
+    for i in range(steps):
+        give(p, [1.0 + i, -1.0])
+        give(q, [0.5])
+        opt.step()
+        opt.clear_grad()
+    return opt, p, q
+
+
+@pytest.mark.parametrize(("rule", "settings", "make"), RULES)
+def test_a_loaded_state_goes_on_as_if_nothing_had_happened(rule, settings, make):
+    opt, p, q = trained(make)
+    state = {k: v.numpy() for k, v in opt.state_dict().items()}
+    other, p2, q2 = trained(make, 0)
+    p2.set_value(p.numpy())
+    q2.set_value(q.numpy())
+    other.set_state_dict(state)
+    for held in (p, q, p2, q2):
+        give(held, [2.0] * held.size)
+    opt.step()
+    other.step()
+    assert np.array_equal(p.numpy(), p2.numpy()) and np.array_equal(q.numpy(), q2.numpy())
+
+
+def test_the_keys_are_paddles():
+    opt, p, q = trained(lambda params: AdamW(lr.StepDecay(0.1, 2), parameters=params, amsgrad=True))
+    names = ["moment1", "moment2", "moment2_max", "beta1_pow_acc", "beta2_pow_acc"]
+    state = opt.state_dict()
+    assert list(state) == [f"{held.name}_{n}_0" for n in names for held in (p, q)] + ["LR_Scheduler"]
+    assert state[f"{p.name}_beta1_pow_acc_0"].shape == [1]
+    assert state["LR_Scheduler"] == {"last_epoch": 0, "last_lr": 0.1}
+    assert list(trained(lambda params: Momentum(0.1, parameters=params))[0].state_dict()) == [
+        f"{p.name}_velocity_0",
+        f"{q.name}_velocity_0",
+    ]
+    assert trained(lambda params: Adam(0.1, parameters=params), 0)[0].state_dict() == {}
+
+
+def test_the_number_at_the_end_of_a_key_does_not_matter():
+    def make(params):
+        return Momentum(0.1, parameters=params)
+
+    opt, p, _ = trained(make)
+    other, p2, _ = trained(make, 0)
+    other.set_state_dict({k[:-1] + "7": v for k, v in opt.state_dict().items()})
+    assert other.state_dict()[f"{p2.name}_velocity_0"].tolist() == opt.state_dict()[f"{p.name}_velocity_0"].tolist()
+
+
+def test_states_that_do_not_fit():
+    def make(params):
+        return Adam(0.1, parameters=params)
+
+    opt, p, q = trained(make)
+    state = opt.state_dict()
+    other, *_ = trained(make, 0)
+    with pytest.raises(ValueError, match=rf"expected the state of {p.name}, got that of other_0.w_0_moment1_0"):
+        other.set_state_dict({k.replace("layer_", "other_"): v for k, v in state.items()})
+    with pytest.raises(ValueError, match=rf"expected moment2 of {p.name}, got only moment1"):
+        other.set_state_dict({k: v for k, v in state.items() if k != f"{p.name}_moment2_0"})
+    with pytest.raises(ValueError, match=rf"{p.name}_moment1_0: expected shape \[2\], got shape \[3\]"):
+        other.set_state_dict(state | {f"{p.name}_moment1_0": np.zeros(3, "float32")})
+    assert other.state_dict() == {}
+    other.set_state_dict({k: v for k, v in state.items() if q.name not in k})  # q starts afresh
+    scheduled, *_ = trained(lambda params: Adam(lr.StepDecay(0.1, 2), parameters=params), 0)
+    with pytest.raises(ValueError, match="the state of the schedule under LR_Scheduler"):
+        scheduled.set_state_dict(state)
+
+
+# ---------------------------------------------------------------- arguments and rates
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "message"),
+    [
+        (lambda p: SGD(1, parameters=[p]), TypeError, r"SGD\(learning_rate\): expected a float or a schedule"),
+        (lambda p: SGD(0.1), AttributeError, r"SGD\(parameters\)"),
+        (lambda p: SGD(0.1, parameters=p), TypeError, r"SGD\(parameters\)"),
+        (lambda p: SGD(0.1, parameters={"params": [p]}), TypeError, r"SGD\(parameters\)"),
+        (lambda p: SGD(0.1, parameters=[3]), TypeError, r"SGD\(parameters\)"),
+        (lambda p: SGD(0.1, parameters=[{"params": {p}}]), TypeError, "a set has no order"),
+        (lambda p: SGD(0.1, parameters=[{"x": 1}]), ValueError, "dicts that have 'params'"),
+        (lambda p: SGD(0.1, parameters=[{"params": [p]}, p]), ValueError, "dicts that have 'params'"),
+        (lambda p: SGD(0.1, parameters=[{"params": [p]}, {"params": [p]}]), ValueError, "in one group"),
+        (lambda p: SGD(0.1, parameters=[p], weight_decay="1"), TypeError, r"SGD\(weight_decay\)"),
+        (lambda p: SGD(0.1, parameters=[p], grad_clip=3), TypeError, r"SGD\(grad_clip\)"),
+        (lambda p: AdamW(0.1, parameters=[p], weight_decay=L2Decay(0.1)), TypeError, r"AdamW\(weight_decay\)"),
+        (lambda p: AdamW(0.1, parameters=[p], weight_decay=None), TypeError, r"AdamW\(weight_decay\)"),
+        (lambda p: Adam(0.1, beta1=1.0, parameters=[p]), ValueError, r"Adam\(beta1\): expected a number in \[0, 1\)"),
+        (lambda p: Adam(0.1, epsilon=-1.0, parameters=[p]), ValueError, r"Adam\(epsilon\)"),
+        (lambda p: Momentum(0.1, None, parameters=[p]), ValueError, r"Momentum\(momentum\)"),
+        (lambda p: nn.ClipGradByValue(-1.0), ValueError, r"ClipGradByValue\(max\)"),
+        (lambda p: SGD(0.1, parameters=[p]).set_lr("1"), TypeError, r"set_lr\(value\)"),
+        (lambda p: SGD(lr.StepDecay(0.1, 2), parameters=[p]).set_lr(0.1), RuntimeError, "StepDecay"),
+        (lambda p: SGD(0.1, parameters=[p]).set_lr_scheduler(3), TypeError, r"set_lr_scheduler\(scheduler\)"),
+    ],
+)
+def test_bad_arguments(make, kind, message):
+    with pytest.raises(kind, match=message):
+        make(parameter([1.0]))
+
+
+def test_a_parameter_given_twice_is_updated_once():
+    p = parameter([1.0])
+    with pytest.warns(UserWarning, match="twice"):
+        opt = SGD(1.0, parameters=[p, p])
+    assert run(opt, p, [1.0]).tolist() == [0.0]
+
+
+def test_the_rate_of_the_moment_is_used():
+    p = parameter([0.0])
+    opt = SGD(1.0, parameters=[p])
+    run(opt, p, [1.0])
+    opt.set_lr(2)
+    run(opt, p, [1.0])
+    opt.set_lr_scheduler(lr.StepDecay(0.25, 1, 0.5))
+    run(opt, p, [1.0])
+    opt._learning_rate.step()
+    assert opt.get_lr() == 0.125
+    assert run(opt, p, [1.0]).tolist() == [-(1.0 + 2.0 + 0.25 + 0.125)]
+
+
+def test_a_changing_rate_compiles_nothing_new():
+    net = nn.Linear(4, 4)
+    opt = AdamW(lr.ExponentialDecay(0.1, 0.9), parameters=net.parameters(), grad_clip=nn.ClipGradByGlobalNorm(1.0))
+
+    def step():
+        (net(bireme.ones([2, 4])) ** 2).mean().backward()
+        opt.step()
+        opt.clear_grad()
+        opt._learning_rate.step()
+
+    for _ in range(6):
+        step()
+    with bireme.debug.no_recompile():
+        for _ in range(3):
+            step()
+
+
+def follow(schedule, n=12):
+    rates = []
+    for _ in range(n):
+        rates.append(schedule())
+        schedule.step()
+    return rates
+
+
+SCHEDULES = [
+    (lambda: lr.StepDecay(0.7, 3, 0.5), lambda e: 0.7 * 0.5 ** (e // 3)),
+    (lambda: lr.MultiStepDecay(0.7, [2, 5], 0.3), lambda e: 0.7 * 0.3 ** ((e >= 2) + (e >= 5))),
+    (lambda: lr.ExponentialDecay(0.7, 0.9), lambda e: 0.7 * 0.9**e),
+    (lambda: lr.LambdaDecay(0.7, lambda e: 1 / (1 + e)), lambda e: 0.7 / (1 + e)),
+    (
+        lambda: lr.CosineAnnealingDecay(0.7, 4, 0.1),
+        lambda e: 0.1 + 0.6 * (1 + math.cos(math.pi * e / 4)) / 2,
+    ),
+    (lambda: lr.NoamDecay(64, 4, 2.0), lambda e: 2 / 8 * min(e**-0.5 if e else 1, e * 4**-1.5)),
+    (lambda: lr.LinearWarmup(0.5, 4, 0.1, 0.9), lambda e: 0.1 + 0.2 * e if e < 4 else 0.5),
+    (
+        lambda: lr.LinearWarmup(lr.StepDecay(0.5, 3, 0.5), 4, 0.0, 0.5),
+        lambda e: 0.125 * e if e < 4 else 0.5 * 0.5 ** ((e - 4) // 3),
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "formula"), SCHEDULES)
+def test_schedules(make, formula):
+    assert follow(make()) == pytest.approx([formula(e) for e in range(12)])
+    schedule = make()
+    for epoch in (7, 0, 3):
+        schedule.step(epoch)
+        assert schedule() == pytest.approx(formula(epoch))
+    other = make()
+    other.set_state_dict(schedule.state_dict())
+    assert other() == schedule() and follow(other, 3) == follow(schedule, 3)
+
+
+def test_schedules_say_what_they_do(capsys):
+    schedule = lr.StepDecay(0.5, 1, 0.5, verbose=True)
+    schedule.step()
+    assert capsys.readouterr().out.splitlines()[1] == "Epoch 1: StepDecay set learning rate to 0.25."
+    with pytest.raises(RuntimeError, match="the key last_lr"):
+        schedule.set_state_dict({"last_epoch": 3})
+
+
+def test_own_schedules():
+    class Half(lr.LRScheduler):
+        def state_keys(self):
+            self.keys = ["last_epoch", "last_lr", "memory"]
+
+        def get_lr(self):
+            self.memory = bireme.to_tensor(self.last_epoch)
+            return self.base_lr / 2**self.last_epoch
+
+    schedule = Half(1.0)
+    assert follow(schedule, 3) == [1.0, 0.5, 0.25]
+    assert schedule.state_dict() == {"last_epoch": 3, "last_lr": 0.125, "memory": 3}
+    with pytest.raises(NotImplementedError):
+        lr.LRScheduler(0.1)
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (lambda: lr.StepDecay("a", 3), TypeError),
+        (lambda: lr.StepDecay(-1.0, 3), ValueError),
+        (lambda: lr.StepDecay(1.0, 3.5), TypeError),
+        (lambda: lr.StepDecay(1.0, 0), ValueError),
+        (lambda: lr.StepDecay(1.0, 3, 1.0), ValueError),
+        (lambda: lr.MultiStepDecay(1.0, [5, 2]), ValueError),
+        (lambda: lr.MultiStepDecay(1.0, 3), TypeError),
+        (lambda: lr.ExponentialDecay(1.0, 1.5), ValueError),
+        (lambda: lr.LambdaDecay(1.0, 3), TypeError),
+        (lambda: lr.CosineAnnealingDecay(1.0, 4.5), TypeError),
+        (lambda: lr.CosineAnnealingDecay(1.0, 4, "a"), TypeError),
+        (lambda: lr.NoamDecay(0, 4), ValueError),
+        (lambda: lr.LinearWarmup(0.5, 3, 1.0, 0.5), ValueError),
+        (lambda: lr.LinearWarmup("a", 3, 0.0, 0.5), TypeError),
+        (lambda: lr.LinearWarmup(0.5, 0, 0.0, 0.5), ValueError),
+    ],
+)
+def test_bad_schedules(make, kind):
+    with pytest.raises(kind, match=r"\w+\(\w+\): expected"):
+        make()

@@ -1,0 +1,469 @@
+"""Where recorded work is cut, what runs it, and what must not compile it again."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import bireme
+from bireme import nn
+from bireme.core import flush
+from bireme.core.flags import max_pending_bytes, max_pending_nodes
+
+
+def compiles():
+    return bireme.debug.stats()["compiles"]
+
+
+def pending():
+    """Operators recorded and not yet run, the closed step of an optimizer included."""
+    waiting = flush.local.waiting
+    return flush.local.segment.state.depth + (0 if waiting is None else waiting.state.depth)
+
+
+def randn(*shape, seed=0):
+    return bireme.to_tensor(np.random.default_rng(seed).standard_normal(shape).astype("float32"))
+
+
+@pytest.fixture(autouse=True)
+def nothing_pending():
+    bireme.debug.flush()
+    yield
+    bireme.debug.flush()
+
+
+@pytest.fixture
+def flag():
+    """Set flags for one test."""
+    before = {}
+
+    def set_flag(name, value):
+        before.setdefault(name, bireme.get_flags(name)[name])
+        bireme.set_flags({name: value})
+
+    yield set_flag
+    bireme.set_flags(before)
+
+
+class Step:
+    """A small model with everything a training step needs; large enough not to be interpreted for ever."""
+
+    widths = itertools.count(50)  # programs are known to the whole process: each test has shapes of its own
+
+    def __init__(self, optimizer=bireme.optimizer.SGD, **options):
+        width = next(self.widths)
+        self.model = nn.Sequential(nn.Linear(32, width), nn.ReLU(), nn.Linear(width, 8))
+        self.criterion = nn.CrossEntropyLoss()
+        self.optimizer = optimizer(0.1, parameters=self.model.parameters(), **options)
+        self.x = randn(64, 32)
+        self.y = bireme.to_tensor(np.random.default_rng(1).integers(0, 8, (64,)))
+
+    def __call__(self):
+        loss = self.criterion(self.model(self.x), self.y)
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.clear_grad()
+        return loss
+
+
+def warm(step, times=3):
+    for _ in range(times):
+        step()
+    bireme.debug.flush()
+
+
+# ---------------------------------------------------------------- cuts
+
+
+def test_a_layer_call_cuts_what_nobody_differentiates():
+    x = randn(4, 32) * 2.0
+    assert pending() == 1
+    nn.Linear(32, 4)(x)
+    assert x._value.array is not None  # the preprocessing ran by itself
+
+
+def test_an_inner_layer_call_does_not_cut():
+    class Net(nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(32, 32)
+
+        def forward(self, x):
+            with bireme.no_grad():
+                x = x * 2.0
+                before = pending()
+                out = self.inner(x)
+            assert pending() > before
+            return out
+
+    out = Net()(randn(4, 32))
+    assert out._value.array is None
+
+
+def test_a_layer_call_does_not_cut_a_live_tape():
+    model, criterion = nn.Linear(32, 8), nn.MSELoss()
+    out = model(randn(4, 32))
+    loss = criterion(out, randn(4, 8))
+    assert out._value.array is None
+    loss.backward()
+    assert out._value.array is None
+
+
+def test_a_dead_tape_does_not_keep_a_segment_open():
+    model = nn.Linear(32, 8)
+    out = model(randn(4, 32))
+    del out
+    assert pending()
+    model(randn(4, 32))
+    kept = flush.local.segment.state.depth
+    assert kept <= 2  # the first call's nodes are gone: only the second call's are pending
+
+
+def test_a_training_step_is_one_segment():
+    step = Step()
+    warm(step)
+    bireme.debug.reset_stats()
+    step()
+    assert bireme.debug.stats()["flushes"] == 1
+
+
+def test_the_end_of_a_step_closes_and_clear_grad_runs():
+    step = Step()
+    warm(step)
+    loss = step.criterion(step.model(step.x), step.y)
+    loss.backward()
+    step.optimizer.step()
+    assert flush.local.waiting is not None
+    assert loss._value.array is None
+    assert flush.local.segment.state.depth == 0
+    step.optimizer.clear_grad()
+    assert flush.local.waiting is None
+    assert loss._value.array is not None
+
+
+def test_a_closed_step_runs_at_the_next_record():
+    step = Step()
+    warm(step)
+    loss = step.criterion(step.model(step.x), step.y)
+    loss.backward()
+    step.optimizer.step()
+    _ = step.x + 1.0
+    assert loss._value.array is not None
+
+
+def test_the_first_step_and_the_second_are_one_program():
+    step = Step()
+    bireme.debug.reset_stats()
+    step()
+    segments = len(bireme.debug.explain())
+    step()
+    step()
+    assert len(bireme.debug.explain()) == segments
+    assert compiles() == 1
+
+
+@pytest.mark.parametrize("set_to_zero", [True, False])
+@pytest.mark.parametrize("rule", ["SGD", "Momentum", "Adam", "AdamW"])
+def test_steps_compile_once_for_every_rule(rule, set_to_zero):
+    step = Step(optimizer=getattr(bireme.optimizer, rule))
+    bireme.debug.reset_stats()
+    for _ in range(5):
+        loss = step.criterion(step.model(step.x), step.y)
+        loss.backward()
+        step.optimizer.step()
+        step.optimizer.clear_grad(set_to_zero)
+    bireme.debug.flush()
+    assert compiles() == 1
+
+
+def test_two_networks_in_a_row_stay_one_segment():
+    generator, judge = nn.Linear(32, 32), nn.Linear(32, 1)
+    fake = generator(randn(8, 32))
+    judge(fake).mean().backward()
+    assert fake._value.array is None
+
+
+def test_a_recurrent_loop_stays_one_segment():
+    cell = nn.Linear(16, 16)
+    x, h = randn(4, 5, 16), randn(4, 16)
+    for t in range(5):
+        h = bireme.tanh(cell(x[:, t]) + cell(h))
+    assert h._value.array is None
+    h.sum().backward()
+    assert cell.weight.grad._value.array is None
+
+
+# ---------------------------------------------------------------- bounds
+
+
+def test_pending_nodes_are_bounded(flag):
+    flag("FLAGS_max_pending_nodes", 50)
+    x = randn(4)
+    for _ in range(500):
+        x = x + 1.0
+        assert pending() <= 50
+    np.testing.assert_allclose(x.numpy(), randn(4).numpy() + 500, rtol=1e-5)
+
+
+def test_pending_bytes_are_bounded(flag):
+    flag("FLAGS_max_pending_bytes", 1 << 20)
+    held, most = [], 0
+    x = randn(64, 1024)  # 256 KiB
+    for i in range(24):
+        held.append(x + float(i))
+        most = max(most, sum(h._value.sig.nbytes for h in held if h._value.array is None))
+    assert most <= 2 << 20
+    assert all(h._value.array is not None for h in held[:16])
+
+
+def test_bounds_wait_for_the_end_of_a_live_tape(flag):
+    flag("FLAGS_max_pending_nodes", 20)
+    x = randn(4)
+    x.stop_gradient = False
+    h = x
+    for _ in range(30):
+        h = h * 1.5
+    assert h._value.array is None
+    loss = h.sum()
+    loss.backward()  # a stable place: the forward pass is cut here
+    assert h._value.array is not None
+    np.testing.assert_allclose(x.grad.numpy(), np.full(4, 1.5**30, "float32"), rtol=1e-5)
+
+
+def test_a_live_tape_is_bounded_as_well(flag):
+    flag("FLAGS_max_pending_nodes", 20)
+    h = x = randn(4)
+    x.stop_gradient = False
+    for _ in range(1000):
+        h = h + 1.0
+        assert pending() <= 8 * 20
+    h.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), np.ones(4))
+
+
+def test_default_bounds_are_finite():
+    assert 0 < max_pending_nodes.default <= 10_000
+    assert 0 < max_pending_bytes.default <= 8 << 30
+
+
+# ---------------------------------------------------------------- what a force does
+
+
+def test_a_force_makes_everything_live_real_once():
+    a = randn(4) + 1.0
+    b = a * 2.0
+    bireme.debug.reset_stats()
+    b.numpy()
+    assert a._value.array is not None
+    a.numpy(), b.tolist()
+    assert bireme.debug.stats()["flushes"] == 1
+
+
+def test_dead_values_are_no_outputs():
+    a = randn(4) + 1.0
+    b = a * 2.0
+    seg = a._value.segment
+    del a
+    b.numpy()
+    assert seg.live == (1,)
+
+
+def test_nothing_live_computes_nothing():
+    x = randn(4)
+    x + 1.0
+    bireme.debug.reset_stats()
+    bireme.debug.flush()
+    assert bireme.debug.stats()["interprets"] == bireme.debug.stats()["compiles"] == 0
+
+
+FORCING = {
+    "numpy": lambda x: x.numpy(),
+    "item": lambda x: x.sum().item(),
+    "tolist": lambda x: x.tolist(),
+    "repr": repr,
+    "str": str,
+    "format": lambda x: f"{x.sum():.2f}",
+    "float": lambda x: float(x.sum()),
+    "int": lambda x: int(x.sum()),
+    "bool": lambda x: bool(x.sum()),
+    "array": np.asarray,
+    "dlpack": np.from_dlpack,
+    "flush": lambda x: bireme.debug.flush(),
+    "synchronize": lambda x: bireme.device.synchronize(),
+    "masked_select": lambda x: x[x > 0],
+    "nonzero": lambda x: bireme.nonzero(x),
+}
+
+
+@pytest.mark.parametrize("name", FORCING)
+def test_calls_that_force(name):
+    x = randn(4) + 1.0
+    assert x._value.array is None
+    FORCING[name](x)
+    assert x._value.array is not None
+
+
+NOT_FORCING = {
+    "shape": lambda x: (x.shape, x.dtype, x.ndim, x.size, x.place, x.name, len(x), x.is_leaf),
+    "arithmetic": lambda x: (x + 1.0) * x,
+    "slice": lambda x: x[1:3],
+    "iterate": list,
+    "setitem": lambda x: x.__setitem__(0, 1.0),
+    "clone": lambda x: x.clone(),
+    "detach": lambda x: x.detach(),
+    "astype": lambda x: x.astype("float64"),
+    "random state": lambda x: bireme.get_rng_state(),
+    "seed": lambda x: bireme.seed(0),
+    "backward": lambda x: (bireme.Parameter([1.0]) * x).sum().backward(),
+    "stats": lambda x: (bireme.debug.stats(), bireme.debug.explain()),
+}
+
+
+@pytest.mark.parametrize("name", NOT_FORCING)
+def test_calls_that_do_not_force(name):
+    x = randn(4) + 1.0
+    v = x._value
+    NOT_FORCING[name](x)
+    assert v.array is None
+
+
+def test_printing_compiles_nothing():
+    x = randn(512, 512)
+    bireme.debug.reset_stats()
+    for _ in range(3):
+        repr(x), str(x), f"{x}"
+    assert compiles() == 0
+    assert bireme.debug.stats()["flushes"] == 0
+
+
+# ---------------------------------------------------------------- what is an input and what a constant
+
+
+def steady(fn, values, atmost=1):
+    """Run `fn` on each value; at most one compile, whatever the values."""
+    bireme.debug.reset_stats()
+    out = [np.asarray(fn(v).numpy()) for v in values]
+    assert compiles() <= atmost
+    assert len(bireme.debug.explain()) <= atmost
+    return out
+
+
+def test_python_numbers_are_inputs():
+    x = randn(256, 256)
+    out = steady(lambda v: ((x * v + v) / (v + 1.0)).sum(axis=0), [0.5, 1.5, 2.5, 3.0, 4.0])
+    for v, o in zip([0.5, 1.5, 2.5, 3.0, 4.0], out):
+        np.testing.assert_allclose(o, ((x.numpy() * v + v) / (v + 1)).sum(0), rtol=1e-3, atol=1e-3)
+
+
+def test_integers_are_inputs():
+    x = bireme.to_tensor(np.arange(65536).reshape(256, 256))
+    out = steady(lambda v: (x * v + v).sum(axis=0), [2, 3, 5, 7])
+    for v, o in zip([2, 3, 5, 7], out):
+        np.testing.assert_array_equal(o, (x.numpy() * v + v).sum(0))
+
+
+def test_slice_starts_are_inputs():
+    x = randn(64, 256)
+    places = [0, 1, 5, 31]
+    out = steady(lambda i: x[i : i + 32].exp().sum(axis=0) + x[i] + x[-1 - i] + x[:, i].sum(), places)
+    h = x.numpy()
+    for i, o in zip(places, out):
+        np.testing.assert_allclose(o, np.exp(h[i : i + 32]).sum(0) + h[i] + h[-1 - i] + h[:, i].sum(), rtol=1e-4)
+
+
+def test_random_keys_are_inputs():
+    x = randn(256, 256)
+    out = steady(lambda _: nn.functional.dropout(x, 0.5, training=True).sum(axis=0), range(5))
+    assert not np.array_equal(out[0], out[1])
+    bireme.seed(7)
+    first = bireme.rand([4]).numpy()
+    bireme.seed(7)
+    np.testing.assert_array_equal(first, bireme.rand([4]).numpy())
+
+
+def test_random_numbers_do_not_depend_on_cuts():
+    def draw(cut):
+        bireme.seed(3)
+        found = []
+        for _ in range(4):
+            found.append(bireme.rand([3]))
+            if cut:
+                found[-1].numpy()
+        return np.stack([f.numpy() for f in found])
+
+    np.testing.assert_array_equal(draw(True), draw(False))
+
+
+def test_the_learning_rate_is_an_input():
+    step = Step()
+    warm(step)
+    bireme.debug.reset_stats()
+    with bireme.debug.no_recompile():
+        for rate in (0.3, 0.2, 0.1, 0.05):
+            step.optimizer.set_lr(rate)
+            step()
+    assert compiles() == 0
+
+
+def test_a_schedule_does_not_compile_again():
+    schedule = bireme.optimizer.lr.StepDecay(0.1, step_size=1)
+    step = Step()
+    step.optimizer.set_lr_scheduler(schedule)
+    warm(step)
+    with bireme.debug.no_recompile():
+        for _ in range(4):
+            step()
+            schedule.step()
+
+
+def test_exponents_are_constants():
+    x = randn(256, 256)
+    bireme.debug.reset_stats()
+    for _ in range(3):
+        (x**2).sum(axis=0).numpy()
+        (x**3).sum(axis=0).numpy()
+    assert compiles() == 2  # one for each exponent
+    np.testing.assert_allclose((x**3).numpy(), x.numpy() ** 3, rtol=1e-5)
+
+
+def test_stray_operations_do_not_recompile_the_step():
+    step = Step()
+    warm(step)
+    seen = []
+    bireme.debug.reset_stats()
+    for i in range(8):
+        if i % 2:
+            step.x = (step.x - step.x.mean()) / (step.x.std() + 1e-5)  # preprocessing
+        loss = step()
+        if i % 3 == 0:
+            seen.append((loss * 1.0).item())  # logging
+        if i % 4 == 0:
+            _ = [float((p * p).sum()) for p in step.model.parameters()]
+        _ = bireme.rand([3]) + float(i)
+    assert step_compiles(step) == 0, bireme.debug.explain()
+    assert np.isfinite(seen).all()
+
+
+def step_compiles(step):
+    """Compiles of segments that hold an optimizer's update."""
+    notes = bireme.core.debug._notes
+    return sum(n.compiles for n in notes if any(node.bound.op.name.endswith("_update") for node in n.graph.nodes))
+
+
+def test_a_held_loss_costs_a_bounded_number_of_compiles():
+    step = Step()
+    warm(step)
+    bireme.debug.reset_stats()
+    losses, outs = [], []
+    for i in range(12):
+        out = step.model(step.x)
+        loss = step.criterion(out, step.y)
+        loss.backward()
+        step.optimizer.step()
+        step.optimizer.clear_grad()
+        if i % 2:
+            losses.append(loss)
+        if i % 3 == 0:
+            outs.append(out)
+    assert compiles() <= 4
+    assert np.isfinite([x.item() for x in losses]).all()
