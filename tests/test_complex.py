@@ -1,4 +1,4 @@
-"""Complex gradients in Paddle's convention: that of a real loss is dL/dRe + i dL/dIm, of a holomorphic f it is g conj(f')."""
+"""Complex gradients in Paddle's convention: dL/dRe + i dL/dIm of a real loss, g conj(f') of a holomorphic function."""
 
 import numpy as np
 import pytest
@@ -75,8 +75,8 @@ def as_tensors(operands):
 
 def like(y, seed):
     rng = np.random.RandomState(seed)
-    w = rng.randn(*np.shape(y))
-    return w + 1j * rng.randn(*np.shape(y)) if np.iscomplexobj(y) else np.asarray(w)
+    w = np.asarray(rng.randn(*np.shape(y)))
+    return np.asarray(w + 1j * rng.randn(*np.shape(y))) if np.iscomplexobj(y) else w
 
 
 def inner(a, b):

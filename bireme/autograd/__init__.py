@@ -5,5 +5,6 @@ from bireme.autograd.py_layer import Function, PyLayer, PyLayerContext
 from bireme.core.tape import backward, grad, no_grad, saved_tensors_hooks
 
 __all__ = [
-    "Function", "PyLayer", "PyLayerContext", "backward", "grad", "hessian", "jacobian", "no_grad", "saved_tensors_hooks",
+    "Function", "PyLayer", "PyLayerContext", "backward", "grad", "hessian", "jacobian", "no_grad",
+    "saved_tensors_hooks",
 ]  # fmt: skip

@@ -55,7 +55,7 @@ class Jacobian:
             # the choice of the row is data, not program: every row runs the same one
             seed = np.zeros(self._y.shape, self._y.dtype.np)
             seed[..., i] = 1
-            parts = tape.grad([self._y], self._xs, [Tensor(seed)], retain_graph=True, create_graph=True, allow_unused=True)
+            parts = tape.grad(self._y, self._xs, Tensor(seed), retain_graph=True, create_graph=True, allow_unused=True)
         flat = []
         for g, x in zip(parts, self._xs):
             width = [math.prod(x.shape[self._axis :])]
@@ -76,7 +76,7 @@ class Jacobian:
         index = indexes if isinstance(indexes, tuple) else (indexes,)
         row = index[self._axis] if len(index) > self._axis else slice(None)
         before = index[: self._axis]
-        if self._no_rows or not isinstance(row, (int, slice)) or isinstance(row, bool) or not all(isinstance(i, (int, slice)) for i in before):
+        if self._no_rows or not all(type(i) in (int, slice) for i in (row, *before)):
             return self._all()[indexes]
         n = self._full[self._axis]
         if isinstance(row, slice):
@@ -107,7 +107,8 @@ def _operator(name: str) -> Any:
     return method
 
 
-for _name in ("add", "sub", "mul", "truediv", "pow", "matmul", "radd", "rsub", "rmul", "rtruediv", "rpow", "rmatmul", "neg"):
+_OPERATORS = "add sub mul truediv pow matmul radd rsub rmul rtruediv rpow rmatmul neg"
+for _name in _OPERATORS.split():
     setattr(Jacobian, f"__{_name}__", _operator(f"__{_name}__"))
 
 
@@ -123,7 +124,7 @@ class Hessian(Jacobian):
 def jacobian(
     ys: Tensor | Sequence[Tensor], xs: Tensor | Sequence[Tensor], batch_axis: int | None = None
 ) -> Jacobian | tuple[Jacobian, ...] | tuple[tuple[Jacobian, ...], ...]:
-    """Derivatives of `ys` with respect to `xs`: one lazy matrix, or a tuple over `xs`, over `ys`, or of tuples over both.
+    """Derivatives of `ys` with respect to `xs`: a lazy matrix, a tuple over `xs` or `ys`, or tuples over both.
 
     Tensors have at most one axis, or two with `batch_axis=0`, where each row of `ys` depends on its row of `xs` alone.
 
@@ -132,10 +133,11 @@ def jacobian(
     [[2.0, 0.0], [0.0, 4.0]]
     """
     batched = _batched("jacobian", batch_axis)
-    for name, given in (("ys", ys), ("xs", xs)):
-        for t in _tensors("jacobian", name, given):
+    outputs, inputs = _tensors("jacobian", "ys", ys), _tensors("jacobian", "xs", xs)
+    for name, tensors in (("ys", outputs), ("xs", inputs)):
+        for t in tensors:
             _check_rank("jacobian", name, t, batched)
-    rows = [[_matrix(Jacobian, y, x, batched) for x in _tensors("jacobian", "xs", xs)] for y in _tensors("jacobian", "ys", ys)]
+    rows = [[_matrix(Jacobian, y, x, batched) for x in inputs] for y in outputs]
     if isinstance(ys, Tensor):
         return rows[0][0] if isinstance(xs, Tensor) else tuple(rows[0])
     return tuple([row[0] for row in rows]) if isinstance(xs, Tensor) else tuple([tuple(row) for row in rows])

@@ -33,7 +33,7 @@ class PyLayerContext:
     _materialize = True
 
     def save_for_backward(self, *tensors: Any) -> None:
-        """Keep tensors for `backward`; anything that is no tensor is kept as it is, and a second call replaces the first.
+        """Keep tensors for `backward`; what is no tensor is kept as it is, and a second call replaces the first.
 
         >>> bireme.autograd.PyLayerContext().save_for_backward(bireme.ones([2]))
         """
@@ -42,7 +42,8 @@ class PyLayerContext:
     def saved_tensor(self) -> tuple | None:
         """What `save_for_backward` kept, or None.
 
-        >>> ctx = bireme.autograd.PyLayerContext(); ctx.save_for_backward(bireme.ones([2])); ctx.saved_tensor()[0].tolist()
+        >>> ctx = bireme.autograd.PyLayerContext(); ctx.save_for_backward(bireme.ones([2]))
+        >>> ctx.saved_tensor()[0].tolist()
         [1.0, 1.0]
         """
         return None if self._saved is None else tuple([_given(s) for s in self._saved])
@@ -72,8 +73,8 @@ class PyLayerContext:
 class PyLayer(PyLayerContext):
     """An operator with its own gradient: write `forward(ctx, ...)` and `backward(ctx, *grads)`, call it with `apply`.
 
-    `forward` runs without recording. `backward` gets one gradient per tensor that `forward` returned and returns one per
-    tensor that it took, in order; a list of tensors counts as one and gets a list.
+    `forward` runs without recording. `backward` gets one gradient per tensor that `forward` returned and returns one
+    per tensor that it took, in order; a list of tensors counts as one and gets a list.
 
     >>> class Cube(bireme.autograd.PyLayer):
     ...     @staticmethod
@@ -142,7 +143,7 @@ class _Slots:
 
     def __init__(self, items: Iterable):
         self.tensors: list[Tensor] = []
-        self.counts: list[int | None] = []  # per place with tensors: None for a plain tensor, else how many the list has
+        self.counts: list[int | None] = []  # per place: None for a plain tensor, else how many its list has
         for x in items:
             if isinstance(x, Tensor):
                 self.tensors.append(x)
@@ -180,8 +181,8 @@ def _result(t: Tensor, edge: tape.CustomEdge, i: int, ctx: PyLayerContext, leave
     if taken and not any(t is s for s in ctx._not_inplace):
         # an input that comes back is an input that was changed in place
         if leaves[id(t)]:
-            raise errors.bad(f"{edge.name}.forward", "a result of its own", "a leaf that requires gradients",
-                             hint="call ctx.mark_not_inplace(x) if x comes back unchanged")  # fmt: skip
+            hint = "call ctx.mark_not_inplace(x) if x comes back unchanged"
+            raise errors.bad(f"{edge.name}.forward", "a result of its own", "a leaf that requires gradients", hint=hint)
         new = wrap(read(t), stop_gradient=False)
         new._edge = (edge, i)
         return assign_inplace(t, new, edge.name)
@@ -272,8 +273,9 @@ class _Call:
         where, needs = f"{self.layer.__name__}.backward", _group(self.needs, self.taken)
         short = [n for n in needs[len(found) :] if n is True or (n is not False and any(n))]
         if len(found) > len(needs) or short:
+            expected = f"{len(needs)} gradients, one per Tensor that forward took"
             hint = "return a tuple with None where there is no gradient; what is no Tensor gets none at all"
-            raise errors.bad(where, f"{len(needs)} gradients, one per Tensor that forward took", f"{len(found)}", hint=hint)
+            raise errors.bad(where, expected, f"{len(found)}", hint=hint)
         flat: list[Any] = []
         for g, n in zip([*found, *[None] * (len(needs) - len(found))], self.taken):
             if n is None or g is None:

@@ -107,7 +107,7 @@ def one_axis(x: Any, ndim: int, where: str) -> int:
     axis = _int(x, ndim, where)
     low, high = (-ndim, ndim - 1) if ndim else (-1, 0)
     if not low <= axis <= high:
-        raise errors.bad(where, f"an axis in [{low}, {high}]", axis, kind=errors.WrongAxis)
+        raise errors.bad(where, f"an axis in [{low}, {high}]", axis, kind=errors.OutOfRange)
     return axis + ndim if axis < 0 and ndim else max(axis, 0)
 
 
@@ -210,7 +210,8 @@ class Signature:
             for other in [others] if isinstance(others, str) else others:
                 self.aliases[other] = name
         self.rejects = options.get("rejects") or {}
-        self.varargs = options.get("varargs")
+        self.varargs, self.pack = options.get("varargs"), options.get("pack", list)
+        self.pairs = options.get("pairs") or ()  # keywords that stand for two of the varargs
         self.vararg_place = self.positional.index(self.varargs) if self.varargs else -1
         self.operands = [p for p in params if p.kind in ("tensor", "number", "list", "key")]
         self.operand_names = tuple(p.name for p in self.operands)
@@ -218,6 +219,7 @@ class Signature:
         self.attr_names = tuple(p.name for p in self.attrs)
         self.sizes = [p for p in params if p.kind == "size"]
         self.number_types = options.get("numbers") or {}
+        self.number_names = frozenset(p.name for p in params if p.kind == "number")
         self.labels = {p.name: f"{op}({p.name})" for p in params}
         self.public = self._inspectable(visible, options)
         self.inplace = self.public.replace(parameters=[p for p in self.public.parameters.values() if p.name != "out"])
@@ -240,11 +242,15 @@ class Signature:
         """A call's arguments by parameter name, defaults filled in."""
         arguments = dict(self.defaults)
         if self.varargs is not None and len(args) > self.vararg_place and isinstance(args[self.vararg_place], (int, np.integer)):
-            args = (*args[: self.vararg_place], list(args[self.vararg_place :]))
+            args = (*args[: self.vararg_place], self.pack(args[self.vararg_place :]))
         if len(args) > len(self.positional):
             raise errors.bad(f"{self.op}()", f"at most {len(self.positional)} positional arguments", f"{len(args)}", kind=TypeError)
         for name, x in zip(self.positional, args):
             arguments[name] = x
+        for a, b in zip(self.pairs[::2], self.pairs[1::2]):
+            if a in kwargs and b in kwargs:
+                kwargs = {**kwargs, self.varargs: self.pack((kwargs[a], kwargs[b]))}
+                del kwargs[a], kwargs[b]
         for name, x in kwargs.items():
             if name not in arguments:
                 name = self._alias(name)
@@ -381,10 +387,10 @@ def number(x: Any, dtype: DType, where: str) -> Any:
 
 
 def common_dtype(op: str, xs: list, mix: str = "scalars") -> DType | None:
-    """The type of an operator on these operands by Paddle's rules, of which there are four.
+    """The type of an operator on these operands by Paddle's rules, of which there are five.
 
     "scalars": floats mix with floats and complex with real; numbers and 0-d tensors give way to the others. "floats": a
-    0-d tensor counts like any other. "any": where one is 0-d, the type that holds both. "same": no two types mix.
+    0-d tensor counts like any other. "any": where one is 0-d, the type that holds both. "same": no two types mix. "complex": none but real with complex.
     """
     full: DType | None = None
     scalar: DType | None = None
@@ -398,7 +404,8 @@ def common_dtype(op: str, xs: list, mix: str = "scalars") -> DType | None:
             elif full is None:
                 full = sig.dtype
             elif full is not sig.dtype:
-                both = None if mix == "same" else dtypes.promote(full, sig.dtype)
+                mixes = mix != "same" and (mix != "complex" or full.is_complex is not sig.dtype.is_complex)
+                both = dtypes.promote(full, sig.dtype) if mixes else None
                 if both is None:
                     raise errors.bad(f"{op}()", "operands of one kind", f"{full.name} and {sig.dtype.name}", hint="cast one of them: x.astype(...)", kind=TypeError)
                 full = both

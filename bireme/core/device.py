@@ -141,6 +141,28 @@ def register_device(kind: str, platform: str | None = None) -> None:
         _REGISTERED.append(kind)
 
 
+class Fork:
+    """Whether this process is a fork of one whose devices had started: XLA's threads do not exist here, so it would hang."""
+
+    child = False
+
+    @classmethod
+    def happened(cls) -> None:
+        cls.child = cls.child or started()
+
+    @classmethod
+    def error(cls) -> RuntimeError:
+        return RuntimeError(
+            "this process was forked after a device had started: compiled programs cannot run in it\n"
+            "  hint: start workers by spawn or forkserver, multiprocessing.get_context('spawn')"
+        )
+
+
+def started() -> bool:
+    """Whether the backend of a device has been started by this package."""
+    return any(d._jax is not None for d in Device._all.values())
+
+
 def _prepare_backend() -> None:
     malloc.keep_pages()
     # jax takes 75 % of a GPU at start unless told otherwise; the variable is read when the backend starts

@@ -79,6 +79,7 @@ INT = frozenset((uint8, int8, int16, int32, int64))
 BOOL = frozenset((bool_,))
 
 _BY_NAME = {d.name: d for d in ALL} | {"float": float64, "double": float64, "half": float16, "int": int64, "long": int64}
+NAMES = frozenset(_BY_NAME)
 _BY_NUMPY = {d.np: d for d in ALL}
 _REAL_OF = {complex64: float32, complex128: float64}
 _COMPLEX_OF = {float16: complex64, bfloat16: complex64, float32: complex64, float64: complex128}

@@ -22,8 +22,16 @@ class WrongType(TypeError, ValueError):
     """An argument of the wrong type: Paddle raises TypeError for some and ValueError for others, so code may catch either."""
 
 
-class WrongAxis(ValueError, IndexError):
-    """An axis out of range, both to those who catch ValueError and to those who catch IndexError, as NumPy has it."""
+class OutOfRange(ValueError, IndexError):
+    """An axis or a place out of range, to those who catch ValueError and to those who catch IndexError, as NumPy has it."""
+
+
+class NoLength(TypeError, AssertionError):
+    """The length of what has none: Python's TypeError, and Paddle's AssertionError."""
+
+
+class Unfit(ValueError, AssertionError):
+    """A tensor that does not fit where Paddle asserts that it does."""
 
 
 def show(got: Any) -> str:

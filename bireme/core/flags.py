@@ -56,6 +56,7 @@ check_nan_inf = declare("check_nan_inf", bool, False, "stop at the first operato
 interpret = declare("interpret", bool, True, "let segments that are met for the first time on CPU run without a compile")
 compile_cache = declare("compile_cache", bool, True, "keep compiled programs on disk, private to the user")
 keep_pages = declare("keep_pages", bool, True, "let malloc keep freed pages, so that large programs do not fault them in again (Linux, process-wide)")
+freeze_imports = declare("freeze_imports", bool, True, "keep what was imported before out of Python's garbage collections, which are then shorter")
 compile_cache_bytes = declare("compile_cache_bytes", int, 2 << 30, "bound of the compile cache on disk")
 max_pending_nodes = declare("max_pending_nodes", int, 3000, "operators that may be pending before they run")
 max_pending_bytes = declare("max_pending_bytes", int, 4 << 30, "bytes of results that may be pending before they run")

@@ -6,6 +6,8 @@ what nobody holds any more is neither kept nor computed.
 
 from __future__ import annotations
 
+import functools
+import os
 import threading
 from typing import Any
 from weakref import ref
@@ -57,8 +59,8 @@ _OPEN: dict[int, ref[Segment]] = {}  # segments of all threads that have not run
 
 
 def _announce(seg: Segment) -> None:
-    key = id(seg)
-    _OPEN[key] = ref(seg, lambda _: _OPEN.pop(key, None))
+    # no Python function as the callback: an interrupt that comes inside one is swallowed
+    _OPEN[id(seg)] = ref(seg, functools.partial(_OPEN.pop, id(seg)))
 
 
 _roots: list[Node] = [Node()]
@@ -76,7 +78,7 @@ def root() -> Node:
 local = _Local()
 
 
-class _Debug:
+class debug_mode:
     """Whether each call must run at once (a debugger in hand, or a search for NaN)."""
 
     at_once = False
@@ -84,8 +86,8 @@ class _Debug:
 
 
 def _read_flags() -> None:
-    _Debug.check_nan = flags.check_nan_inf.value
-    _Debug.at_once = flags.op_at_once.value or flags.check_nan_inf.value
+    debug_mode.check_nan = flags.check_nan_inf.value
+    debug_mode.at_once = flags.op_at_once.value or flags.check_nan_inf.value
 
 
 flags.on_change(_read_flags)
@@ -94,7 +96,6 @@ flags.on_change(_read_flags)
 def record(bound: Any, operands: list) -> list[Value]:
     """Append one call to this thread's segment and return its results, pending. Operands: Values or (dtype, number)."""
     seg = local.segment
-    new = Value.__new__
     try:
         key: list[Any] = [bound]
         for v in operands:
@@ -116,15 +117,7 @@ def record(bound: Any, operands: list) -> list[Value]:
         node = state.next.get(found)
         if node is None:
             node = _extend(seg, state, found, bound, operands)
-        outs, values, index, device = [], seg.values, node.first, seg.device
-        if device is None:
-            device = seg.device = devices.current()
-        for sig in node.outs:
-            v = new(Value)
-            v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = sig, None, seg, index, None, device, 0, None
-            values.append(ref(v))
-            outs.append(v)
-            index += 1
+        outs = _pending(seg, node)
         seg.state = node
     except BaseException:
         roll_back(seg)
@@ -135,9 +128,35 @@ def record(bound: Any, operands: list) -> list[Value]:
         return record(bound, operands)
     if node.over and not seg.symbolic:
         _limit(seg)
-    if _Debug.at_once and not seg.symbolic:
+    if debug_mode.at_once and not seg.symbolic:
         _run_at_once(seg, bound, outs)
     return outs
+
+
+def _pending(seg: Segment, node: Node) -> list[Value]:
+    """Values for the results of a node that is about to become the segment's state."""
+    new, outs, values, index, device = Value.__new__, [], seg.values, node.first, seg.device
+    if device is None:
+        device = seg.device = devices.current()
+    for sig in node.outs:
+        v = new(Value)
+        v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = sig, None, seg, index, None, device, 0, None
+        values.append(ref(v))
+        outs.append(v)
+        index += 1
+    return outs
+
+
+def follow(seg: Segment, node: Node, numbers: list) -> list[Value] | None:
+    """Take a step that the tree knows; None if another thread cut the segment meanwhile."""
+    try:
+        seg.numbers.extend(numbers)
+        outs = _pending(seg, node)
+        seg.state = node
+    except BaseException:
+        roll_back(seg)
+        raise
+    return None if seg.closed else outs
 
 
 def _add_leaf(seg: Segment, v: Value) -> Sig | None:
@@ -151,9 +170,10 @@ def _add_leaf(seg: Segment, v: Value) -> Sig | None:
         if not seg.symbolic:
             run(seg)
         return None
-    v.leaf_of, v.leaf = seg, len(seg.leaves)
+    place = len(seg.leaves)
     seg.leaves.append(ref(v))
     seg.arrays.append(v.array)
+    v.leaf_of, v.leaf = seg, place  # last: an interrupt before it leaves nothing that points at a place not taken
     return v.sig
 
 
@@ -186,7 +206,7 @@ def _extend(seg: Segment, state: Node, key: tuple, bound: Any, operands: list) -
     sigs = tuple([scalar_sig(v[0]) if v.__class__ is tuple else v.sig for v in operands])
     outs = bound.infer(sigs)
     node = Node()
-    node.parent, node.bound, node.key, node.outs = state, bound, key, outs
+    node.parent, node.bound, node.key, node.sigs, node.outs = state, bound, key, sigs, outs
     leaves, numbers, args = state.leaves, state.numbers, []
     for r in key[1:]:
         if r.__class__ is int:
@@ -207,7 +227,7 @@ def _extend(seg: Segment, state: Node, key: tuple, bound: Any, operands: list) -
     node.pos = errors.position()
     limit, size_limit = flags.max_pending_nodes.value, flags.max_pending_bytes.value
     node.over = node.depth % limit == 0 or node.nbytes // size_limit > state.nbytes // size_limit
-    if not _Debug.at_once:  # debugging wants each call's own line, so nothing is shared between call sites
+    if not debug_mode.at_once:  # debugging wants each call's own line, so nothing is shared between call sites
         state.next[key] = node
         _nodes[0] += 1
     return node
@@ -349,16 +369,15 @@ def run_closed() -> None:
 
 
 def layer_entered() -> None:
-    """Entry of a Layer call: the outermost one cuts, unless something pending may still be differentiated."""
+    """Entry of a Layer call: the outermost one cuts, unless something pending may still be differentiated.
+
+    The caller takes one off `local.depth` when the call is over.
+    """
     if local.depth == 0:
         seg = local.segment
         if seg.state.bound is not None and not seg.symbolic and not has_live_tape(seg):
             run(seg)
     local.depth += 1
-
-
-def layer_left() -> None:
-    local.depth -= 1
 
 
 def backward_starts() -> None:
@@ -371,7 +390,7 @@ def backward_starts() -> None:
 def _run_at_once(seg: Segment, bound: Any, outs: list[Value]) -> None:
     pos = seg.state.pos
     run(seg)
-    if _Debug.check_nan:
+    if debug_mode.check_nan:
         for v in outs:
             if v.sig.dtype.is_inexact:
                 found = np.asarray(force(v)).astype(np.complex128 if v.sig.dtype.is_complex else np.float64)
@@ -411,6 +430,30 @@ def check_guards() -> None:
                 failed = f"{message}\n  at {errors.place_of(pos)}"
     if failed is not None:
         raise IndexError(failed)
+
+
+# ---------------------------------------------------------------- fork
+
+
+def _before_fork() -> None:
+    if not local.segment.symbolic:
+        flush()
+    programs.before_fork()
+
+
+def _after_fork_in_child() -> None:
+    """What this thread had pending has run; what other threads had is gone with them, and says so."""
+    programs.forked()
+    for r in list(_OPEN.values()):
+        seg = r()
+        if seg is not None:
+            seg.lock = threading.RLock()
+            if seg is not local.segment and not seg.results:
+                seg.error = RuntimeError("this value was pending in another thread when the process was forked")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
 
 
 # ---------------------------------------------------------------- capturing a graph

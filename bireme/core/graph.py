@@ -93,12 +93,13 @@ class Node:
     """
 
     __slots__ = (
-        "parent", "bound", "key", "args", "outs", "first", "values", "leaves", "numbers", "next", "depth", "nbytes",
+        "parent", "bound", "key", "args", "sigs", "outs", "first", "values", "leaves", "numbers", "next", "depth", "nbytes",
         "work", "pos", "graph", "over",
     )  # fmt: skip
 
     bound: Any
     args: tuple[Any, ...]
+    sigs: tuple[Sig, ...]  # of the operands
     outs: tuple[Sig, ...]
     next: dict[tuple, Node]
     graph: Graph | None
@@ -106,7 +107,7 @@ class Node:
     def __init__(self) -> None:
         """A root: the state of an empty segment."""
         self.parent = self.bound = self.pos = self.graph = None
-        self.key = self.args = self.outs = ()
+        self.key = self.args = self.sigs = self.outs = ()
         self.first = self.values = self.leaves = self.numbers = self.depth = self.nbytes = 0
         self.work = 0.0
         self.next, self.over = {}, False

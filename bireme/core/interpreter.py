@@ -13,7 +13,7 @@ import jax.extend.core
 import numpy as np
 
 from bireme.core import debug, executor, primitives
-from bireme.core.device import Device
+from bireme.core.device import Device, Fork
 from bireme.core.graph import Graph, Number, scalar_sig
 
 
@@ -166,6 +166,8 @@ def _by_jax(eqn: Any) -> Any:
     primitive, params = eqn.primitive, eqn.params
 
     def run(*args: Any) -> list:
+        if Fork.child:
+            raise Fork.error()
         debug.STATS["primitives_by_jax"] += 1
         with jax.enable_x64(True):
             out = primitive.bind(*[jax.numpy.asarray(a) for a in args], **params)

@@ -295,6 +295,40 @@ def _bounded(cache: dict, bound: int = MAX_BOUND) -> dict:
     return cache
 
 
+def _kinds_of(args: tuple, takes_number: tuple, kwargs: dict[str, Any], number_names: Any) -> tuple | None:
+    """What a call's memory is keyed by: Sigs of tensors, types of numbers that travel, values of all else.
+
+    None where something is in it that a key cannot stand for, such as a list with tensors.
+    """
+    if len(args) > len(takes_number):
+        return None
+    key: list[Any] = []
+    for x, travels in zip(args, takes_number):
+        if isinstance(x, Tensor):
+            key.append(x._value.sig)
+        elif (kind := x.__class__) is float and travels:
+            key.append(float)
+        elif kind is int or kind is bool or kind is str or kind is float or x is None or kind is dtypes.DType:
+            key += (kind, x)
+        elif (kind is list or kind is tuple) and all([i.__class__ is int for i in x]):
+            key += (kind, *x)
+        else:
+            return None
+    for name, x in kwargs.items():
+        key.append(name)
+        if isinstance(x, Tensor):
+            key.append(x._value.sig)
+        elif (kind := x.__class__) is float and name in number_names:
+            key.append(float)
+        elif kind is int or kind is bool or kind is str or kind is float or x is None or kind is dtypes.DType:
+            key += (kind, x)
+        elif (kind is list or kind is tuple) and all([i.__class__ is int for i in x]):
+            key += (kind, *x)
+        else:
+            return None
+    return tuple(key)
+
+
 class Interned(dict):
     """Objects that compare by identity, one per key: a bounded dict over a weak one, so what is in use stays itself."""
 
@@ -473,21 +507,85 @@ class Op:
         return self._bounds[key] or self._bounds.keep(key, Bound(self, layout, attrs))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.call(self.signature.bind(args, kwargs))
+        return self.public(*args, **kwargs)
 
     def call(self, arguments: dict[str, Any]) -> Any:
         """Check, promote, record: from bound arguments to result tensors."""
         out = arguments.pop("out", None)
         arguments.pop("name", None)
         operands, layout, attrs = self._operands_and_attrs(arguments)
-        bound = self.bind(layout, attrs)
+        result = self.record(self.bind(layout, attrs), operands)
+        return result if out is None else _write_out(out, result)
+
+    def record(self, bound: Bound, operands: list) -> Any:
+        """Record a call whose operands and attributes are settled."""
         if self.index_rule is not None:
             self._check_indices(bound, operands)
         made = tape.apply(bound, operands)
         if self.is_view:
             view.attach(made[0], operands[0], bound, operands[1:])
-        result = self.container(made) if self.many else made[0]
-        return result if out is None else _write_out(out, result)
+        return self.container(made) if self.many else made[0]
+
+    def remembered(self) -> Callable:
+        """The public call with a memory of what its arguments came to.
+
+        The same kinds of arguments (Sigs of tensors, values of attributes) always come to the same Bound on the same
+        operands, so checking, completing, promoting and converting is done once for each of them.
+        """
+        sign, memo = self.signature, {}
+        bind, record = sign.bind, self.record
+        takes_number = tuple(n in sign.number_names for n in sign.positional)
+
+        def public(*args: Any, **kwargs: Any) -> Any:
+            key = _kinds_of(args, takes_number, kwargs, sign.number_names)
+            found = memo.get(key) if key is not None else None
+            if found is not None:
+                bound, sources = found
+                operands = []
+                for where, kind in sources:
+                    x = args[where] if where.__class__ is int else kwargs[where] if where is not None else kind
+                    operands.append(x if kind is None or where is None else (kind, x))
+                return record(bound, operands)
+            arguments = bind(args, kwargs)
+            if key is None or arguments.get("out") is not None:
+                return self.call(arguments)
+            arguments.pop("out", None)
+            arguments.pop("name", None)
+            operands, layout, attrs = self._operands_and_attrs(arguments)
+            bound = self.bind(layout, attrs)
+            sources = self._sources(operands, layout, args, kwargs)
+            if sources is not None:
+                _bounded(memo, 1024)[key] = (bound, sources)
+            return record(bound, operands)
+
+        return public
+
+    def _sources(self, operands: list, layout: tuple, args: tuple, kwargs: dict[str, Any]) -> list | None:
+        """Where each operand came from: (place or keyword, dtype of a number or None); None if one was made on the way."""
+        if not self._may_be_plain or self.index_rule is not None and not operands:
+            return None
+        names = [n for n, count in zip(self.operand_names, layout) if count == 1]
+        if len(names) != len(operands):
+            return None
+        sign = self.signature
+        given = {**dict(enumerate(args)), **kwargs}
+        passed = {**dict(zip(sign.positional, range(len(args)))), **{sign.aliases.get(k, k): k for k in kwargs}}
+        found: list[tuple[Any, Any]] = []
+        for name, x in zip(names, operands):
+            if x.__class__ is tuple:
+                where = passed.get(name)
+                if where is None:
+                    found.append((None, x))  # a default
+                elif given[where].__class__ is float and x[0].kind == "f":
+                    found.append((where, x[0]))
+                else:
+                    return None
+            else:
+                where = next((k for k, v in given.items() if v is x), None)
+                if where is None:
+                    return None
+                found.append((where, None))
+        return found
 
     def _operands_and_attrs(self, arguments: dict[str, Any]) -> tuple[list, tuple, tuple]:
         if self.prepare_rule is not None:
@@ -582,9 +680,9 @@ def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None, 
         new = registry.find("cast")(new, value.sig.dtype)
     if new is x:
         return x
-    value.marks = tape.now() if since is None else since
+    value.marks = since = tape.now() if since is None else since
     if x._view is not None:
-        x._view.write(x, new)
+        x._view.write(x, new, since)
         return x
     x._value = read(new)
     if tape.state.grad:  # under no_grad the numbers change and the history stays, as in Paddle
@@ -615,9 +713,10 @@ def _publish(made: Any, signature: Any, options: dict[str, Any]) -> Callable:
     """The plain function that users call, with Paddle's signature, and the methods made from it."""
     bind, call = signature.bind, made.call
 
-    def public(*args: Any, **kwargs: Any) -> Any:
+    def plain(*args: Any, **kwargs: Any) -> Any:
         return call(bind(args, kwargs))
 
+    public: Any = made.remembered() if isinstance(made, Op) and made.operand_names else plain
     _dress(public, made.name, made.doc, signature.public, made.body)
     PUBLIC[made.name] = public
     _install(public, made, signature, options)
@@ -659,9 +758,10 @@ def _install(public: Any, made: Any, signature: Any, options: dict[str, Any]) ->
 def _retypes(x: Tensor, new: Tensor, made: Any, name: str) -> bool:
     """Whether an in-place operator gives `x` the wider type of its result, as Paddle's arithmetic does."""
     old, kind = x._value.sig.dtype, new._value.sig.dtype
-    if old is kind or not isinstance(made, Op) or not made._promoted:
+    options = made.options
+    if old is kind or not (options.get("promote") or options.get("floats")):
         return False
-    wider = dtypes.promote(old, kind) is kind or (made.floats and old.kind in "bi" and kind.kind == "f")
+    wider = dtypes.promote(old, kind) is kind or (options.get("floats") and old.kind in "bi" and kind.kind == "f")
     if not wider or x._view is not None:
         raise errors.bad(f"{name}(x)", f"a result of x's type {old.name}", kind.name, hint=f"use x = x.{made.name}(...)", kind=TypeError)
     return True
@@ -719,8 +819,8 @@ def binary(op: Op) -> Callable:
 
     It does what `Op.call` does once the tree of segments has seen the step; everything else goes the long way.
     """
-    bound = op.bind((1, 1), ())
-    local, grad_state, debug_state = flush.local, tape.state, flush._Debug
+    bound = op.bind((1, 1), tuple(op.signature.defaults[n] for n in op.attr_names))
+    local, grad_state, debug_state = flush.local, tape.state, flush.debug_mode
     new_value, new_tensor, long_way = Value.__new__, Tensor.__new__, op.call
     names = op.operand_names
     extra = {n: d for n, d in op.signature.defaults.items() if n not in names}

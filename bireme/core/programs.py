@@ -8,6 +8,7 @@ changing get a bounded number of compiled programs; on CPU the rest run interpre
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 import weakref
@@ -15,9 +16,11 @@ from collections import Counter, OrderedDict
 from itertools import starmap
 from typing import Any
 
+import jax
 import numpy as np
 
 from bireme.core import debug, errors, executor, flags, interpreter, xla
+from bireme.core.device import Fork, started
 from bireme.core.graph import Graph, Node, Value
 
 MAX_GRAPHS = 4096
@@ -69,8 +72,8 @@ _pinned: dict[int, weakref.ref] = {}
 def pin(array: Any) -> None:
     """Never donate this array's buffer: somebody outside the engine holds it."""
     if not isinstance(array, np.ndarray):
-        key = id(array)
-        _pinned[key] = weakref.ref(array, lambda _: _pinned.pop(key, None))
+        # no Python function as the callback: an interrupt that comes inside one is swallowed
+        _pinned[id(array)] = weakref.ref(array, functools.partial(_pinned.pop, id(array)))
 
 
 def put(array: Any, device: Any) -> Any:
@@ -98,6 +101,8 @@ def _entry_of(state: Node, device: Any, n_live: int) -> Entry:
             if len(_graphs) > MAX_GRAPHS:
                 _, old = _graphs.popitem(last=False)
                 old.family.entries.pop(id(old), None)
+                old.exact.clear()
+                old.compiled.clear()
         else:
             _graphs.move_to_end(graph.key)
     state.graph = entry.graph
@@ -120,7 +125,7 @@ def execute(seg: Any, held: set[int]) -> None:
     debug.STATS["flushes"] += 1
     debug.STATS["nodes"] += state.depth
     key = (live, tuple(dead))
-    program = entry.exact.get(key)
+    program = entry.exact.get(key) if executor.forced() is None else None
     if program is None:
         program = _choose(entry, live, key[1])
     else:
@@ -137,19 +142,21 @@ def execute(seg: Any, held: set[int]) -> None:
         else:
             debug.STATS["interprets"] += program.tier == "interpreter"
             seg.results.extend(starmap(program.call, ((arrays[: state.leaves], vectors),)))
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as e:
+    except (RuntimeError, MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as e:
         raise _failed(e, seg, entry) from e
 
 
 def _failed(e: BaseException, seg: Any, entry: Entry) -> BaseException:
-    """A run-time failure, told with the lines of the segment; what was pending in it is lost and says so."""
+    """A run-time failure, told with the lines of the segment. What it would have reused may be lost, which is said then
+    and whenever a result is asked for; otherwise it is tried again, as after an interrupt."""
     first, last = entry.graph.nodes[0], entry.graph.nodes[-1]
     where = f"{errors.place_of(first.pos)} to {errors.place_of(last.pos)}"
     message = f"{type(e).__name__} while running {len(entry.graph.nodes)} operators recorded at {where}: {e}"
     error = MemoryError(message) if isinstance(e, MemoryError) or "RESOURCE_EXHAUSTED" in str(e) else RuntimeError(message)
-    seg.error = error
+    lost = sum([isinstance(a, jax.Array) and a.is_deleted() for a in seg.arrays])
+    if lost:
+        error.add_note(f"{lost} arrays that it was given to reuse are lost: load the parameters and the optimizer's state again")
+        seg.error = error
     return error
 
 
@@ -161,6 +168,10 @@ def _choose(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Progr
     exact_only = flags.deterministic.value
     if wanted is not None:
         return Program(live, (), wanted.prepare(graph, live, (), device), len(graph.leaf_sigs), wanted.name)
+    if Fork.child:
+        if not device.is_cpu:
+            raise Fork.error()
+        return _interpreted(entry, live, keep=None)
     may_interpret = device.is_cpu and flags.interpret.value and not exact_only
     if may_interpret and (entry.cheap or entry.met == 1):
         return _interpreted(entry, live, keep=entry.cheap and (live, dead))
@@ -284,6 +295,21 @@ class Captured:
             out = xla.call_prepared(call, leaves, self.graph.pack(self._numbers)) if by == "xla" else call(leaves, self.graph.pack(self._numbers))
             results = dict(zip(live, out))
         return [results[i] if isinstance(i, int) else arrays[i[1]] if i[0] == "input" else i[1] for i in self._outputs]
+
+
+def forked() -> None:
+    """In the child of a fork: another thread may have held the lock, and what was compiled cannot run any more."""
+    global _lock
+    _lock = threading.RLock()
+    Fork.happened()
+    if Fork.child:
+        clear()
+
+
+def before_fork() -> None:
+    """An array that is still being computed would never be there in the child."""
+    if started():
+        xla.wait_for_all()
 
 
 def clear() -> None:

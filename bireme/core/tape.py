@@ -82,7 +82,8 @@ class Edge:
         grad = self.bound.grad_bound(given, needs, self.sigs, self.out_sigs)
         operands = [_zeros(self.out_sigs[i]) for i in places] + self._saved_for(grad, state.grad)
         sigs = tuple([scalar_sig(t[0]) if t.__class__ is tuple else t._sig for t in operands])
-        back = grad.grad_bound((True,) * len(needs), tuple(range(len(places))), sigs, tuple([self.sigs[i] for i in needs]))
+        pulled = tuple([self.sigs[i] for i in needs])
+        back = grad.grad_bound((True,) * len(needs), tuple(range(len(places))), sigs, pulled)
         made = dict(zip(places, apply(back, [vs[i] for i in needs] + operands)))
         return [made.get(i) for i in range(len(given))]
 
@@ -156,9 +157,9 @@ class CustomEdge(Edge):
         with enable_grad():
             found = self.function(gs)
         pairs = [(f, v) for f, v in zip(found, vs) if f is not None and v is not None]
-        moved = grad([f for f, _ in pairs], [g for g in gs if g is not None], [v for _, v in pairs], create_graph=state.grad, allow_unused=True)
-        rest = iter(moved)
-        return [None if g is None else next(rest) for g in gs]
+        ys, seeds = [f for f, _ in pairs], [v for _, v in pairs]
+        moved = iter(grad(ys, [g for g in gs if g is not None], seeds, create_graph=state.grad, allow_unused=True))
+        return [None if g is None else next(moved) for g in gs]
 
 
 def restored(v: Value, source: Any) -> Tensor:
@@ -182,24 +183,51 @@ def target_of(t: Tensor) -> Any:
 
 
 def apply(bound: Any, operands: list) -> list[Tensor]:
-    """Record one call on tensors and (dtype, number) pairs, and its edge if somebody wants gradients."""
-    values, needs = [], False
+    """Record one call on tensors and (dtype, number) pairs, and its edge if somebody wants gradients.
+
+    It does what `flush.record` does for a step that the tree of segments knows; anything else is left to that.
+    """
+    seg = flush.local.segment
+    key: Any = [bound]
+    values: list[Any] = []
+    numbers: list[Any] = []
+    needs = False
     for t in operands:
         if t.__class__ is tuple:
             values.append(t)
+            if key is not None:
+                key.append(t[0])
+                numbers.append(t[1])
             continue
         view = t._view
         if view is not None and view.version != view.cell.version:
             view.refresh(t)
-        values.append(t._value)
+            key = None  # what it recorded moved the segment on
+        v = t._value
+        values.append(v)
+        if key is not None:
+            if v.segment is seg:
+                key.append(v.index)
+            elif v.leaf_of is seg:
+                key.append(~v.leaf)
+            else:
+                key = None
         if not t.stop_gradient:
             needs = True
-    made = flush.record(bound, values)
+    node = None if key is None else seg.state.next.get(tuple(key))
+    made = None if node is None or node.over or flush.debug_mode.at_once else flush.follow(seg, node, numbers)
+    if made is None:
+        node = None
+        made = flush.record(bound, values)
     new = Tensor.__new__
     outs = []
     if needs and state.grad and bound.differentiable:
         targets = tuple([None if t.__class__ is tuple else target_of(t) for t in operands])
-        edge = Edge(bound, targets, tuple([scalar_sig(v[0]) if v.__class__ is tuple else v.sig for v in values]), tuple([v.sig for v in made]))
+        if node is not None:
+            edge = Edge(bound, targets, node.sigs, node.outs)
+        else:
+            sigs = tuple([scalar_sig(v[0]) if v.__class__ is tuple else v.sig for v in values])
+            edge = Edge(bound, targets, sigs, tuple([v.sig for v in made]))
         _save(edge, bound, values, made)
         flush.local.segment.edges.append(ref(edge))
         for i, v in enumerate(made):
@@ -295,9 +323,9 @@ class _Walk:
                 if changed is None:
                     continue
                 if not isinstance(changed, Tensor):
-                    raise errors.bad("register_hook(hook)", "a hook that returns a Tensor or None", changed, kind=TypeError)
+                    raise errors.bad("register_hook(hook)", "one that returns a Tensor or None", changed, kind=TypeError)
                 if changed._sig.shape != g._sig.shape:
-                    raise errors.bad("register_hook(hook)", f"a hook that returns shape {g.shape}", f"shape {changed.shape}")
+                    raise errors.bad("register_hook(hook)", f"one that returns shape {g.shape}", f"shape {changed.shape}")
                 g = changed if changed._sig is g._sig else registry.find("cast")(changed, g.dtype)
         return g
 
@@ -335,7 +363,7 @@ def _seed(t: Tensor, g: Any, where: str) -> Tensor:
         raise errors.bad(where, "a Tensor or None", g, kind=TypeError)
     if g._sig.shape != sig.shape:
         raise errors.bad(where, f"the output's shape {list(sig.shape)}", f"shape {g.shape}")
-    return g
+    return g if g._sig is sig else registry.find("cast")(g, sig.dtype)
 
 
 def _reject_stopped(t: Any, where: str) -> None:
@@ -343,7 +371,7 @@ def _reject_stopped(t: Any, where: str) -> None:
         raise errors.bad(where, "a Tensor", t, kind=TypeError)
 
 
-def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool = False, dump_backward_path: str | None = None) -> None:
+def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool = False) -> None:
     """Accumulate gradients of `tensors` into the leaves they were computed from.
 
     >>> x = bireme.to_tensor([2.0], stop_gradient=False); bireme.autograd.backward([x * x]); x.grad.tolist()
@@ -354,20 +382,23 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool = False,
     if len(seeds) != len(roots):
         raise errors.bad("backward(grad_tensors)", f"{len(roots)} gradients", f"{len(seeds)}")
     flush.backward_starts()
-    outer = state.grad
-    with no_grad():
+    outer, state.grad = state.grad, False  # no `with`: an interrupt at the door of __exit__ would leave it off
+    try:
         walk = _Walk(False, outer)
         for t, g in zip(roots, seeds):
             _reject_stopped(t, "backward(tensors)")
             read(t)
             target = target_of(t)
             if target is None:  # Paddle passes over it without a word
-                warnings.warn(errors.text("backward(tensor)", "a floating tensor that requires gradients", "one that needs none, so nothing to do"), stacklevel=2)
+                got = "one that needs none, so nothing to do"
+                warnings.warn(errors.text("backward(tensor)", "a floating tensor that requires gradients", got), stacklevel=2)
                 continue
             walk.give(target, _seed(t, g, "backward(grad_tensor)"))
         walk.run(retain_graph, None, {}, set())
         for leaf, g in walk.leaves.values():
             accumulate(leaf, walk.hooked(leaf._hooks, g))
+    finally:
+        state.grad = outer
 
 
 def accumulate(leaf: Tensor, g: Tensor) -> None:
@@ -461,8 +492,8 @@ def push(outputs: list[Tensor], inputs: list[Tensor], tangents: list[Tensor]) ->
             raise _freed(edge)
         vs = [None if t is None else moving.get(_key(t)) for t in edge.inputs]
         if any(v is not None for v in vs):
-            for i, v in enumerate(edge.push(vs)):
-                move((edge, i), v)
+            for i, moved in enumerate(edge.push(vs)):
+                move((edge, i), moved)
     return [None if t is None else moving.get(_key(t)) for t in roots]
 
 
@@ -613,13 +644,16 @@ class GradMode:
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            with GradMode(enabled):
+            before, state.grad = state.grad, enabled
+            try:
                 return function(*args, **kwargs)
+            finally:
+                state.grad = before
 
         return call
 
 
-def no_grad(func: Callable | None = None) -> Any:
+class no_grad(GradMode):
     """Record no gradients, as a context manager or a decorator.
 
     >>> x = bireme.to_tensor([1.0], stop_gradient=False)
@@ -628,17 +662,21 @@ def no_grad(func: Callable | None = None) -> Any:
     >>> y.stop_gradient
     True
     """
-    return GradMode(False) if func is None else GradMode(False)(func)
+
+    def __init__(self) -> None:
+        super().__init__(False)
 
 
-def enable_grad(func: Callable | None = None) -> Any:
+class enable_grad(GradMode):
     """Record gradients again inside `no_grad`, as a context manager or a decorator.
 
     >>> with bireme.no_grad(), bireme.enable_grad():
     ...     bireme.is_grad_enabled()
     True
     """
-    return GradMode(True) if func is None else GradMode(True)(func)
+
+    def __init__(self) -> None:
+        super().__init__(True)
 
 
 class set_grad_enabled(GradMode):

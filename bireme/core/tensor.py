@@ -158,7 +158,7 @@ class Tensor:
         try:
             return _python(host.item(*args) if host.dtype.kind in "biufc" and host.dtype.isbuiltin else host.astype(np.float32).item(*args))
         except (IndexError, ValueError):
-            raise errors.bad("item(index)", f"an index within shape {self.shape}", list(args), kind=IndexError) from None
+            raise errors.bad("item(index)", f"an index within shape {self.shape}", list(args), kind=errors.OutOfRange) from None
 
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers; runs what is pending.
@@ -171,7 +171,7 @@ class Tensor:
 
     def __bool__(self) -> bool:
         if self._value.sig.size != 1:
-            raise errors.bad("bool(x)", "a tensor of one element", f"shape {self.shape}", hint="use .any() or .all()", kind=ValueError)
+            raise errors.bad("bool(x)", "a tensor of one element", f"shape {self.shape}", hint="use .any() or .all()", kind=errors.Unfit)
         return bool(self._host().reshape(()))
 
     def __int__(self) -> int:
@@ -190,7 +190,7 @@ class Tensor:
 
     def __len__(self) -> int:
         if self._value.sig.ndim == 0:
-            raise errors.bad("len(x)", "a tensor with at least one axis", "a 0-d tensor", kind=TypeError)
+            raise errors.bad("len(x)", "a tensor with at least one axis", "a 0-d tensor", kind=errors.NoLength)
         return self._value.sig.shape[0]
 
     def __iter__(self) -> Any:
@@ -246,9 +246,9 @@ class Tensor:
         else:
             new = value_of(value, self.dtype, self.place)
         if new.sig.shape != self._value.sig.shape:
-            raise errors.bad("set_value(value)", f"shape {self.shape}", f"shape {list(new.sig.shape)}")
+            raise errors.bad("set_value(value)", f"shape {self.shape}", f"shape {list(new.sig.shape)}", kind=errors.Unfit)
         if new.sig.dtype is not self.dtype:
-            raise errors.bad("set_value(value)", self.dtype.name, new.sig.dtype.name, kind=ValueError)
+            raise errors.bad("set_value(value)", self.dtype.name, new.sig.dtype.name, kind=errors.Unfit)
         store(self, new)
 
     def copy_(self, other: Any, *args: Any) -> Tensor:
@@ -269,7 +269,7 @@ class Tensor:
             raise errors.bad("grad", "a Tensor or None", value, kind=TypeError)
         self._grad = value
 
-    def clear_gradient(self, set_to_zero: bool = True) -> None:
+    def clear_gradient(self, set_to_zero: bool = True, /) -> None:
         """Set the gradient to zeros, or to None with `set_to_zero=False`.
 
         >>> x = bireme.to_tensor([1.0], stop_gradient=False); (x * x).backward(); x.clear_gradient(); x.grad.tolist()
@@ -285,7 +285,9 @@ class Tensor:
             else:
                 self._grad = None
 
-    clear_grad = clear_gradient
+    def clear_grad(self) -> None:
+        """Set the gradient to zeros."""
+        self.clear_gradient()
 
     def gradient(self) -> np.ndarray | None:
         """The gradient as a NumPy array, or None."""
@@ -301,7 +303,7 @@ class Tensor:
         """The tensor on a GPU; an error where there is none."""
         return self._to_device(devices.Device("gpu", device_id or 0))
 
-    def pin_memory(self) -> Tensor:
+    def pin_memory(self, blocking: bool = True) -> Tensor:
         """The tensor on the host, ready to be copied to a device."""
         return self.cpu()
 
@@ -456,11 +458,18 @@ def value_of(data: Any, dtype: Any = None, place: Any = None) -> Value:
         host = np.asarray(data)
     else:
         host = _host_array(data, want)
+    if host.dtype.kind not in "biufc" and host.dtype not in _KNOWN:
+        raise errors.bad("to_tensor(data)", "numbers", f"an array of dtype {host.dtype}", kind=TypeError)
+    if host.dtype == np.uint16 and want in (None, dtypes.bfloat16):
+        host = host.view(dtypes.bfloat16.np)  # NumPy has no bfloat16: Paddle's arrays carry its bits
     if want is not None and host.dtype != want.np:
         host = convert(host, want)
     else:
         host = np.array(host, order="C")  # jax aliases aligned NumPy memory: a loader that reuses its buffer must not change us
     return Value(sig_of(host.shape, dtypes.from_numpy(host.dtype)), host, device)
+
+
+_KNOWN = frozenset(d.np for d in dtypes.ALL)
 
 
 def convert(host: np.ndarray, want: DType) -> np.ndarray:
@@ -500,7 +509,7 @@ def _number_array(x: Any, want: DType | None) -> np.ndarray:
         info = np.iinfo(kind.np)
         if not info.min <= x <= info.max:
             raise errors.bad("to_tensor(data)", f"a number in the range of {kind.name}", x, kind=OverflowError)
-    return np.asarray(x).astype(kind.np) if isinstance(x, complex) and kind.kind == "c" else np.array(x, dtype=kind.np if kind.kind != "i" or isinstance(x, int) else None)
+    return np.asarray(x) if isinstance(x, complex) and kind.kind != "c" else np.array(x, dtype=kind.np if kind.kind != "i" or isinstance(x, int) else None)
 
 
 def _sequence_array(data: Any, want: DType | None) -> np.ndarray:
@@ -517,8 +526,8 @@ def _sequence_array(data: Any, want: DType | None) -> np.ndarray:
         return host
     if host.size == 0:
         return host.astype(dtypes.get_default().np)
-    # a list takes the type of its Python numbers: float64 scalars inside a list are floats, integers are int64
-    if any(isinstance(x, (np.ndarray, Tensor)) for x in flat):
+    # a list takes the type of Python numbers, also with NumPy's inside: floats are the default type, integers int64
+    if any(isinstance(x, Tensor) for x in flat):
         return host
     if host.dtype.kind == "f":
         return host.astype(dtypes.get_default().np)

@@ -82,8 +82,9 @@ class View:
             self._put(t, wrap(v), tracked=False)
         self.version = self.cell.version
 
-    def write(self, t: Tensor, new: Tensor) -> None:
+    def write(self, t: Tensor, new: Tensor, since: int) -> None:
         """New values by an in-place operator: the root is rebased, so gradients flow through what was written."""
+        self.cell.value.marks = since
         self._put(t, new, tracked=self.tracked)
         self.cell.inplace_version += 1
         if tape.state.grad:  # under no_grad the numbers change and the history stays, as in Paddle

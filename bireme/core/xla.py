@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bireme.core import cache, executor
-from bireme.core.device import Device
+from bireme.core.device import Device, Fork
 from bireme.core.graph import Graph
 
 OPTIONS = {"cpu": {"xla_backend_optimization_level": 1}}
@@ -25,6 +25,10 @@ def x64():
 
 def put(array: Any, device: Device) -> Any:
     """A copy of the array on the device."""
+    if Fork.child:
+        if not device.is_cpu:
+            raise Fork.error()
+        return np.array(array)
     with x64():
         return jax.device_put(array, device.jax, may_alias=False)
 
@@ -33,6 +37,12 @@ def wait(device: Device) -> None:
     """Return when the device has done all that it was sent: a tiny transfer queues behind everything else."""
     jax.block_until_ready(put(np.zeros((), np.float32), device))
     for array in jax.live_arrays(device.platform):
+        array.block_until_ready()
+
+
+def wait_for_all() -> None:
+    """Return when every array is there."""
+    for array in jax.live_arrays():
         array.block_until_ready()
 
 

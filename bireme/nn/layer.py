@@ -14,7 +14,7 @@ import numpy as np
 from bireme.core import device as devices
 from bireme.core import dtype as dtypes
 from bireme.core import errors
-from bireme.core.flush import layer_entered, layer_left
+from bireme.core.flush import layer_entered, local
 from bireme.core.tensor import Parameter, Tensor
 from bireme.nn.parameter import make_parameter
 from bireme.utils import unique_name
@@ -77,7 +77,7 @@ class Layer:
                 return self._call_with_hooks(inputs, kwargs)
             return self.forward(*inputs, **kwargs)
         finally:
-            layer_left()
+            local.depth -= 1  # no call: an interrupt at its door would leave the depth wrong
 
     def _call_with_hooks(self, inputs: tuple, kwargs: dict) -> Any:
         for hook, with_kwargs in list(self._forward_pre_hooks.values()):

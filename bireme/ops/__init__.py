@@ -1,14 +1,14 @@
 """Operators by family. Importing this declares them all and gives Tensor its methods."""
 
 from bireme.ops import (
-    broadcast, creation, index, linalg, logic, math, nn_activation, nn_attention, nn_common, nn_conv, nn_loss, nn_norm, operators, random,
+    attribute, broadcast, creation, index, linalg, logic, math, nn_activation, nn_attention, nn_common, nn_conv, nn_loss, nn_norm, operators, random,
     reduce, shape, update,
 )  # fmt: skip
 
 from bireme.core.op import PUBLIC
 
 __all__ = [
-    "broadcast", "creation", "index", "linalg", "logic", "math", "nn_activation", "nn_attention", "nn_common", "nn_conv", "nn_loss",
+    "attribute", "broadcast", "creation", "index", "linalg", "logic", "math", "nn_activation", "nn_attention", "nn_common", "nn_conv", "nn_loss",
     "nn_norm", "operators", "random", "reduce", "shape", "update",
 ]  # fmt: skip
 

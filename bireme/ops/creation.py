@@ -14,7 +14,7 @@ from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.convert import number
 from bireme.core.graph import sig_of
-from bireme.core.op import DTypeArg, Shape, Tensor, composite, op
+from bireme.core.op import DTypeArg, Extra, Shape, Tensor, composite, op
 from bireme.core.tensor import read, value_of
 
 
@@ -47,14 +47,15 @@ full_of.numpy_form = lambda fill_value, shape, dtype: np.full(shape, fill_value,
 
 def _filled(where: str, shape: Any, value: Any, dtype: Any, device: Any = None, requires_grad: bool = False) -> Tensor:
     kind = dtypes.of(dtype, f"{where}(dtype)")
+    shape = () if shape is None else shape
     if not isinstance(value, Tensor):
         if not isinstance(value, (int, float, builtins.complex, np.generic)):
             raise errors.bad(f"{where}(fill_value)", "a number", value, kind=TypeError)
         value = (kind, number(value, kind, f"{where}(fill_value)"))
-    return _placed(full_of.call({"fill_value": value, "shape": shape, "dtype": kind}), device, requires_grad)
+    return placed(full_of.call({"fill_value": value, "shape": shape, "dtype": kind}), device, requires_grad)
 
 
-def _placed(t: Tensor, device: Any, requires_grad: bool) -> Tensor:
+def placed(t: Tensor, device: Any, requires_grad: bool) -> Tensor:
     """What the torch-style keywords of creation functions ask for."""
     if device is not None:
         t = t._to_device(devices.parse(device, "device"))
@@ -78,21 +79,21 @@ full_of.prepare(_pair_or_operand)
 
 
 @composite(alias={"shape": "size"})
-def full(shape: Shape, fill_value: Any, dtype: DTypeArg = None, *, device: Any = None, requires_grad: bool = False,
-         pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """A tensor filled with a number; float32 unless `dtype` or a bool or complex number says otherwise.
+def full(shape: Shape, fill_value: Any, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None,
+         requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """A tensor filled with a number; of the default type unless `dtype` or a bool or complex number says otherwise.
 
     >>> bireme.full([2], 7).tolist()
     [7.0, 7.0]
     """
     if dtype is None:
-        kinds = {bool: dtypes.bool_, builtins.complex: dtypes.complex_of(dtypes.get_default())}
-        dtype = fill_value.dtype if isinstance(fill_value, Tensor) else kinds.get(type(fill_value), dtypes.get_default())
+        dtype = {bool: dtypes.bool_, builtins.complex: dtypes.complex128}.get(type(fill_value), dtypes.get_default())
     return _filled("full", shape, fill_value, dtype, device, requires_grad)
 
 
-@composite(alias={"shape": "size"})
-def zeros(shape: Shape, dtype: DTypeArg = None, *, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+@composite(varargs="shape", alias={"shape": "size"})
+def zeros(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None, requires_grad: bool = False,
+          pin_memory: bool = False) -> Tensor:  # fmt: skip
     """A tensor of zeros.
 
     >>> bireme.zeros([2]).tolist()
@@ -101,8 +102,9 @@ def zeros(shape: Shape, dtype: DTypeArg = None, *, device: Any = None, requires_
     return _filled("zeros", shape, 0, dtype or dtypes.get_default(), device, requires_grad)
 
 
-@composite(alias={"shape": "size"})
-def ones(shape: Shape, dtype: DTypeArg = None, *, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+@composite(varargs="shape", alias={"shape": "size"})
+def ones(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None, requires_grad: bool = False,
+         pin_memory: bool = False) -> Tensor:  # fmt: skip
     """A tensor of ones.
 
     >>> bireme.ones([2]).tolist()
@@ -111,8 +113,9 @@ def ones(shape: Shape, dtype: DTypeArg = None, *, device: Any = None, requires_g
     return _filled("ones", shape, 1, dtype or dtypes.get_default(), device, requires_grad)
 
 
-@composite(alias={"shape": "size"})
-def empty(shape: Shape, dtype: DTypeArg = None, *, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+@composite(varargs="shape", alias={"shape": "size"})
+def empty(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None, requires_grad: bool = False,
+          pin_memory: bool = False) -> Tensor:  # fmt: skip
     """A tensor whose values mean nothing yet (they are zeros: nothing uninitialised is ever shown).
 
     >>> bireme.empty([2, 3]).shape
@@ -122,7 +125,8 @@ def empty(shape: Shape, dtype: DTypeArg = None, *, device: Any = None, requires_
 
 
 @composite(alias={"x": "input"})
-def full_like(x: Tensor, fill_value: Any, dtype: DTypeArg = None, *, device: Any = None, requires_grad: bool = False) -> Tensor:
+def full_like(x: Tensor, fill_value: Any, dtype: DTypeArg = None, name: Extra = None, *, device: Any = None, requires_grad: bool = False,
+              pin_memory: bool = False) -> Tensor:  # fmt: skip
     """A tensor of x's shape and type, filled with a number.
 
     >>> bireme.full_like(bireme.to_tensor([1.0, 2.0]), 5).tolist()
@@ -132,7 +136,8 @@ def full_like(x: Tensor, fill_value: Any, dtype: DTypeArg = None, *, device: Any
 
 
 @composite(alias={"x": "input"})
-def zeros_like(x: Tensor, dtype: DTypeArg = None, *, device: Any = None, requires_grad: bool = False) -> Tensor:
+def zeros_like(x: Tensor, dtype: DTypeArg = None, name: Extra = None, *, device: Any = None, requires_grad: bool = False,
+               pin_memory: bool = False) -> Tensor:  # fmt: skip
     """Zeros of x's shape and type.
 
     >>> bireme.zeros_like(bireme.to_tensor([1.0, 2.0])).tolist()
@@ -142,7 +147,8 @@ def zeros_like(x: Tensor, dtype: DTypeArg = None, *, device: Any = None, require
 
 
 @composite(alias={"x": "input"})
-def ones_like(x: Tensor, dtype: DTypeArg = None, *, device: Any = None, requires_grad: bool = False) -> Tensor:
+def ones_like(x: Tensor, dtype: DTypeArg = None, name: Extra = None, *, device: Any = None, requires_grad: bool = False,
+              pin_memory: bool = False) -> Tensor:  # fmt: skip
     """Ones of x's shape and type.
 
     >>> bireme.ones_like(bireme.to_tensor([1.0, 2.0])).tolist()
@@ -168,8 +174,17 @@ count_up.infer(lambda size, dtype: sig_of((size,), dtype))
 count_up.numpy_form = lambda start, step, size, dtype: (start + np.arange(size).astype(start.dtype) * step).astype(dtype.np)
 
 
+def _count(first: Any, last: Any, by: Any, kind: Any) -> int:
+    """How many steps there are from `first` to before `last`, worked out in the type of the result as Paddle does."""
+    if kind.kind == "i":
+        return -((first - last) // by)
+    wide = np.float32 if kind.itemsize < 8 else np.float64
+    return int(np.ceil((wide(last) - wide(first)) / wide(by)))
+
+
 @composite()
-def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = None, *, device: Any = None, requires_grad: bool = False) -> Tensor:
+def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = None, *, out: Extra = None, device: Any = None,
+           requires_grad: bool = False, pin_memory: bool = False, name: Extra = None) -> Tensor:  # fmt: skip
     """Numbers from `start` up to, not including, `end`; int64 if all of them are integers.
 
     >>> bireme.arange(1, 7, 2).tolist()
@@ -188,32 +203,36 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = Non
         else:
             raise errors.bad(f"arange({name})", "a number", x, kind=TypeError)
         values.append(x.item() if isinstance(x, np.generic) else x)
-    first, last, by = values
-    if by == 0:
-        raise errors.bad("arange(step)", "a step other than 0", by)
     kind = dtype
     if kind is None:
         kind = next((k for k in kinds if k.kind == "f"), dtypes.int64)
-    size = builtins.max(0, math.ceil((last - first) / by))
+    if not builtins.all(map(math.isfinite, values)):
+        raise errors.bad("arange()", "finite numbers", values)
+    if kind.kind == "i":  # counted in the result's type: arange(3.5, dtype="int64") is [0, 1, 2]
+        values = [int(v) for v in values]
+    first, last, by = values
+    if by == 0:
+        raise errors.bad("arange(step)", "a step other than 0", step)
+    size = builtins.max(0, _count(first, last, by, kind))
     exact = dtypes.int64 if all(isinstance(v, int) for v in values) else dtypes.float64
     arguments = {"start": (exact, number(first, exact, "arange(start)")), "step": (exact, number(by, exact, "arange(step)"))}
-    return _placed(count_up.call({**arguments, "size": size, "dtype": kind}), device, requires_grad)
+    return placed(count_up.call({**arguments, "size": size, "dtype": kind}), device, requires_grad)
 
 
 @composite()
-def linspace(start: Any, stop: Any, num: int, dtype: DTypeArg = None, *, device: Any = None, requires_grad: bool = False) -> Tensor:
+def linspace(start: Any, stop: Any, num: Any, dtype: DTypeArg = None) -> Tensor:
     """`num` numbers evenly from `start` to `stop`, both included.
 
     >>> bireme.linspace(0, 10, 5).tolist()
     [0.0, 2.5, 5.0, 7.5, 10.0]
     """
-    first, last = float(start), float(stop)
-    if num < 1:
-        raise errors.bad("linspace(num)", "a count of 1 or more", num)
+    first, last, num = float(start), float(stop), int(num)
+    if num < 0:
+        raise errors.bad("linspace(num)", "a count of 0 or more", num)
     by = (last - first) / (num - 1) if num > 1 else 0.0
     kind = dtype or dtypes.get_default()
     arguments = {"start": (dtypes.float64, first), "step": (dtypes.float64, by)}
-    return _placed(count_up.call({**arguments, "size": num, "dtype": kind}), device, requires_grad)
+    return placed(count_up.call({**arguments, "size": num, "dtype": kind}), None, False)
 
 
 @op(differentiable=False)
@@ -226,8 +245,9 @@ def eye_of(num_rows: int, num_columns: int, dtype: DTypeArg) -> Tensor:
     return jnp.eye(num_rows, num_columns, dtype=dtype.np)
 
 
-@composite()
-def eye(num_rows: int, num_columns: int | None = None, dtype: DTypeArg = None, *, device: Any = None, requires_grad: bool = False) -> Tensor:
+@composite(alias={"num_rows": "n", "num_columns": "m"})
+def eye(num_rows: int, num_columns: int | None = None, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None,
+        device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """A matrix with ones on its diagonal.
 
     >>> bireme.eye(2).tolist()
@@ -237,13 +257,13 @@ def eye(num_rows: int, num_columns: int | None = None, dtype: DTypeArg = None, *
     for name, n in (("num_rows", num_rows), ("num_columns", columns)):
         if n < 0:
             raise errors.bad(f"eye({name})", "a count of 0 or more", n)
-    return _placed(eye_of(num_rows, columns, dtype or dtypes.get_default()), device, requires_grad)
+    return placed(eye_of(num_rows, columns, dtype or dtypes.get_default()), device, requires_grad)
 
 
 # ---------------------------------------------------------------- copied
 
 
-@op(method="clone", passes="x", numpy=lambda x: x)
+@op(passes="x", numpy=lambda x: x)
 def clone(x: Tensor) -> Tensor:
     """A copy that gradients flow through.
 
@@ -257,14 +277,35 @@ clone.infer(lambda x: x)
 clone.grad(lambda g: g, numpy=True)
 
 
-@composite()
+def _clone(self: Tensor) -> Tensor:
+    """A copy that gradients flow through.
+
+    >>> bireme.to_tensor([1.0]).clone().tolist()
+    [1.0]
+    """
+    return clone(self)
+
+
+Tensor.clone = _clone  # type: ignore[attr-defined]
+
+
+def _as_array(x: Any) -> Any:
+    if not isinstance(x, (np.ndarray, np.generic, bool, int, float, builtins.complex, list, tuple)):
+        raise errors.bad("assign(x)", "a Tensor, an array, numbers or lists of numbers", x, kind=TypeError)
+    if isinstance(x, (list, tuple)):
+        value_of(x)  # refuses ragged lists and what is no number
+        x = [np.asarray(i) for i in x] if any(isinstance(i, Tensor) for i in x) else x
+    return value_of(np.atleast_1d(np.asarray(x)))
+
+
+@composite(name_arg=False)
 def assign(x: Any, output: Tensor | None = None) -> Tensor:
-    """A copy of a tensor or of data; into `output` if given.
+    """A copy of a tensor or of data, which takes NumPy's type and at least one axis; into `output` if given.
 
     >>> bireme.assign([1.0, 2.0]).tolist()
     [1.0, 2.0]
     """
-    new = clone(x) if isinstance(x, Tensor) else Tensor(value_of(x))
+    new = clone(x) if isinstance(x, Tensor) else Tensor(_as_array(x))
     if output is None:
         return new
     if output.shape != new.shape:

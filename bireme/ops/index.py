@@ -14,12 +14,13 @@ import numpy as np
 from jax import lax
 
 from bireme.core import dtype as dtypes
-from bireme.core import errors, tape
+from bireme.core import errors, tape, view
 from bireme.core.convert import check_range
 from bireme.core.graph import sig_of
 from bireme.core.op import Attr, Axis, Size, Tensor, assign_inplace, composite, op
 from bireme.core.tensor import value_of
 from bireme.ops import logic, shape
+from bireme.ops.broadcast import broadcast_shape
 from bireme.ops.creation import full
 
 # ---------------------------------------------------------------- basic indexing: one view operator
@@ -121,6 +122,15 @@ def _(source, part, bound, numbers):
     return slice_put.call({"x": source, "part": part, "starts": list(numbers), "spec": bound.attrs[0]})
 
 
+class Flag:
+    """A single bool as an index: a new axis of extent 1 or 0."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, value: bool):
+        self.index = Tensor(value_of(np.zeros(int(value), np.int64)))
+
+
 class Index:
     """An index worked out against a shape: the basic part, axes to add, and the tensors that pick elements."""
 
@@ -136,7 +146,9 @@ class Index:
         axis = place = 0
         dims = x._value.sig.shape
         for item in items:
-            if item is None:
+            if item is None or isinstance(item, Flag):
+                if item is not None:
+                    self.picks[place] = item.index
                 self.adds.append(place)
                 place += 1
                 continue
@@ -199,8 +211,8 @@ def _items(x: Tensor, key: Any) -> list:
     for item in items:
         if item is Ellipsis or item is None or isinstance(item, slice):
             found.append(item)
-        elif isinstance(item, (bool, np.bool_)):
-            found.append(Tensor(value_of(bool(item))))
+        elif isinstance(item, (bool, np.bool_)) or (isinstance(item, (np.ndarray, Tensor)) and not item.ndim and item.dtype in (bool, dtypes.bool_)):
+            found.append(Flag(bool(item)))
         elif isinstance(item, (int, np.integer)):
             found.append(int(item))
         elif isinstance(item, (list, tuple, np.ndarray, range)):
@@ -218,12 +230,12 @@ def _items(x: Tensor, key: Any) -> list:
             raise errors.bad("x[index]", "integer or bool tensors", item.dtype.name, kind=TypeError)
         else:
             flat.append(item)
-    used = sum(1 for i in flat if i is not None and i is not Ellipsis)
+    used = sum(1 for i in flat if i is not None and i is not Ellipsis and not isinstance(i, Flag))
     ndim = x._value.sig.ndim
     if used > ndim:
-        raise errors.bad("x[index]", f"at most {ndim} indices for shape {x.shape}", f"{used}", kind=IndexError)
+        raise errors.bad("x[index]", f"at most {ndim} indices for shape {x.shape}", f"{used}", kind=errors.OutOfRange)
     if builtins.sum(1 for i in flat if i is Ellipsis) > 1:
-        raise errors.bad("x[index]", "at most one ...", "two", kind=IndexError)
+        raise errors.bad("x[index]", "at most one ...", "two", kind=errors.OutOfRange)
     at = next((k for k, i in enumerate(flat) if i is Ellipsis), None)
     rest = [slice(None)] * (ndim - used)
     return [*flat, *rest] if at is None else [*flat[:at], *rest, *flat[at + 1 :]]
@@ -231,11 +243,9 @@ def _items(x: Tensor, key: Any) -> list:
 
 def _mask(x: Tensor, mask: Tensor, before: list) -> list:
     """A mask as one integer tensor per axis it covers; this reads the mask."""
-    axis = sum(1 for i in before if i is not None and i is not Ellipsis)
+    axis = sum(1 for i in before if i is not None and i is not Ellipsis and not isinstance(i, Flag))
     if Ellipsis in [i for i in before if not isinstance(i, Tensor)]:
         axis = x.ndim - mask.ndim
-    if mask.ndim == 0:
-        raise errors.bad("x[mask]", "a mask with at least one axis", "a single bool", hint="use x.unsqueeze(0)[mask]")
     covered = x.shape[axis : axis + mask.ndim]
     if mask.shape != covered:
         raise errors.bad("x[mask]", f"a mask of shape {covered}", f"shape {mask.shape}", kind=IndexError)
@@ -298,8 +308,20 @@ def _check_picks(x: Tensor, picks: dict) -> None:
         check_range("x[index]", i, -n, n)
 
 
+def _row(x: Tensor, i: int) -> Tensor:
+    """`x[i]`: the most common index, without detours."""
+    dims = x._value.sig.shape
+    n = dims[0]
+    if not -n <= i < n:
+        raise errors.bad("x[index]", f"an index in [{-n}, {n - 1}] for axis 0", i, kind=IndexError)
+    bound = slice_view.bind((1, -len(dims)), (((1, 1, True), *[(d, 1, False) for d in dims[1:]]),))
+    return slice_view.record(bound, [x, (dtypes.int64, i + n if i < 0 else i), *[(dtypes.int64, 0)] * (len(dims) - 1)])
+
+
 def getitem(x: Tensor, key: Any) -> Tensor:
     """`x[key]`."""
+    if key.__class__ is int and x._value.sig.ndim:
+        return _row(x, key)
     index = Index(x, key)
     out = index.basic(x)
     if not index.picks:
@@ -311,8 +333,8 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 def setitem(x: Tensor, key: Any, value: Any) -> None:
     """`x[key] = value`."""
     since = tape.now()
-    if isinstance(key, Tensor) and key.dtype is dtypes.bool_ and key.shape == x.shape and (not isinstance(value, Tensor) or value.size == 1):
-        new = logic.select(key, _value_like(x, value), x)  # no need to look at the mask
+    if isinstance(key, Tensor) and key.dtype is dtypes.bool_ and key.shape == x.shape and (isinstance(value, (int, float)) or (isinstance(value, Tensor) and value.size == 1)):
+        new = logic.select(key, shape.reshape(_value_like(x, value), []), x)  # no need to look at the mask
         assign_inplace(x, new, "setitem", since)
         return
     index = Index(x, key)
@@ -326,6 +348,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         _check_picks(base, index.picks)
         picked = list(index.picks.values())
         axes = tuple(index.picks)
+        value = _fitted(value, picked_shape(base.shape, axes, [i.shape for i in picked]), [])
         part = pick_put.call({"x": base.clone(), "part": value, "index": picked, "axes": axes, "add": False})
         if index.adds:
             part = shape.reshape(part, shape.Literal([n for n, _, drop in index.spec if not drop]))
@@ -334,34 +357,83 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     assign_inplace(x, new, "setitem", since)
 
 
+def picked_shape(dims: list[int], axes: tuple[int, ...], indices: list[list[int]]) -> list[int]:
+    """The shape of what integer tensors pick along axes: theirs, in the place of the first axis if the axes are neighbours."""
+    picked = list(broadcast_shape("x[index]", *map(tuple, indices)))
+    rest = [n for a, n in enumerate(dims) if a not in axes]
+    at = axes[0] if list(axes) == list(range(axes[0], axes[0] + len(axes))) else 0
+    return [*rest[:at], *picked, *rest[at:]]
+
+
 def _value_like(x: Tensor, value: Any) -> Tensor:
     """What is written, in x's type."""
     if isinstance(value, Tensor):
         return value if value.dtype is x.dtype else value.astype(x.dtype)
     if isinstance(value, (bool, int, float, builtins.complex)):
-        from_number = value if x.dtype.kind in "fcb" or not isinstance(value, float) else int(value)
-        return full([], from_number, x.dtype)
+        if isinstance(value, float) and x.dtype.is_integer:
+            return full([], value, "float64").astype(x.dtype)
+        return full([], value, x.dtype)
     return Tensor(value_of(value, x.dtype))
 
 
 def _fitted(value: Tensor, wanted: list[int], adds: list[int]) -> Tensor:
-    """The value broadcast to the slice it goes into."""
+    """The value broadcast to the slice it goes into; `adds` are the places of new axes, which the slice does not have."""
+    target = list(wanted)
+    for place in adds:
+        target.insert(place, 1)
     dims = value.shape
-    if adds and len(dims) > len(wanted):
-        dims = [n for i, n in enumerate(dims) if i not in adds]
-        value = shape.reshape(value, shape.Literal(dims))
-    while len(dims) > len(wanted) and dims[0] == 1:
+    while len(dims) > len(target) and dims[0] == 1:
         dims = dims[1:]
+    if len(dims) > len(target) or any(a not in (1, b) for a, b in zip(reversed(dims), reversed(target))):
+        raise errors.bad("x[index] = value", f"a value that broadcasts to shape {target}", f"shape {value.shape}")
+    if dims != value.shape:
         value = shape.reshape(value, shape.Literal(dims))
-    if dims == wanted:
-        return value
-    if len(dims) > len(wanted) or any(a not in (1, b) for a, b in zip(reversed(dims), reversed(wanted))):
-        raise errors.bad("x[index] = value", f"a value that broadcasts to shape {wanted}", f"shape {value.shape}")
-    return shape.expand(value, wanted)
+    if dims != target:
+        value = shape.expand(value, target)
+    return shape.reshape(value, shape.Literal(wanted)) if adds else value
 
 
 Tensor.__getitem__ = getitem  # type: ignore[attr-defined]
 Tensor.__setitem__ = setitem  # type: ignore[attr-defined]
+
+
+@op(numpy=lambda x, axis: [np.take(x, i, axis) for i in range(x.shape[axis])])
+def unbind_of(x: Tensor, axis: Axis) -> list[Tensor]:
+    """The parts along an axis, without that axis; use `unbind`.
+
+    >>> [p.tolist() for p in bireme.unbind(bireme.to_tensor([[1, 2], [3, 4]]))]
+    [[1, 2], [3, 4]]
+    """
+    return [lax.index_in_dim(x, i, axis, keepdims=False) for i in range(x.shape[axis])]
+
+
+@unbind_of.infer
+def _(x, axis):
+    return [sig_of((*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype)] * x.shape[axis]
+
+
+@unbind_of.grad(numpy=True)
+def _(g, axis):
+    return jnp.stack(g, axis)
+
+
+@composite(method=True, name_arg=False)
+def unbind(input: Tensor, axis: Axis = 0) -> list[Tensor]:
+    """The parts along an axis, without that axis. They share storage with it.
+
+    >>> [p.tolist() for p in bireme.unbind(bireme.to_tensor([[1, 2], [3, 4]]))]
+    [[1, 2], [3, 4]]
+    """
+    if input.ndim == 0:
+        raise errors.bad("unbind(input)", "a tensor with at least one axis", input)
+    # one node with one gradient; as views, the parts are the slices that they are
+    parts = unbind_of(input, axis)
+    dims = input._value.sig.shape
+    spec = tuple([(1, 1, True) if k == axis else (n, 1, False) for k, n in enumerate(dims)])
+    bound = slice_view.bind((1, -len(dims)), (spec,))
+    for i, part in enumerate(parts):
+        view.attach(part, input, bound, [(dtypes.int64, i if k == axis else 0) for k in range(len(dims))])
+    return parts
 
 
 # ---------------------------------------------------------------- by index tensors
@@ -407,7 +479,7 @@ def gather(x: Tensor, index: Tensor, axis: Axis = None) -> Tensor:
     return index_select(x, index, 0 if axis is None else axis)
 
 
-@op(alias={"arr": "input", "indices": "index", "axis": "dim"}, method=True)
+@op(alias={"arr": "input", "axis": "dim"}, name_arg=False, out=True, method=True)
 def take_along_axis(arr: Tensor, indices: Tensor, axis: Axis, broadcast: bool = True) -> Tensor:
     """Elements of `arr` at `indices` along `axis`, other axes matched.
 
@@ -472,7 +544,7 @@ def _(x):
     return np.count_nonzero(x)
 
 
-@composite(method=True, alias={"x": "input"}, out=True)
+@composite(method=True, alias={"x": "input"}, name_arg=False, out=True)
 def nonzero(x: Tensor, as_tuple: bool = False) -> Any:
     """Positions of what is not zero: an [n, rank] tensor, or one tensor per axis.
 

@@ -9,7 +9,7 @@ from jax import lax
 from bireme.core import errors
 from bireme.core.dtype import COMPLEX, FLOAT, INT
 from bireme.core.graph import sig_of
-from bireme.core.op import Tensor, op
+from bireme.core.op import Tensor, composite, op
 from bireme.ops.broadcast import broadcast_shape
 
 
@@ -42,7 +42,7 @@ def _product_numpy(x, y, transpose_x, transpose_y):
     return np.matmul(a, b)
 
 
-@op(method="matmul mm", promote="x y", dtypes=FLOAT | COMPLEX | INT, torch=True, out=True, numpy=_product_numpy)
+@op(method=True, promote="x y", mix="complex", dtypes=FLOAT | COMPLEX | INT, torch=True, out=True, numpy=_product_numpy)
 def matmul(x: Tensor, y: Tensor, transpose_x: bool = False, transpose_y: bool = False) -> Tensor:
     """Product of matrices, or of stacks of them; vectors as in NumPy.
 
@@ -50,6 +50,16 @@ def matmul(x: Tensor, y: Tensor, transpose_x: bool = False, transpose_y: bool = 
     [[11.0]]
     """
     return _product(x, y, transpose_x, transpose_y)
+
+
+@composite(method=True)
+def mm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Product of matrices.
+
+    >>> bireme.mm(bireme.to_tensor([[1.0, 2.0]]), bireme.to_tensor([[3.0], [4.0]])).tolist()
+    [[11.0]]
+    """
+    return matmul(input, mat2)
 
 
 @matmul.infer

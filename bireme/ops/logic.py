@@ -8,7 +8,7 @@ import numpy as np
 from bireme.core import dtype as dtypes
 from bireme.core.dtype import BOOL, INT
 from bireme.core.graph import sig_of
-from bireme.core.op import Tensor, composite, op
+from bireme.core.op import Extra, Tensor, composite, op
 from bireme.ops.broadcast import broadcast_shape, comparison, elementwise, same, sum_to
 
 
@@ -76,8 +76,8 @@ for _op in (equal, not_equal, less_than, less_equal, greater_than, greater_equal
     _op.infer(comparison(_op.name, dtypes.bool_))
 
 
-@op(method=True, promote="x y", differentiable=False, numpy=np.logical_and, torch=True)
-def logical_and(x: Tensor, y: Tensor) -> Tensor:
+@op(method=True, promote="x y", mix="floats", differentiable=False, numpy=np.logical_and, torch=True)
+def logical_and(x: Tensor, y: Tensor, out: Extra = None) -> Tensor:
     """Elementwise `x and y` of what is not zero.
 
     >>> bireme.logical_and(bireme.to_tensor([True, True]), bireme.to_tensor([True, False])).tolist()
@@ -86,8 +86,8 @@ def logical_and(x: Tensor, y: Tensor) -> Tensor:
     return jnp.logical_and(x, y)
 
 
-@op(method=True, promote="x y", differentiable=False, numpy=np.logical_or, torch=True)
-def logical_or(x: Tensor, y: Tensor) -> Tensor:
+@op(method=True, promote="x y", mix="floats", differentiable=False, numpy=np.logical_or, torch=True)
+def logical_or(x: Tensor, y: Tensor, out: Extra = None) -> Tensor:
     """Elementwise `x or y` of what is not zero.
 
     >>> bireme.logical_or(bireme.to_tensor([True, False]), bireme.to_tensor([False, False])).tolist()
@@ -97,7 +97,7 @@ def logical_or(x: Tensor, y: Tensor) -> Tensor:
 
 
 @op(method=True, differentiable=False, numpy=np.logical_not, torch=True)
-def logical_not(x: Tensor) -> Tensor:
+def logical_not(x: Tensor, out: Extra = None) -> Tensor:
     """Elementwise `not x`.
 
     >>> bireme.logical_not(bireme.to_tensor([True, False])).tolist()
@@ -111,8 +111,8 @@ logical_or.infer(comparison("logical_or", dtypes.bool_))
 logical_not.infer(lambda x: sig_of(x.shape, dtypes.bool_))
 
 
-@op(method=True, promote="x y", dtypes=INT | BOOL, differentiable=False, numpy=np.bitwise_and)
-def bitwise_and(x: Tensor, y: Tensor | int) -> Tensor:
+@op(method=True, promote="x y", mix="same", dtypes=INT | BOOL, differentiable=False, numpy=np.bitwise_and)
+def bitwise_and(x: Tensor, y: Tensor | int, out: Extra = None) -> Tensor:
     """Bits set in both.
 
     >>> bireme.bitwise_and(bireme.to_tensor([6]), bireme.to_tensor([3])).tolist()
@@ -121,8 +121,8 @@ def bitwise_and(x: Tensor, y: Tensor | int) -> Tensor:
     return jnp.bitwise_and(x, y)
 
 
-@op(method=True, promote="x y", dtypes=INT | BOOL, differentiable=False, numpy=np.bitwise_or, torch=True)
-def bitwise_or(x: Tensor, y: Tensor | int) -> Tensor:
+@op(method=True, promote="x y", mix="same", dtypes=INT | BOOL, differentiable=False, numpy=np.bitwise_or, torch=True)
+def bitwise_or(x: Tensor, y: Tensor | int, out: Extra = None) -> Tensor:
     """Bits set in either.
 
     >>> bireme.bitwise_or(bireme.to_tensor([6]), bireme.to_tensor([3])).tolist()
@@ -131,8 +131,8 @@ def bitwise_or(x: Tensor, y: Tensor | int) -> Tensor:
     return jnp.bitwise_or(x, y)
 
 
-@op(method=True, promote="x y", dtypes=INT | BOOL, differentiable=False, numpy=np.bitwise_xor)
-def bitwise_xor(x: Tensor, y: Tensor | int) -> Tensor:
+@op(method=True, promote="x y", mix="same", dtypes=INT | BOOL, differentiable=False, numpy=np.bitwise_xor)
+def bitwise_xor(x: Tensor, y: Tensor | int, out: Extra = None) -> Tensor:
     """Bits set in one of the two.
 
     >>> bireme.bitwise_xor(bireme.to_tensor([6]), bireme.to_tensor([3])).tolist()
@@ -142,7 +142,7 @@ def bitwise_xor(x: Tensor, y: Tensor | int) -> Tensor:
 
 
 @op(method=True, dtypes=INT | BOOL, differentiable=False, numpy=np.invert)
-def bitwise_not(x: Tensor) -> Tensor:
+def bitwise_not(x: Tensor, out: Extra = None) -> Tensor:
     """All bits turned.
 
     >>> bireme.bitwise_not(bireme.to_tensor([0])).tolist()
@@ -190,7 +190,7 @@ for _op in (isnan, isinf, isfinite):
     _op.infer(lambda x: sig_of(x.shape, dtypes.bool_))
 
 
-@op(promote="x y", numpy=np.where)
+@op(promote="x y", mix="floats", numpy=np.where)
 def select(condition: Tensor, x: Tensor | float, y: Tensor | float) -> Tensor:
     """`x` where the condition holds, else `y`; use `where`.
 

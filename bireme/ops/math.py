@@ -100,7 +100,7 @@ def _(g, sigs):
     return sum_to(g, sigs[0]), sum_to(-g, sigs[1])
 
 
-@op(method="multiply mul", inplace=True, promote="x y", numpy=np.multiply, torch=True)
+@op(method=True, inplace=True, promote="x y", numpy=np.multiply, torch=True)
 def multiply(x: Tensor, y: Tensor | float) -> Tensor:
     """Elementwise product with broadcasting.
 
@@ -108,6 +108,16 @@ def multiply(x: Tensor, y: Tensor | float) -> Tensor:
     [10, 20]
     """
     return jnp.multiply(x, y)
+
+
+@composite(method=True, torch=True, out=True)
+def mul(x: Tensor, y: Tensor | float) -> Tensor:
+    """Elementwise product with broadcasting: `multiply` under its other name.
+
+    >>> bireme.mul(bireme.to_tensor([1, 2]), bireme.to_tensor([10])).tolist()
+    [10, 20]
+    """
+    return multiply(x, y)
 
 
 multiply.infer(elementwise("multiply"))
@@ -118,26 +128,26 @@ def _(g, x, y, sigs):
     return sum_to(g * jnp.conj(y), sigs[0]), sum_to(g * jnp.conj(x), sigs[1])
 
 
-@op(method=True, inplace=True, promote="x y", floats=True, numpy=np.divide, torch=True, out=True)
-def divide(x: Tensor | float, y: Tensor | float, *, rounding_mode: Extra = None) -> Tensor:
-    """Elementwise quotient with broadcasting; integers become float32.
+@op(promote="x y", floats=True, numpy=np.divide)
+def quotient(x: Tensor | float, y: Tensor | float) -> Tensor:
+    """`x / y`; use `divide`.
 
-    >>> bireme.divide(bireme.to_tensor([1.0, 3.0]), bireme.to_tensor([2.0])).tolist()
+    >>> (bireme.to_tensor([1.0, 3.0]) / 2).tolist()
     [0.5, 1.5]
     """
     return jnp.divide(x, y)
 
 
-divide.infer(elementwise("divide"))
+quotient.infer(elementwise("divide"))
 
 
-@divide.grad(numpy=True)
+@quotient.grad(numpy=True)
 def _(g, out, y, sigs):
     d = g / jnp.conj(y)
     return sum_to(d, sigs[0]), sum_to(-d * jnp.conj(out), sigs[1])
 
 
-@op(method=True, inplace=True, promote="x y", dtypes=FLOAT | INT)
+@op(method=True, inplace=True, promote="x y", mix="any", dtypes=FLOAT | INT)
 def floor_divide(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Elementwise quotient rounded towards minus infinity, as Python's `//`.
 
@@ -171,6 +181,39 @@ remainder.infer(elementwise("remainder"))
 @remainder.grad
 def _(g, x, y, sigs):
     return sum_to(g, sigs[0]), sum_to(-g * jnp.floor_divide(x, y), sigs[1])
+
+
+def _no_zero_divisor(arguments):
+    """Integers cannot be divided by zero: a number and a tensor whose values are at hand are looked at."""
+    x, y = arguments["x"], arguments["y"]
+    if isinstance(y, float) or not all(k.kind in "bi" for k in (x.dtype if isinstance(x, Tensor) else dtypes.of_number(x),
+                                                               y.dtype if isinstance(y, Tensor) else dtypes.of_number(y))):  # fmt: skip
+        return
+    host = read(y).array if isinstance(y, Tensor) else np.asarray(y)
+    if isinstance(host, np.ndarray) and host.size and not host.all():
+        raise errors.bad("floor_divide(y)", "divisors other than 0 for integers", 0, kind=ZeroDivisionError)
+
+
+floor_divide.prepare(_no_zero_divisor)
+remainder.prepare(_no_zero_divisor)
+
+
+@composite(method=True, inplace=True, promote="x y", floats=True, torch=True, out=True)
+def divide(x: Tensor | float, y: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
+    """Elementwise quotient with broadcasting; integers become float32, unless `rounding_mode` is "floor" or "trunc".
+
+    >>> bireme.divide(bireme.to_tensor([1.0, 3.0]), bireme.to_tensor([2.0])).tolist()
+    [0.5, 1.5]
+    """
+    if rounding_mode is None:
+        return quotient(x, y)
+    if rounding_mode == "floor":
+        return floor_divide(x, y)
+    if rounding_mode != "trunc":
+        raise errors.bad("divide(rounding_mode)", "None, 'floor' or 'trunc'", rounding_mode)
+    down = floor_divide(x, y)
+    # rounded down where it should have been towards zero: where the signs differ and something is left over
+    return down + ((down * y != x) & (down < 0)).astype(down.dtype)
 
 
 @op(promote="x y", dtypes=NUMBER)
@@ -219,6 +262,8 @@ def pow(x: Tensor, y: Tensor | float) -> Tensor:
     >>> bireme.pow(bireme.to_tensor([1.0, 2.0, 3.0]), 2).tolist()
     [1.0, 4.0, 9.0]
     """
+    if isinstance(y, float) and x.dtype.is_integer:
+        y = int(y)  # as in Paddle: the type stays, so the exponent takes it (`x ** 2.5` is float32)
     # squares, cubes and roots stay constants: with the exponent as an input they would be 30 times slower
     if isinstance(y, (int, float)) and not isinstance(y, bool) and x.dtype.is_inexact:
         if y in (-2, -1, 2, 3, 4) or (y in (0.5, -0.5) and not x.dtype.is_complex):
@@ -226,7 +271,7 @@ def pow(x: Tensor, y: Tensor | float) -> Tensor:
     return power(x, y)
 
 
-@op(method=True, promote="x y", dtypes=FLOAT | INT, torch=True, out=True)
+@op(method=True, promote="x y", mix="floats", dtypes=FLOAT | INT, torch=True, out=True)
 def maximum(x: Tensor, y: Tensor | float) -> Tensor:
     """The larger of two, elementwise; NaN wins.
 
@@ -246,7 +291,7 @@ def _(g, x, y, sigs):
     return sum_to(jnp.where(x >= y, share, 0), sigs[0]), sum_to(jnp.where(y >= x, share, 0), sigs[1])
 
 
-@op(method=True, promote="x y", dtypes=FLOAT | INT, torch=True, out=True)
+@op(method=True, promote="x y", mix="floats", dtypes=FLOAT | INT, torch=True, out=True)
 def minimum(x: Tensor, y: Tensor | float) -> Tensor:
     """The smaller of two, elementwise; NaN wins.
 

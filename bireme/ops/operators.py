@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from bireme.core import errors
 from bireme.core.op import Op, Tensor, binary
 from bireme.core.tensor import value_of
 from bireme.ops import linalg, logic, math
@@ -17,9 +18,38 @@ def _operand(y: Any) -> Any:
     """What may stand on the other side: a tensor, a number, or an array, which becomes a tensor."""
     if isinstance(y, (Tensor, *_NUMBERS)):
         return y
-    if isinstance(y, (np.ndarray, list, tuple)):
+    if isinstance(y, np.ndarray):
         return Tensor(value_of(y))
     return NotImplemented
+
+
+def _power(x: Tensor, y: Any) -> Tensor:
+    """`x ** y`: unlike `pow`, an integer tensor to a fractional power is a float."""
+    return math.power(x, y) if isinstance(y, float) and x.dtype.is_integer else math.pow(x, y)
+
+
+def _matmul(x: Tensor, y: Any) -> Any:
+    """`x @ y`: an array takes the tensor's type."""
+    if isinstance(y, np.ndarray):
+        y = Tensor(value_of(y, x.dtype))
+    return linalg.matmul(x, y) if isinstance(y, Tensor) else NotImplemented
+
+
+def _rmatmul(x: Tensor, y: Any) -> Any:
+    return linalg.matmul(Tensor(value_of(y, x.dtype)), x) if isinstance(y, np.ndarray) else NotImplemented
+
+
+def _comparison(op: Any) -> Any:
+    """A comparison; with what is neither tensor nor number it raises, also `==`: the answer False would hide a mistake."""
+    method = _binary(op)
+
+    def compare(x: Tensor, y: Any) -> Any:
+        found = method(x, y)
+        if found is NotImplemented:
+            raise errors.bad(f"{op.name}(y)", "a Tensor, a number or an array", y, kind=TypeError)
+        return found
+
+    return compare
 
 
 def _binary(op: Any, swap: bool = False) -> Any:
@@ -37,8 +67,8 @@ def _binary(op: Any, swap: bool = False) -> Any:
 
 def _install() -> None:
     pairs = {
-        "add": math.add, "sub": math.subtract, "mul": math.multiply, "truediv": math.divide, "floordiv": math.floor_divide,
-        "mod": math.remainder, "pow": math.pow, "matmul": linalg.matmul, "and": logic.bitwise_and, "or": logic.bitwise_or,
+        "add": math.add, "sub": math.subtract, "mul": math.multiply, "truediv": math.quotient, "floordiv": math.floor_divide,
+        "mod": math.remainder, "pow": _power, "and": logic.bitwise_and, "or": logic.bitwise_or,
         "xor": logic.bitwise_xor,
     }  # fmt: skip
     swapped = {"add", "mul"}  # commutative: the tensor may stand first
@@ -47,12 +77,13 @@ def _install() -> None:
         if name in ("and", "or", "xor"):
             setattr(Tensor, f"__r{name}__", _binary(op))
         elif name == "pow":
-            setattr(Tensor, "__rpow__", lambda x, y: math.power(_operand(y), x))
+            setattr(Tensor, "__rpow__", _binary(math.power, swap=True))
         else:
             setattr(Tensor, f"__r{name}__", _binary(op, swap=name not in swapped))
     for name, op in {"eq": logic.equal, "ne": logic.not_equal, "lt": logic.less_than, "le": logic.less_equal, "gt": logic.greater_than,
                      "ge": logic.greater_equal}.items():  # fmt: skip
-        setattr(Tensor, f"__{name}__", _binary(op))
+        setattr(Tensor, f"__{name}__", _comparison(op))
+    Tensor.__matmul__, Tensor.__rmatmul__ = _matmul, _rmatmul  # type: ignore[attr-defined]
     Tensor.__neg__ = lambda x: math.neg(x)  # type: ignore[attr-defined]
     Tensor.__pos__ = lambda x: x  # type: ignore[attr-defined]
     Tensor.__invert__ = lambda x: logic.bitwise_not(x)  # type: ignore[attr-defined]

@@ -13,8 +13,9 @@ from bireme.core import errors
 from bireme.core.convert import number
 from bireme.core.dtype import FLOAT
 from bireme.core.graph import sig_of
-from bireme.core.op import DTypeArg, Key, Shape, Tensor, composite, op
+from bireme.core.op import DTypeArg, Extra, Key, Shape, Tensor, composite, op
 from bireme.core.random import default_generator
+from bireme.ops.creation import placed
 
 
 def _hash(index, k0, k1):
@@ -125,37 +126,37 @@ def _numbered(op_made: Any, kind: Any, where: str, first: Any, second: Any, shap
 
 
 @composite()
-def uniform(shape: Shape, dtype: DTypeArg = None, min: float = -1.0, max: float = 1.0, seed: int = 0) -> Tensor:
+def uniform(shape: Shape, dtype: DTypeArg = None, min: float = -1.0, max: float = 1.0, seed: int = 0, name: Extra = None, *,
+            out: Extra = None, device: Any = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Uniform numbers in [min, max); [-1, 1) unless said otherwise.
 
     >>> bireme.uniform([2, 3]).shape
     [2, 3]
     """
-    return _numbered(uniform_of, dtypes.float64, "uniform(min)", min, max, shape, _float_type(dtype, "uniform(dtype)"))
+    made = _numbered(uniform_of, dtypes.float64, "uniform(min)", min, max, shape, _float_type(dtype, "uniform(dtype)"))
+    return placed(made, device, requires_grad)
 
 
 @composite()
-def rand(shape: Shape, dtype: DTypeArg = None, *, device: Any = None, requires_grad: bool = False) -> Tensor:
+def rand(shape: Shape, dtype: DTypeArg = None) -> Tensor:
     """Uniform numbers in [0, 1).
 
     >>> bireme.rand([2]).shape
     [2]
     """
-    out = _numbered(uniform_of, dtypes.float64, "rand()", 0.0, 1.0, shape, _float_type(dtype, "rand(dtype)"))
-    out.stop_gradient = not requires_grad
-    return out
+    return _numbered(uniform_of, dtypes.float64, "rand()", 0.0, 1.0, shape, _float_type(dtype, "rand(dtype)"))
 
 
-@composite(alias={"shape": "size"})
-def randn(shape: Shape, dtype: DTypeArg = None, *, device: Any = None, requires_grad: bool = False) -> Tensor:
+@composite(varargs="shape", alias={"shape": "size"})
+def randn(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None, requires_grad: bool = False,
+          pin_memory: bool = False) -> Tensor:  # fmt: skip
     """Standard normal numbers.
 
     >>> bireme.randn([2]).shape
     [2]
     """
-    out = _numbered(gaussian_of, dtypes.float64, "randn()", 0.0, 1.0, shape, _float_type(dtype, "randn(dtype)"))
-    out.stop_gradient = not requires_grad
-    return out
+    made = _numbered(gaussian_of, dtypes.float64, "randn()", 0.0, 1.0, shape, _float_type(dtype, "randn(dtype)"))
+    return placed(made, device, requires_grad)
 
 
 @composite()
@@ -196,7 +197,7 @@ def randint(low: int = 0, high: int | None = None, shape: Shape = (1,), dtype: D
 
 
 @composite()
-def randperm(n: int, dtype: DTypeArg = "int64", *, device: Any = None, requires_grad: bool = False) -> Tensor:
+def randperm(n: int, dtype: DTypeArg = "int64") -> Tensor:
     """The numbers from 0 to n - 1 in random order.
 
     >>> sorted(bireme.randperm(3).tolist())

@@ -13,7 +13,7 @@ from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.dtype import COMPLEX, FLOAT, INT
 from bireme.core.graph import sig_of
-from bireme.core.op import Axes, Axis, DTypeArg, Tensor, composite, op
+from bireme.core.op import Axes, Axis, DTypeArg, Extra, Tensor, composite, op
 
 
 def reduced_shape(shape: tuple[int, ...], axis: Any, keepdim: bool) -> tuple[int, ...]:
@@ -78,14 +78,15 @@ def _mean(x, axis, keepdim):
     axes = _axes(axis, x.ndim)
     n = pymath.prod([x.shape[a] for a in axes])
     if jnp.issubdtype(x.dtype, jnp.integer):
-        return (jnp.sum(x, axis=axes, keepdims=keepdim) // builtins.max(n, 1)).astype(x.dtype)
+        total = jnp.sum(x, axis=axes, keepdims=keepdim)
+        return (jnp.sign(total) * (jnp.abs(total) // builtins.max(n, 1))).astype(x.dtype)  # towards zero
     wide = x.astype(jnp.float32) if x.dtype.itemsize == 2 else x
     return (jnp.sum(wide, axis=axes, keepdims=keepdim) / np.asarray(n, wide.real.dtype)).astype(x.dtype)
 
 
 @op(method=True, torch=True, out=True, dtypes=FLOAT | COMPLEX | INT)
-def mean(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
-    """Mean over `axis`, or over all elements; integers stay integers.
+def mean(x: Tensor, axis: Axes = None, keepdim: bool = False, *, dtype: Extra = None) -> Tensor:
+    """Mean over `axis`, or over all elements; integers stay integers, unless `dtype` says what to compute in.
 
     >>> bireme.mean(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0).tolist()
     [2.0, 3.0]
@@ -93,11 +94,22 @@ def mean(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
     return _mean(x, axis, keepdim)
 
 
-mean.numpy_form = lambda x, axis, keepdim: (
-    np.mean(x, axis=_axes(axis, x.ndim), keepdims=keepdim)
-    if x.dtype.kind != "i"
-    else np.sum(x, axis=_axes(axis, x.ndim), keepdims=keepdim) // builtins.max(_count(x.shape, axis), 1)
-)
+@mean.prepare
+def _(arguments):
+    dtype = arguments.pop("dtype")
+    if dtype is not None and isinstance(arguments["x"], Tensor):
+        arguments["x"] = arguments["x"].astype(dtype)
+
+
+def _mean_numpy(x, axis, keepdim):
+    axes = _axes(axis, x.ndim)
+    if x.dtype.kind not in "iu":
+        return np.mean(x, axis=axes, keepdims=keepdim)
+    total = np.sum(x, axis=axes, keepdims=keepdim)
+    return np.sign(total) * (np.abs(total) // builtins.max(_count(x.shape, axis), 1))
+
+
+mean.numpy_form = _mean_numpy
 mean.infer(lambda x, axis, keepdim: sig_of(reduced_shape(x.shape, axis, keepdim), x.dtype))
 
 
@@ -224,9 +236,9 @@ def arg_extreme(x: Tensor, axis: Axis, keepdim: bool, dtype: DTypeArg, largest: 
     >>> bireme.argmax(bireme.to_tensor([1, 3, 2])).item()
     1
     """
-    flat = x.reshape(-1) if axis is None else x
+    flat = x.reshape(-1) if axis is None or not x.ndim else x
     out = (jnp.argmax if largest else jnp.argmin)(flat, axis=0 if axis is None else axis)
-    if keepdim:
+    if keepdim and x.ndim:
         out = out.reshape((1,) * x.ndim) if axis is None else jnp.expand_dims(out, axis)
     return out.astype(dtype.np)
 
@@ -271,7 +283,7 @@ def argmin(x: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeArg 
 
 @op(method=True, alias={"x": "input", "axis": "dim"}, out=True)
 def cumsum(x: Tensor, axis: Axis = None, dtype: DTypeArg = None) -> Tensor:
-    """Running sum along `axis`, or of the flattened tensor; int32 adds up in int64.
+    """Running sum along `axis`, or of the flattened tensor; integers add up in int64.
 
     >>> bireme.cumsum(bireme.to_tensor([1, 2, 3])).tolist()
     [1, 3, 6]
@@ -285,10 +297,10 @@ def _(arguments):
     x = arguments["x"]
     if isinstance(x, Tensor) and arguments["dtype"] is None:
         kind = x._value.sig.dtype
-        arguments["dtype"] = dtypes.int64 if kind in (dtypes.bool_, dtypes.int32) else kind
+        arguments["dtype"] = dtypes.int64 if kind.kind in "bi" else kind
 
 
-cumsum.infer(lambda x, axis, dtype: sig_of((x.size,) if axis is None and x.ndim else x.shape, dtype))
+cumsum.infer(lambda x, axis, dtype: sig_of((x.size,) if axis is None else x.shape, dtype))
 
 
 @cumsum.grad
@@ -299,8 +311,8 @@ def _(g, axis, sigs):
 
 
 @op(method=True, floats=True, torch=True, out=True, dtypes=FLOAT)
-def var(x: Tensor, axis: Axes = None, unbiased: bool = True, keepdim: bool = False) -> Tensor:
-    """Variance over `axis`, or over all elements; divided by n - 1 unless `unbiased` is False.
+def var(x: Tensor, axis: Axes = None, unbiased: Extra = None, keepdim: bool = False, *, correction: float = 1) -> Tensor:
+    """Variance over `axis`, or over all elements; divided by n - `correction`, which `unbiased=False` makes 0.
 
     >>> bireme.var(bireme.to_tensor([1.0, 3.0])).item()
     2.0
@@ -308,7 +320,16 @@ def var(x: Tensor, axis: Axes = None, unbiased: bool = True, keepdim: bool = Fal
     axes = _axes(axis, x.ndim)
     n = pymath.prod([x.shape[a] for a in axes])
     d = x - jnp.mean(x, axis=axes, keepdims=True)
-    return jnp.sum(d * d, axis=axes, keepdims=keepdim) / np.asarray(n - 1 if unbiased else n, x.dtype)
+    return jnp.sum(d * d, axis=axes, keepdims=keepdim) / np.asarray(builtins.max(n - correction, 0), x.dtype)
+
+
+@var.prepare
+def _(arguments):
+    unbiased = arguments.pop("unbiased")
+    if unbiased is not None:
+        if arguments["correction"] != 1:
+            raise errors.bad("var(correction)", "either unbiased or correction", "both")
+        arguments["correction"] = 1 if unbiased else 0
 
 
 var.infer(lambda x, axis, keepdim: sig_of(reduced_shape(x.shape, axis, keepdim), x.dtype))

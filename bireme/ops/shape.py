@@ -37,22 +37,19 @@ def resolve_shape(sig, wanted: Any, where: str) -> tuple[int, ...]:
     """A shape with -1 and 0 worked out."""
     found = list(ints(wanted, 0, where) or ())
     for i, n in enumerate(found):
-        if n == 0 and sig.size != 0:
+        if n == 0 and sig.size != 0:  # without elements, 0 is an extent
             if i >= sig.ndim:
                 raise errors.bad(where, f"0 only where x has an axis, of {sig.ndim}", list(found))
-            found[i] = sig.shape[i]
-        elif n == 0 and i < sig.ndim and -1 not in found:
             found[i] = sig.shape[i]
     if builtins.min(found, default=0) < -1 or found.count(-1) > 1:
         raise errors.bad(where, "extents of 0 or more and at most one -1", list(found))
     if -1 in found:
-        rest = math.prod(n for n in found if n != -1)
-        if rest == 0 or sig.size % rest:
-            if not (rest == 0 and sig.size == 0):
-                raise errors.bad(where, f"a shape of {sig.size} elements", list(found))
-            found[found.index(-1)] = 0
-        else:
-            found[found.index(-1)] = sig.size // rest
+        rest = math.prod(n for n in found if n > 0)
+        # beside a zero, -1 is what the extents other than zero leave over
+        size = math.prod(n for n in sig.shape if n) if 0 in found and not sig.size else sig.size
+        if size % rest:
+            raise errors.bad(where, f"a shape of {sig.size} elements, as x has", list(found))
+        found[found.index(-1)] = size // rest
     if math.prod(found) != sig.size:
         raise errors.bad(where, f"a shape of {sig.size} elements, as x has", list(found))
     return tuple(found)
@@ -71,9 +68,15 @@ def _(source, part, bound, numbers):
     return _reshaped(part, source.shape)
 
 
-@op(method=True, inplace=True, view=True, varargs="perm", alias={"x": "input"}, numpy=np.transpose)
+class Swap(list):
+    """Two axes given one by one: `x.transpose(0, 1)` swaps them, `x.transpose([0, 1])` is a permutation."""
+
+    __slots__ = ()
+
+
+@op(method=True, inplace=True, view=True, varargs="perm", pack=Swap, pairs=("dim0", "dim1", "axis0", "axis1"), alias={"x": "input"}, numpy=np.transpose)
 def transpose(x: Tensor, perm: Ints) -> Tensor:
-    """Axes in another order. Shares storage.
+    """Axes in another order, or two of them swapped: `x.transpose(0, 1)`. Shares storage.
 
     >>> bireme.transpose(bireme.to_tensor([[1, 2], [3, 4]]), [1, 0]).tolist()
     [[1, 3], [2, 4]]
@@ -88,12 +91,13 @@ def _(arguments):
         return
     ndim = x._value.sig.ndim
     perm = ints(arguments["perm"], ndim, "transpose(perm)") or ()
-    if len(perm) == 2 and ndim > 2:  # two axes: swap them
+    if isinstance(arguments["perm"], Swap) and len(perm) == 2:
         a, b = [one_axis(i, ndim, "transpose(perm)") for i in perm]
         order = list(range(ndim))
         order[a], order[b] = b, a
         perm = tuple(order)
-    found = tuple([one_axis(i, ndim, "transpose(perm)") for i in perm]) if ndim else ()
+    perm = (*perm, *range(len(perm), ndim))  # axes that are not named stay where they are
+    found = tuple([one_axis(i, ndim, "transpose(perm)") for i in perm])
     if sorted(found) != list(range(ndim)):
         raise errors.bad("transpose(perm)", f"each of {ndim} axes once", list(perm))
     arguments["perm"] = found
@@ -116,26 +120,26 @@ Tensor.T = property(lambda x: transpose(x, list(range(x.ndim))[::-1]), doc="All 
 Tensor.mT = property(lambda x: transpose(x, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2]), doc="The last two axes swapped.")  # type: ignore[attr-defined]
 
 
-@composite(method=True, inplace=True, view=True, torch=True)
-def t(x: Tensor) -> Tensor:
+@composite(method=True, inplace=True, view=True)
+def t(input: Tensor) -> Tensor:
     """A matrix transposed; at most two axes.
 
     >>> bireme.t(bireme.to_tensor([[1, 2]])).tolist()
     [[1], [2]]
     """
-    if x.ndim > 2:
-        raise errors.bad("t(x)", "at most 2 axes", x)
-    return transpose(x, list(range(x.ndim))[::-1])
+    if input.ndim > 2:
+        raise errors.bad("t(input)", "at most 2 axes", input)
+    return transpose(input, list(range(input.ndim))[::-1])
 
 
 @composite(method=True, inplace=True, view=True, torch=True)
-def squeeze(x: Tensor, axis: Axes = None) -> Tensor:
+def squeeze(x: Tensor, axis: Ints = None) -> Tensor:
     """Without axes of extent 1: all, or those named. Shares storage.
 
     >>> bireme.squeeze(bireme.to_tensor([[1, 2]])).tolist()
     [1, 2]
     """
-    axes = range(x.ndim) if axis is None else axis
+    axes = [one_axis(a, x.ndim, "squeeze(axis)") for a in axis or range(x.ndim)]  # an empty list means all, as in Paddle
     return _reshaped(x, [n for i, n in enumerate(x.shape) if n != 1 or i not in axes])
 
 
@@ -157,10 +161,10 @@ def unsqueeze(x: Tensor, axis: Ints) -> Tensor:
     [[1, 2]]
     """
     shape = x.shape
-    for a in axis:
+    for a in axis or ():
         low, high = -len(shape) - 1, len(shape)
         if not low <= a <= high:
-            raise errors.bad("unsqueeze(axis)", f"an axis in [{low}, {high}]", a)
+            raise errors.bad("unsqueeze(axis)", f"an axis in [{low}, {high}]", a, kind=errors.OutOfRange)
         shape.insert(a if a >= 0 else a + len(shape) + 1, 1)
     return _reshaped(x, shape)
 
@@ -221,7 +225,7 @@ def _(g, sigs):
     return sum_to(g, sigs[0])
 
 
-@op(promote="x", alias={"x": "tensors", "axis": "dim"}, out=True, numpy=lambda x, axis: np.concatenate(x, axis))
+@op(promote="x", mix="same", alias={"x": "tensors", "axis": "dim"}, out=True, numpy=lambda x, axis: np.concatenate(x, axis))
 def concat(x: list[Tensor], axis: Axis = 0) -> Tensor:
     """Tensors joined along an axis.
 
@@ -268,6 +272,7 @@ def stack(x: list[Tensor], axis: int = 0) -> Tensor:
     for i, s in enumerate(x):
         if s.shape != x[0].shape:
             raise errors.bad(f"stack(x[{i}])", f"shape {x[0].shape}", s)
+    axis = 0 if axis is None else axis
     return concat([unsqueeze(s, axis) for s in x], axis if axis >= 0 else axis + x[0].ndim + 1)
 
 
@@ -327,7 +332,7 @@ def chunk(x: Tensor, chunks: int, axis: Axis = 0) -> list[Tensor]:
     return split(x, chunks, axis)
 
 
-@op(method=True, varargs="repeat_times", numpy=np.tile)
+@op(method=True, numpy=np.tile)
 def tile(x: Tensor, repeat_times: Ints) -> Tensor:
     """The tensor repeated along each axis.
 
@@ -335,6 +340,12 @@ def tile(x: Tensor, repeat_times: Ints) -> Tensor:
     [1, 2, 1, 2]
     """
     return jnp.tile(x, repeat_times)
+
+
+@tile.prepare
+def _(arguments):
+    if arguments["repeat_times"] is None:
+        arguments["repeat_times"] = ()
 
 
 @tile.check
@@ -370,21 +381,11 @@ def roll(x: Tensor, shifts: Ints, axis: Any = None) -> Tensor:
 @roll.prepare
 def _(arguments):
     x, axis = arguments["x"], arguments["axis"]
+    if axis is None and len(ints(arguments["shifts"], 0, "roll(shifts)") or ()) != 1:
+        raise errors.bad("roll(shifts)", "one shift for the flattened tensor", arguments["shifts"])
     if isinstance(x, Tensor) and axis is not None:
         found = tuple(one_axis(a, x.ndim, "roll(axis)") for a in (axis if isinstance(axis, (list, tuple)) else [axis]))
         shifts = ints(arguments["shifts"], 0, "roll(shifts)") or ()
         if len(shifts) != len(found):
             raise errors.bad("roll(shifts)", f"{len(found)} shifts, one for each axis", list(shifts))
         arguments["axis"] = found
-
-
-@composite(method=True)
-def unbind(input: Tensor, axis: Axis = 0) -> list[Tensor]:
-    """The parts along an axis, without that axis.
-
-    >>> [p.tolist() for p in bireme.unbind(bireme.to_tensor([[1, 2], [3, 4]]))]
-    [[1, 2], [3, 4]]
-    """
-    if input.ndim == 0:
-        raise errors.bad("unbind(input)", "a tensor with at least one axis", input)
-    return [input[(slice(None),) * axis + (i,)] for i in range(input.shape[axis])]

@@ -42,8 +42,8 @@ def _extreme(name, ref, larger):
 def _cast_samples():
     big = np.array([300.0, -1.5, 1.7, 255.9, -300.2, 0.0])
     return [
-        call(floats(2, 3), "int32"), call(floats(2, 3), "float16"), call(floats(), "int64"), call(np.zeros((2, 0, 3)), "bool"), call(big, "uint8"),
-        call(big, "int8"), call(_i8, "uint8"), call(floats(3) + 1j, "float32"), call(floats(3), "complex64"), call(floats(3), "float32"),
+        call(floats(2, 3), "int32"), call(floats(2, 3), "complex128"), call(floats(2, 3), dtype="float16"), call(floats(), "int64"), call(np.zeros((2, 0, 3)), "bool"), call(big, "uint8"),
+        call(big, "int8"), call(_i8, "uint8"), call(floats(3) + 1j, dtype="float32"), call(floats(3), dtype="complex64"), call(floats(3), dtype="float32"),
         call(np.array([True, False]), "float32"),
     ]  # fmt: skip
 
@@ -73,7 +73,7 @@ TABLE = [
         bad=[Bad(call(floats(2), "float99"), "cast(dtype): expected a data type such as 'float32'", TypeError)]),
     pair("add", lambda x, y, alpha=1: x + y * alpha, [*with_number(broadcasting(), 2, 0.5), call(floats(2), floats(2), alpha=3), call(_i8, _i8)],
          dtypes=NUMBER | BOOL, bad=[Bad(call(np.ones(2, "int32"), np.ones(2, "float32")), "add(): expected operands of one kind, got int32 and float32", TypeError)]),
-    pair("subtract", lambda x, y, alpha=1: x - y * alpha, [*with_number(broadcasting(), 2, 0.5), call(floats(2), floats(2), alpha=3), call(_i8, _i8)],
+    pair("subtract", np.subtract, [*with_number(broadcasting(), 2, 0.5), call(_i8, _i8)],
          dtypes=NUMBER, bad=[no_type("subtract", "bool", n=2)]),
     pair("multiply", np.multiply, [*with_number(broadcasting(), 2, 0.5), call(_i8, _i8)], dtypes=NUMBER | BOOL),
     pair("divide", np.divide, with_number(broadcasting(low_y=0.5), 2, 0.5), dtypes=ANY_FLOATED, out=floating),
@@ -107,7 +107,7 @@ TABLE = [
     Row("erfinv", unary(-0.9, 0.9), special.erfinv, dtypes=REAL_FLOATED, out=floating, bad=[no_type("erfinv")]),
     Row("abs", [*unary(), call(_i8)], np.abs, dtypes=NUMBER | BOOL, out=real),
     Row("floor", [*unary(), call(_i8)], np.floor, dtypes=REAL),
-    Row("sign", [*unary(), call(_i8)], np.sign, dtypes=NUMBER),
+    Row("sign", [*unary(), call(_i8)], np.sign, dtypes=NUMBER, skip={"gradient rule": "jax takes a complex sign for constant, though it turns with its operand"}),
     Row("clip_number", [call(floats(2, 3), -1.0, 1.5), call(floats(2, 3), None, 0.5), call(floats(2, 3), 0.25, None), call(floats(), -1.0, 1.0),
                         call(np.zeros((2, 0, 3)), 0.0, 1.0), call(np.array(NONFINITE), -1.0, 1.0), call(floats(2, 3), still(floats(2, 3) - 1), still(floats(2, 3) + 1)),
                         call(np.array([-5, 0, 5]), -1, 1)],

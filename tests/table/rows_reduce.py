@@ -31,7 +31,7 @@ def summed(dtype):
 def _mean(x, axis=None, keepdims=False):
     if x.dtype.kind in "iu":
         total = np.sum(x, axis=axis, keepdims=keepdims)
-        return total // (x.size // max(np.size(total), 1))
+        return np.trunc(total / (x.size // max(np.size(total), 1)))
     return np.mean(x, axis=axis, keepdims=keepdims)
 
 
@@ -76,7 +76,7 @@ def _logsumexp(x, axis=None, keepdims=False):
 
 
 def _cumsum(x, axis=None, dtype=None):
-    return x if x.ndim == 0 else np.cumsum(x, axis=axis)
+    return np.cumsum(x, axis=axis)
 
 
 def _var(x, axis=None, unbiased=True, keepdims=False):
@@ -118,7 +118,7 @@ TABLE = [
     _positions("argmax", np.argmax, True),
     _positions("argmin", np.argmin, False),
     Row("cumsum", [call(floats(2, 3)), call(floats(2, 3), axis=0), call(floats(2, 3, 2), axis=-2), call(floats()), call(np.zeros(0)), call(np.zeros((2, 0, 3)), axis=1),
-                   call(np.array(NONFINITE)), call(np.array([2**31 - 1, 1], np.int32))], _cumsum, dtypes=NUMBER, unchecked=BOOL, out=summed, bad=[axis_error("cumsum")]),
+                   call(np.array(NONFINITE)), call(np.array([2**31 - 1, 1], np.int32))], _cumsum, dtypes=NUMBER, unchecked=BOOL, out=lambda d: d if d.is_inexact else dtypes.int64, bad=[axis_error("cumsum")]),
     Row("var", _spread, lambda x, axis=None, unbiased=True, keepdims=False: over(_var)(x, axis, keepdims, unbiased=unbiased), dtypes=FLOAT, unchecked=INT | BOOL,
         rename=KEEP, bad=[axis_error("var")]),
     Row("std", _spread, lambda x, axis=None, unbiased=True, keepdims=False: np.sqrt(over(_var)(x, axis, keepdims, unbiased=unbiased)), dtypes=FLOAT,

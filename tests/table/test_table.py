@@ -27,3 +27,10 @@ def test_row(row):
 
 def test_every_operator_has_one_row():
     assert checks.unmatched(TABLE) == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("row", [row for row in TABLE if row.dtypes], ids=lambda row: row.name)
+def test_every_type_compiled(row):
+    """Every declared type, compiled: the interpreter's numbers."""
+    checks.compiled_types(row)

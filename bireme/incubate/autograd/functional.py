@@ -47,7 +47,8 @@ def grad(outputs: Tensors, inputs: Tensors, grad_outputs: Tensors | None = None)
     [6.0]
     """
     ys, xs = _several("grad(outputs)", outputs), _several("grad(inputs)", inputs)
-    found = tape.grad(ys, xs, _directions("grad", grad_outputs, ys), retain_graph=True, create_graph=True, allow_unused=True)
+    seeds = _directions("grad", grad_outputs, ys)
+    found = tape.grad(ys, xs, seeds, retain_graph=True, create_graph=True, allow_unused=True)
     return _as(inputs, [zeros_like(x) if g is None else g for g, x in zip(found, xs)])
 
 
@@ -92,8 +93,9 @@ class Hessian(Jacobian):
         batched = bool(is_batched)
         inputs, _, outputs = _called("Hessian", func, xs)
         if len(outputs) != 1 or outputs[0].ndim < batched or math.prod(outputs[0].shape[batched:]) != 1:
-            got = ", ".join([str(y.shape) for y in outputs])
-            raise errors.bad("Hessian(func)", f"a function that returns one number{' per row' * batched}", f"shape {got}", kind=RuntimeError)
+            expected = "a function that returns one number" + " per row" * batched
+            got = f"shape {', '.join([str(y.shape) for y in outputs])}"
+            raise errors.bad("Hessian(func)", expected, got, kind=RuntimeError)
         found = tape.grad(outputs, inputs, retain_graph=True, create_graph=True, allow_unused=True)
         grads = [zeros_like(x) if g is None else g for g, x in zip(found, inputs)]
         derivative.Jacobian.__init__(self, *_flattened(grads, inputs, batched))
@@ -139,9 +141,9 @@ def _directions(where: str, v: Any, likes: list[Tensor]) -> list[Tensor]:
         return [ones_like(t.detach()) for t in likes]
     found = _several(f"{where}(v)", v)
     if [t.shape for t in found] != [t.shape for t in likes]:
-        expected = ", ".join([str(t.shape) for t in likes])
-        raise errors.bad(f"{where}(v)", f"shape {expected}", ", ".join([f"shape {t.shape}" for t in found]), kind=RuntimeError)
-    return found
+        expected, got = (f"shape {', '.join([str(t.shape) for t in ts])}" for ts in (likes, found))
+        raise errors.bad(f"{where}(v)", expected, got, kind=RuntimeError)
+    return [t if t.dtype == like.dtype else t.astype(like.dtype) for t, like in zip(found, likes)]
 
 
 def _as(form: Any, found: list[Tensor]) -> Any:

@@ -1,0 +1,325 @@
+"""Threads and forks: a segment belongs to a thread, values may go anywhere."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+
+import bireme
+from bireme import nn
+
+
+def in_threads(*functions):
+    """Run each in a thread of its own; returns their results, or raises the first error."""
+    results, failures = [None] * len(functions), []
+
+    def call(i):
+        try:
+            results[i] = functions[i]()
+        except BaseException as e:  # noqa: BLE001 - it is raised again in the test's thread
+            failures.append(e)
+
+    threads = [threading.Thread(target=call, args=(i,)) for i in range(len(functions))]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+        assert not t.is_alive(), "a thread hangs"
+    if failures:
+        raise failures[0]
+    return results
+
+
+def linear(seed, n_in=16, n_out=16):
+    rng = np.random.default_rng(seed)
+    layer = nn.Linear(n_in, n_out)
+    layer.weight.set_value(rng.standard_normal((n_in, n_out)).astype("float32") * 0.1)
+    layer.bias.set_value(np.zeros(n_out, "float32"))
+    return layer
+
+
+def train(seed, steps=12):
+    model = linear(seed)
+    rule = bireme.optimizer.Adam(0.01, parameters=model.parameters())
+    x = bireme.to_tensor(np.random.default_rng(9).standard_normal((8, 16)).astype("float32"))
+    losses = []
+    for _ in range(steps):
+        loss = (model(x) ** 2).mean()
+        loss.backward()
+        rule.step()
+        rule.clear_grad()
+        losses.append(loss.item())
+    return losses
+
+
+def test_two_threads_train_two_models():
+    alone = [train(0), train(1)]
+    together = in_threads(lambda: train(0), lambda: train(1))
+    np.testing.assert_allclose(together, alone, rtol=1e-4)
+
+
+def test_one_model_serves_many_threads():
+    model = nn.Sequential(linear(0), nn.ReLU(), linear(1))
+    model.eval()
+    inputs = [np.random.default_rng(i).standard_normal((4, 16)).astype("float32") for i in range(8)]
+
+    def serve(x):
+        with bireme.no_grad():
+            return [model(bireme.to_tensor(x)).numpy() for _ in range(20)]
+
+    with bireme.no_grad():
+        want = [model(bireme.to_tensor(x)).numpy() for x in inputs]
+    for found, w in zip(in_threads(*[lambda x=x: serve(x) for x in inputs]), want):
+        for f in found:
+            np.testing.assert_allclose(f, w, rtol=1e-4, atol=1e-6)
+
+
+def test_a_model_trained_in_one_thread_is_read_in_another():
+    model = linear(2)
+    rule = bireme.optimizer.SGD(0.01, parameters=model.parameters())
+    x = bireme.ones([4, 16])
+    done = threading.Event()
+
+    def writer():
+        for _ in range(60):
+            (model(x) ** 2).mean().backward()
+            rule.step()
+            rule.clear_grad()
+        done.set()
+
+    def reader():
+        seen = 0
+        while not done.is_set() or seen == 0:
+            assert np.isfinite(model.weight.numpy()).all()
+            with bireme.no_grad():
+                assert np.isfinite(model(x).numpy()).all()
+            seen += 1
+        return seen
+
+    assert in_threads(writer, reader)[1] > 0
+
+
+def test_a_pending_value_is_read_by_another_thread():
+    x = bireme.ones([8]) * 3.0
+    y = x + 1.0
+    assert y._value.array is None
+    (got,) = in_threads(lambda: y.numpy())
+    np.testing.assert_array_equal(got, np.full(8, 4.0))
+    np.testing.assert_array_equal((y * x).numpy(), np.full(8, 12.0))
+
+
+def test_a_pending_value_is_computed_on_by_another_thread():
+    x = bireme.ones([8]) * 3.0
+    (got,) = in_threads(lambda: (x * 2.0).numpy())
+    np.testing.assert_array_equal(got, np.full(8, 6.0))
+    z = x + 1.0  # this thread goes on after its segment was cut from outside
+    np.testing.assert_array_equal(z.numpy(), np.full(8, 4.0))
+
+
+def test_a_segment_cut_by_another_thread_while_recording():
+    shared, stop = {}, threading.Event()
+
+    def record():
+        x = bireme.ones([8])
+        for i in range(3000):
+            y = x + float(i)
+            shared["y"] = (i, y)
+            z = y * 2.0
+            if i % 50 == 0:
+                np.testing.assert_array_equal(z.numpy(), np.full(8, 2.0 * (1 + i)))
+        stop.set()
+
+    def read():
+        n = 0
+        while not stop.is_set():
+            if "y" in shared:
+                i, y = shared["y"]
+                np.testing.assert_array_equal(y.numpy(), np.full(8, 1.0 + i))
+                n += 1
+        return n
+
+    in_threads(record, read, read)
+
+
+def test_a_gradient_crosses_threads():
+    x = bireme.to_tensor([1.0, 2.0], stop_gradient=False)
+    (loss,) = in_threads(lambda: (x * x).sum())
+    loss.backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [2.0, 4.0])
+
+
+def test_many_threads_record_at_once():
+    def work(n):
+        x = bireme.to_tensor(np.full(4, float(n), "float32"))
+        for _ in range(40):
+            x = x * 1.5 - x * 0.5
+        return x.numpy()
+
+    for n, got in enumerate(in_threads(*[lambda n=n: work(n) for n in range(16)])):
+        np.testing.assert_allclose(got, np.full(4, float(n)), rtol=1e-5)
+
+
+def test_values_made_in_a_finished_thread_are_usable():
+    (x,) = in_threads(lambda: bireme.ones([4]) * 7.0)
+    np.testing.assert_array_equal((x + 1.0).numpy(), np.full(4, 8.0))
+
+
+def test_grad_mode_belongs_to_a_thread():
+    with bireme.no_grad():
+        assert in_threads(bireme.is_grad_enabled) == [True]
+
+
+def test_random_streams_of_threads_differ_and_come_back():
+    def draw():
+        return bireme.rand([4]).numpy()
+
+    bireme.seed(5)
+    here = draw()
+    (there,) = in_threads(draw)
+    assert not np.array_equal(here, there)
+    bireme.seed(5)
+    np.testing.assert_array_equal(here, draw())
+
+
+def test_a_buffer_that_another_thread_reads_is_not_donated():
+    for _ in range(5):
+        x = bireme.ones([64, 64]) * 2.0
+        x.numpy()
+        started, go, out = threading.Event(), threading.Event(), []
+
+        def reader(x=x, started=started, go=go, out=out):
+            y = x + 1.0  # pending here: holds the array of x
+            del x
+            started.set()
+            go.wait(30)
+            out.append(y.numpy())
+
+        thread = threading.Thread(target=reader)
+        thread.start()
+        del reader
+        started.wait(30)
+        z = x * 3.0
+        del x
+        z.numpy()
+        go.set()
+        thread.join(30)
+        np.testing.assert_array_equal(out[0], np.full((64, 64), 3.0))
+
+
+# ---------------------------------------------------------------- fork
+
+FORK = """
+import os, signal, sys
+import bireme
+from bireme import nn
+model = nn.Linear(32, 32)
+rule = bireme.optimizer.SGD(0.1, parameters=model.parameters())
+for _ in range(3):
+    (model(bireme.ones([16, 32])) ** 2).mean().backward()
+    rule.step()
+    rule.clear_grad()
+pending = bireme.ones([2]) * 3.0
+{before}
+pid = os.fork()
+if pid == 0:
+    signal.alarm(20)
+    code = 1
+    try:
+        {child}
+    finally:
+        os._exit(code)
+_, status = os.waitpid(pid, 0)
+assert status == 0, status
+assert pending.tolist() == [3.0, 3.0]
+print("parent goes on", (model(bireme.ones([16, 32])) ** 2).mean().item() >= 0)
+"""
+
+
+def run_fork(child, before=""):
+    script = FORK.format(before=textwrap.dedent(before), child=textwrap.indent(textwrap.dedent(child), "        ").strip())
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "parent goes on" in done.stdout
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+class TestFork:
+    def test_a_child_reads_what_was_pending(self):
+        run_fork("code = 0 if pending.tolist() == [3.0, 3.0] else 2")
+
+    def test_a_child_computes_what_needs_no_compiler(self):
+        run_fork(
+            """
+            x = bireme.to_tensor([1.0, 2.0])
+            for _ in range(5):
+                y = (x * 2.0 + 1.0).sum()
+                assert y.item() == 8.0
+            code = 0
+            """
+        )
+
+    def test_a_child_says_that_it_cannot_compile(self):
+        run_fork(
+            """
+            try:
+                for _ in range(3):
+                    (model(bireme.ones([16, 32])) ** 2).mean().backward()
+                    rule.step()
+                    rule.clear_grad()
+            except RuntimeError as e:
+                code = 0 if "fork" in str(e) else 3
+            else:
+                code = 0  # it worked
+            """
+        )
+
+    def test_a_child_never_hangs(self):
+        run_fork(
+            """
+            x = bireme.to_tensor([[0.01] * 600] * 600)
+            for _ in range(3):
+                y = (bireme.matmul(x, x) + x).tanh().sum()
+                assert y.item() > 0
+            code = 0
+            """
+        )
+
+    def test_a_child_may_compile_if_the_parent_had_not_started(self):
+        script = """
+import os
+import bireme
+pid = os.fork()
+if pid == 0:
+    x = bireme.rand([300, 300])
+    for _ in range(3):
+        y = bireme.matmul(x, x).tanh().sum()
+        y.item()
+    os._exit(0 if bireme.debug.stats()["compiles"] else 4)
+assert os.waitpid(pid, 0)[1] == 0
+"""
+        subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, timeout=120)
+
+    def test_what_another_thread_had_pending_says_so(self):
+        run_fork(
+            """
+            try:
+                theirs.numpy()
+            except RuntimeError as e:
+                code = 0 if "fork" in str(e) else 3
+            """,
+            """
+            import threading
+            got, go = threading.Event(), threading.Event()
+            def other():
+                global theirs
+                theirs = bireme.ones([2]) * 5.0
+                got.set()
+                go.wait(60)
+            threading.Thread(target=other, daemon=True).start()
+            got.wait(60)
+            """,
+        )
