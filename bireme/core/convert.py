@@ -439,7 +439,7 @@ def check_range(where: str, t: Any, low: int, high: int) -> None:
             v.bounds = (int(host.min()), int(host.max()))
         least, most = v.bounds
         if least < low or most >= high:
-            raise errors.bad(where, f"indices in [{low}, {high - 1}]", least if least < low else most, kind=IndexError)
+            raise errors.bad(where, f"indices in [{low}, {high - 1}]", least if least < low else most, kind=errors.OutOfRange)
     elif not flush.local.segment.symbolic:
         flag = registry.find("any_outside")(t, low, high)
         flush.guard(flag._value, f"{where}: expected indices in [{low}, {high - 1}], got one outside")

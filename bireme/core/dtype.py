@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from bireme.core import errors
+from bireme.core.keywords import renamed
 
 
 class DType:
@@ -160,7 +161,7 @@ def promote_number(tensor: DType, x: Any) -> DType:
     if isinstance(x, (int, np.integer)):
         return int64 if tensor is bool_ else tensor
     if isinstance(x, (float, np.floating)):
-        return tensor if tensor.kind in "fc" else get_default()
+        return tensor if tensor.kind in "fc" else float32  # whatever the default type is, as in Paddle
     return complex_of(tensor)
 
 
@@ -208,6 +209,7 @@ class finfo:
     32
     """
 
+    @renamed(dtype="type")
     def __init__(self, dtype: Any):
         d = of(dtype, "finfo(dtype)")
         if d.kind not in "fc":

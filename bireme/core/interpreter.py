@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.extend.core
 import numpy as np
+import threadpoolctl
 
 from bireme.core import debug, executor, primitives
 from bireme.core.device import Device, Fork
@@ -41,7 +42,15 @@ class Interpreter:
             free |= {i for i in range(node.first, node.values) if i not in last and i not in wanted}
             steps.append((node.bound.plan(operands), args, node.first, node.bound.many, tuple(free)))
 
+        products = any(node.bound.uses_blas for node in graph.nodes)
+
         def call(leaves: list, vectors: list) -> list:
+            if products:
+                with _one_thread():
+                    return interpret(leaves, vectors)
+            return interpret(leaves, vectors)
+
+        def interpret(leaves: list, vectors: list) -> list:
             leaves = [a if a.__class__ is np.ndarray else np.asarray(a) for a in leaves]
             env: dict[int, Any] = {}
             with np.errstate(all="ignore"):
@@ -59,6 +68,16 @@ class Interpreter:
             return _owned([env[i] for i in live], leaves)
 
         return call
+
+
+_blas: list[Any] = []
+
+
+def _one_thread() -> Any:
+    """NumPy's BLAS on one thread: with more it gets up to ten times slower as soon as others want the cores."""
+    if not _blas:
+        _blas.append(threadpoolctl.ThreadpoolController().select(user_api="blas"))
+    return _blas[0].limit(limits=1)
 
 
 def _owned(outs: list, leaves: list) -> list:

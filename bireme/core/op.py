@@ -56,6 +56,11 @@ class Bound:
         shown = ", ".join(f"{k}={v!r}" for k, v in zip(self.op.attr_names, self.attrs))
         return f"{self.op.name}[{shown}]" if shown else self.op.name
 
+    @property
+    def uses_blas(self) -> bool:
+        """Whether its NumPy form multiplies matrices."""
+        return self.op.flops_rule is not None
+
     def arguments(self, arrays: Any) -> dict[str, Any]:
         """Flat operands and attributes as the body's keyword arguments."""
         named, i = dict(zip(self.op.attr_names, self.attrs)), 0
@@ -168,6 +173,10 @@ class GradBound:
 
     def __repr__(self) -> str:
         return f"{self.base}.grad{list(self.needs)}"
+
+    @property
+    def uses_blas(self) -> bool:
+        return self.base.uses_blas
 
     def infer(self, sigs: tuple[Sig, ...]) -> tuple[Sig, ...]:
         return tuple([self.sigs[i] for i in self.needs])
@@ -376,9 +385,20 @@ def _misfit(bound: Bound, sigs: tuple, e: Exception) -> Exception:
     return errors.bad(f"{bound.op.name}({', '.join(bound.op.operand_names)})", "operands that fit together", operands, hint=reason, kind=kind)
 
 
-def on_numpy(fn: Callable, seen: dict | None = None) -> Callable:
+def on_numpy(fn: Callable) -> Callable:
+    """The same function on NumPy arrays, made when it is first called: by then its module is complete."""
+    made: list[Callable] = []
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not made:
+            made.append(_rebound(fn, {}))
+        return made[0](*args, **kwargs)
+
+    return call
+
+
+def _rebound(fn: Any, seen: dict) -> Callable:
     """The same function with `jnp` meaning NumPy, in the functions of its module that it calls as well."""
-    seen = {} if seen is None else seen
     if fn in seen:
         return seen[fn]
     scope = dict(fn.__globals__)
@@ -389,7 +409,7 @@ def on_numpy(fn: Callable, seen: dict | None = None) -> Callable:
     for name in fn.__code__.co_names:
         other = scope.get(name)
         if isinstance(other, types.FunctionType) and other.__globals__.get("jnp") is jnp:
-            scope[name] = on_numpy(other, seen)
+            scope[name] = _rebound(other, seen)
     return new
 
 
@@ -581,8 +601,8 @@ class Op:
                 else:
                     return None
             else:
-                where = next((k for k, v in given.items() if v is x), None)
-                if where is None:
+                where = passed.get(name)  # by name, not by identity: in matmul(x, x) both operands are the same object
+                if where is None or given[where] is not x:
                     return None
                 found.append((where, None))
         return found

@@ -133,7 +133,7 @@ def dot_general(x: Any, y: Any, dims: Any, dtype: np.dtype) -> np.ndarray:
     batch = [x.shape[i] for i in bx]
     lhs = x.transpose(*bx, *fx, *cx).reshape(*batch, size(x, fx), size(x, cx))
     rhs = y.transpose(*by, *cy, *fy).reshape(*batch, size(y, cy), size(y, fy))
-    out = np.matmul(lhs, rhs).reshape(*batch, *[x.shape[i] for i in fx], *[y.shape[i] for i in fy])
+    out = np.matmul(lhs, rhs).reshape([*batch, *[x.shape[i] for i in fx], *[y.shape[i] for i in fy]])
     return out.astype(dtype, copy=False)
 
 

@@ -95,8 +95,9 @@ def _entry_of(state: Node, device: Any, n_live: int) -> Entry:
                 if len(_families) > MAX_GRAPHS:
                     _families.popitem(last=False)
             entry = _graphs[graph.key] = graph.entry = Entry(graph, family)
-            # a compiled call costs about 16 us and 4 us a result
-            entry.cheap = graph.work < 16 + 4 * n_live
+            # a compiled call costs some 50 us and 4 us a result, its compile a thousand times that: a logging line
+            # that takes the interpreter 120 us is never worth it
+            entry.cheap = graph.work < 120 + 4 * n_live
             debug.met(entry)
             if len(_graphs) > MAX_GRAPHS:
                 _, old = _graphs.popitem(last=False)
@@ -228,10 +229,9 @@ def _may_compile(entry: Entry) -> bool:
     entry.last = family.clock
     if entry.compiled or len(family.entries) < bound:
         return True
-    oldest = next(iter(family.entries.values()))
-    for e in family.entries.values():
-        if e.last < oldest.last:
-            oldest = e
+    if not family.entries:
+        return False
+    oldest = min(family.entries.values(), key=lambda e: e.last)
     if entry.met > 16 and oldest.last < family.clock - 16 * bound and family.evictions < bound:
         family.entries.pop(id(oldest))
         family.evictions += 1

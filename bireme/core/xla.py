@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 import threading
 from itertools import starmap
@@ -23,14 +24,23 @@ def x64():
     return jax.enable_x64(True)
 
 
+def in_x64(call: Any, *args: Any) -> Any:
+    """The same for one call on the way of every step: an interrupt at the door of an `__exit__` would leave them on."""
+    before = jax.enable_x64.get_local()
+    try:
+        jax.enable_x64.set_local(True)
+        return call(*args)
+    finally:
+        jax.enable_x64.set_local(before)
+
+
 def put(array: Any, device: Device) -> Any:
     """A copy of the array on the device."""
     if Fork.child:
         if not device.is_cpu:
             raise Fork.error()
         return np.array(array)
-    with x64():
-        return jax.device_put(array, device.jax, may_alias=False)
+    return in_x64(functools.partial(jax.device_put, may_alias=False), array, device.jax)
 
 
 def wait(device: Device) -> None:
@@ -78,14 +88,22 @@ def run(seg: Any, program: Any, vectors: list, dead: set[int]) -> None:
     """Call a compiled program with a segment's leaves; the results reach `seg.results` in one bytecode."""
     arrays, device = seg.arrays, seg.device
     host = _settle(seg, arrays, device)
-    donated = [arrays[i] if i in dead or isinstance(arrays[i], np.ndarray) else jnp.copy(arrays[i]) for i in program.donate]
+    donated = [arrays[i] if i in dead or isinstance(arrays[i], np.ndarray) else put(arrays[i], device) for i in program.donate]
     args = (donated, [arrays[i] for i in program.kept], vectors)
-    with x64(), jax.default_device(device.jax):
+    in_x64(_call, seg, program, args, host)
+
+
+def _call(seg: Any, program: Any, args: tuple, host: tuple[int, ...]) -> None:
+    before = jax.default_device.get_local()
+    try:
+        jax.default_device.set_local(seg.device.jax)
         if host in program.warm:
             seg.results.extend(starmap(program.call, (args,)))
         else:
             _first_call(seg, program, args)
             program.warm.add(host)
+    finally:
+        jax.default_device.set_local(before)
 
 
 def _first_call(seg: Any, program: Any, args: tuple) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bireme.core import errors
+from bireme.core.keywords import renamed
 from bireme.core.tensor import Parameter, Tensor
 from bireme.nn.layer import Layer
 from bireme.ops import dropout, embedding, flatten, linear, to_tensor, where
@@ -103,6 +104,7 @@ class Embedding(Layer):
     def padding_idx(self, row: int | None) -> None:
         self._padding_idx = row
 
+    @renamed(x="input")
     def forward(self, x: Tensor) -> Tensor:
         return embedding(
             x, self.weight, self._padding_idx, self._max_norm, self._norm_type, self._sparse, self._scale_grad_by_freq

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from bireme.core import errors
+from bireme.core.keywords import renamed
 from bireme.core.tensor import Tensor
 from bireme.nn.initializer import Normal
 from bireme.nn.layer import Layer
@@ -65,6 +66,7 @@ class Conv2D(Layer):
         bias_attr = bias_attr if bias else False
         self.bias = self.create_parameter([out_channels], bias_attr, dtype, is_bias=True, device=device)
 
+    @renamed(x="input")
     def forward(self, x: Tensor) -> Tensor:
         padding = self._padding
         if self._padding_mode != "zeros":

@@ -9,6 +9,7 @@ import numpy as np
 from bireme.core import device as devices
 from bireme.core import dtype as dtypes
 from bireme.core import errors
+from bireme.core.keywords import renamed
 from bireme.core.op import Tensor, assign_inplace
 from bireme.core.tensor import value_of
 from bireme.ops.creation import full
@@ -39,6 +40,7 @@ def is_integer(x: Tensor) -> bool:
     return _tensor(x, "is_integer(x)").dtype.is_integer
 
 
+@renamed(x="input")
 def is_complex(x: Tensor) -> bool:
     """Whether the type of `x` is a complex one.
 
@@ -142,7 +144,11 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 
 
 def is_same_shape(self: Tensor, y: Tensor, /) -> bool:
-    """Whether another tensor has the same shape."""
+    """Whether another tensor has the same shape.
+
+    >>> bireme.zeros([2]).is_same_shape(bireme.ones([2]))
+    True
+    """
     return self.shape == _tensor(y, "is_same_shape(y)").shape
 
 
@@ -184,9 +190,10 @@ def _install() -> None:
         setattr(Tensor, name, _casts(name, dtype))
     for name, answer in (("is_tensor", True), ("is_dense", True), ("is_contiguous", True), ("is_dist", False), ("is_sparse", False),
                          ("is_sparse_coo", False), ("is_sparse_csr", False), ("is_selected_rows", False)):  # fmt: skip
-        setattr(Tensor, name, _answers(name, answer, f"{answer}: what every tensor here is."))
+        doc = f"{answer}, of every tensor here.\n\n>>> bireme.zeros([1]).{name}()\n{answer}"
+        setattr(Tensor, name, _answers(name, answer, doc))
     for name in ("value", "get_tensor", "contiguous"):
-        setattr(Tensor, name, _answers(name, None, "The tensor itself."))
+        setattr(Tensor, name, _answers(name, None, f"The tensor itself.\n\n>>> bireme.ones([1]).{name}().tolist()\n[1.0]"))
     Tensor.strides = property(_strides, doc=_strides.__doc__)  # type: ignore[attr-defined]
 
 

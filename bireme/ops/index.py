@@ -449,12 +449,21 @@ def index_select(x: Tensor, index: Tensor, axis: Axis = 0) -> Tensor:
     return jnp.take(x, jnp.where(index < 0, index + x.shape[axis], index), axis=axis, mode="clip")
 
 
+@index_select.prepare
+def _(arguments):
+    if isinstance(arguments["index"], int) and isinstance(arguments["axis"], Tensor):  # torch's order: (dim, index)
+        arguments["index"], arguments["axis"] = arguments["axis"], arguments["index"]
+    index = arguments["index"]
+    if isinstance(index, Tensor) and index.ndim == 2 and index.shape[1] == 1:
+        arguments["index"] = shape.reshape(index, [-1])
+
+
 @index_select.check
 def _(x, index, axis):
     if index.ndim > 1 or index.dtype.kind != "i":
         raise errors.bad("index_select(index)", "a 1-D integer tensor", f"shape {list(index.shape)}, {index.dtype.name}")
     if x.ndim == 0:
-        raise errors.bad("index_select(x)", "a tensor with at least one axis", "a 0-d tensor")
+        raise errors.bad("index_select(x)", "a tensor with at least one axis", "a 0-d tensor", kind=errors.OutOfRange)
 
 
 index_select.index(lambda s: [("index", -s["x"].shape[s["axis"]], s["x"].shape[s["axis"]])] if s["x"].ndim else [])
@@ -564,6 +573,8 @@ def where(condition: Tensor, x: Tensor | float | None = None, y: Tensor | float 
     """
     if (x is None) != (y is None):
         raise errors.bad("where(x, y)", "both or neither", "one of them")
+    if x is not None and condition.dtype is not dtypes.bool_:
+        raise errors.bad("where(condition)", "a bool tensor", condition, kind=TypeError)
     return nonzero(condition, as_tuple=True) if x is None else logic.select(condition, x, y)
 
 
@@ -574,8 +585,7 @@ def masked_fill(x: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
     >>> bireme.masked_fill(bireme.to_tensor([1.0, 2.0]), bireme.to_tensor([True, False]), 0.0).tolist()
     [0.0, 2.0]
     """
-    if mask.dtype is not dtypes.bool_:
-        raise errors.bad("masked_fill(mask)", "a bool tensor", mask.dtype.name, kind=TypeError)
+    mask = mask.astype(dtypes.bool_) if mask.dtype is not dtypes.bool_ else mask
     fill = value if not isinstance(value, Tensor) else value.astype(x.dtype)
     return logic.select(mask, fill, x) if isinstance(fill, Tensor) else logic.select(mask, _value_like(x, fill), x)
 

@@ -243,6 +243,8 @@ def allclose(x: Tensor, y: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equ
     >>> bireme.allclose(bireme.to_tensor([1.0]), bireme.to_tensor([1.0 + 1e-9])).item()
     True
     """
+    if not x.dtype.is_inexact:
+        x, y = x.astype("float64"), y.astype("float64")
     near = logical_or(equal(x, y), less_equal((x - y).abs(), y.abs() * rtol + atol))
     if equal_nan:
         near = logical_or(near, logical_and(isnan(x), isnan(y)))

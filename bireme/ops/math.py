@@ -609,14 +609,18 @@ def _(g, x, min, max, sigs):
     return tuple(grads)
 
 
-@composite(method="clip clamp", inplace=True, alias={"x": "input"}, out=True)
+@composite(method=True, inplace=True, alias={"x": "input"}, out=True)
 def clip(x: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:
     """Values limited to [min, max].
 
     >>> bireme.clip(bireme.to_tensor([-1.0, 0.5, 2.0]), 0.0, 1.0).tolist()
     [0.0, 0.5, 1.0]
     """
-    return x.clone() if min is None and max is None else clip_number(x, min, max)
+    if isinstance(min, (int, float)) and isinstance(max, (int, float)) and not min <= max:
+        raise errors.bad("clip(max)", f"a number not below min, {min}", max)
+    # a bound of one element counts as a number
+    low, high = [b.reshape([]) if isinstance(b, Tensor) and b.size == 1 else b for b in (min, max)]
+    return x.clone() if min is None and max is None else clip_number(x, low, high)
 
 
 @op(method=True, inplace=True, promote="x y weight", floats=True)
@@ -641,6 +645,12 @@ def scale(x: Tensor, scale: Tensor | float = 1.0, bias: Tensor | float = 0.0, bi
 
 
 scale.infer(lambda x: x)
+
+
+@scale.prepare
+def _(arguments):
+    if arguments.pop("act") is not None:
+        raise errors.bad("scale(act)", "None", "an activation", hint="call it on the result")
 
 
 # ---------------------------------------------------------------- complex numbers

@@ -12,7 +12,7 @@ from scipy import special
 
 
 from bireme.core.dtype import FLOAT
-from bireme.core.op import Axis, DTypeArg, Tensor, composite, op
+from bireme.core.op import Axis, DTypeArg, Extra, Tensor, composite, op
 from bireme.ops.broadcast import same
 from bireme.ops.math import cast
 
@@ -88,7 +88,7 @@ def _(g, x, approximate):
 
 
 @op(dtypes=FLOAT, alias={"x": "input"})
-def silu(x: Tensor) -> Tensor:
+def silu(x: Tensor, inplace: Extra = False) -> Tensor:
     """x times its sigmoid.
 
     >>> bireme.nn.functional.silu(bireme.to_tensor([0.0])).tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ import numpy as np
 
 from bireme.core import errors
 from bireme.core.dtype import FLOAT
-from bireme.core.op import Tensor, composite, op
+from bireme.core.op import Extra, Tensor, composite, op
 from bireme.ops import random
 
 
@@ -93,7 +94,8 @@ def _(query, key, value):
 
 @composite()
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
-                                 is_causal: bool = False, training: bool = True) -> Tensor:  # fmt: skip
+                                 is_causal: bool = False, training: bool = True, name: Extra = None,
+                                 backend: Any = None) -> Tensor:  # fmt: skip
     """Attention on [batch, sequence, heads, width]; a bool mask keeps where it is true, another is added to the scores.
 
     >>> q = bireme.ones([1, 2, 1, 4])

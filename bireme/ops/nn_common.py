@@ -66,7 +66,7 @@ def _table_grad_numpy(g, x, padding_idx, sigs):
     return scatter_add_rows(np.zeros(sigs[1].shape, g.dtype), x, flat)
 
 
-@composite()
+@composite(alias={"x": "input"})
 def embedding(x: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
               sparse: bool = False, scale_grad_by_freq: bool = False) -> Tensor:  # fmt: skip
     """Rows of the table `weight` at the indices `x`; the row `padding_idx` gets no gradient and reads as it is.
@@ -84,7 +84,7 @@ def embedding(x: Tensor, weight: Tensor, padding_idx: int | None = None, max_nor
     return embedding_of(x, weight, padding_idx)
 
 
-@op(differentiable=False)
+@op(differentiable=False, alias={"x": "input"})
 def one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
     """float32 rows with a one at each index.
 
@@ -125,7 +125,7 @@ pad_of.infer(lambda x, widths: sig_of(tuple([n + a + b for n, (a, b) in zip(x.sh
 
 
 @composite(alias={"x": "input"})
-def pad(x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_format: str = "NCHW", pad_from_left_axis: bool = True) -> Tensor:
+def pad(x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_format: str | None = None, pad_from_left_axis: bool = True) -> Tensor:
     """A tensor grown at its edges: 2 numbers an axis for all axes, or for the spatial ones from the last to the first.
 
     >>> bireme.nn.functional.pad(bireme.to_tensor([1.0]), [1, 1]).tolist()
@@ -141,7 +141,7 @@ def pad(x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_fo
     if len(pairs) == x.ndim and mode == "constant":
         widths = pairs if pad_from_left_axis else pairs[::-1]
     else:
-        last = x.ndim - 2 if data_format.endswith("C") and x.ndim > 2 else x.ndim - 1
+        last = x.ndim - 2 if (data_format or "NCHW").endswith("C") and x.ndim > 2 else x.ndim - 1
         for k, p in enumerate(pairs):
             widths[last - k] = p
     for n, (a, b) in zip(x.shape, widths):

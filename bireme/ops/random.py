@@ -54,7 +54,7 @@ def normal_of(key, shape, dtype):
     return jnp.concatenate([radius * jnp.cos(angle), radius * jnp.sin(angle)])[:n].reshape(shape).astype(dtype)
 
 
-@op(differentiable=False)
+@op(differentiable=False, numpy=True)
 def uniform_of(low: Tensor | float, high: Tensor | float, shape: Shape, dtype: DTypeArg, key: Key = None) -> Tensor:
     """Uniform numbers in [low, high); use `uniform`.
 
@@ -68,7 +68,7 @@ def uniform_of(low: Tensor | float, high: Tensor | float, shape: Shape, dtype: D
 uniform_of.infer(lambda shape, dtype: sig_of(shape, dtype))
 
 
-@op(differentiable=False)
+@op(differentiable=False, numpy=True)
 def gaussian_of(mean: Tensor | float, std: Tensor | float, shape: Shape, dtype: DTypeArg, key: Key = None) -> Tensor:
     """Normal numbers; use `normal`, `gaussian` or `randn`.
 
@@ -82,7 +82,7 @@ def gaussian_of(mean: Tensor | float, std: Tensor | float, shape: Shape, dtype: 
 gaussian_of.infer(lambda shape, dtype: sig_of(shape, dtype))
 
 
-@op(differentiable=False)
+@op(differentiable=False, numpy=True)
 def randint_of(low: Tensor | int, span: Tensor | int, shape: Shape, dtype: DTypeArg, key: Key = None) -> Tensor:
     """Integers in [low, low + span); use `randint`.
 
@@ -208,7 +208,7 @@ def randperm(n: int, dtype: DTypeArg = "int64") -> Tensor:
     return randperm_of(n, dtype)
 
 
-@op(method=True, differentiable=False)
+@op(method=True, differentiable=False, numpy=True)
 def bernoulli(x: Tensor, p: float | None = None, key: Key = None) -> Tensor:
     """1 with the probability given by each element, else 0.
 
@@ -221,7 +221,7 @@ def bernoulli(x: Tensor, p: float | None = None, key: Key = None) -> Tensor:
 bernoulli.infer(lambda x: x)
 
 
-@op(inplace=False)
+@op(numpy=True)
 def dropout_of(x: Tensor, p: Tensor | float, scale: bool, axis: Any, key: Key = None) -> Tensor:
     """Elements set to zero with probability p; use `dropout`.
 
@@ -240,7 +240,7 @@ def _drop(x, p, scale, axis, key):
 dropout_of.infer(lambda x: x)
 
 
-@dropout_of.grad
+@dropout_of.grad(numpy=True)
 def _(g, p, scale, axis, key):
     # the mask comes again from its keys: nothing is kept for it
     return _drop(g, p, scale, axis, key), None, None, None
