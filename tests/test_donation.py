@@ -341,3 +341,16 @@ def test_a_held_host_leaf_of_a_program_that_donates_stays():
         y.numpy()
         if kept is not None:
             np.testing.assert_array_equal(kept.numpy(), host)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64", "bfloat16", "complex128", "bool"])
+def test_every_type_is_copied_as_it_is(dtype):
+    for i in range(6):
+        x = bireme.to_tensor(np.arange(WIDTH * WIDTH).reshape(WIDTH, WIDTH) % 7).astype(dtype)
+        before = x.numpy()
+        kept = x if i >= 3 else None
+        y = bireme.where(x == x, x, x).clone()
+        del x
+        np.testing.assert_array_equal(y.numpy(), before)
+        if kept is not None:
+            np.testing.assert_array_equal(kept.numpy(), before)

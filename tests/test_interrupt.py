@@ -3,6 +3,7 @@
 import signal
 import threading
 
+import jax
 import numpy as np
 import pytest
 
@@ -10,7 +11,10 @@ import bireme
 from bireme import nn
 from bireme.core import flush
 
-pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers")
+pytestmark = [
+    pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),  # in callbacks of jax
+]
 
 
 class Trainer:
@@ -42,6 +46,7 @@ def interrupts():
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
     assert bireme.is_grad_enabled()
+    assert not jax.config.jax_enable_x64  # other jax code in the process
 
 
 def forever(run):
@@ -65,6 +70,7 @@ def usable(trainer):
         assert np.isfinite(t.numpy()).all()
     assert bireme.is_grad_enabled()
     assert flush.local.depth == 0
+    assert not jax.config.jax_enable_x64
     before = trainer.model[0].weight.numpy()
     assert np.isfinite(trainer.step().item())
     assert not np.array_equal(before, trainer.model[0].weight.numpy())

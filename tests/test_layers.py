@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = [
     ["core"],
     ["ops"],
-    ["linalg", "fft", "signal", "special", "tensor", "device", "debug", "version", "framework", "base"],
+    ["linalg", "fft", "signal", "special", "tensor", "device", "debug", "defaults", "version", "framework", "base"],
     [
         *("autograd", "param_attr", "nn", "optimizer", "amp", "io", "files", "metric", "regularizer", "utils"),
         *("jit", "static", "distribution", "sparse", "geometric", "distributed", "quantization", "profiler"),

@@ -349,14 +349,14 @@ def steady(fn, values, atmost=1):
 
 
 def test_python_numbers_are_inputs():
-    x = randn(256, 256)
+    x = randn(512, 512)
     out = steady(lambda v: ((x * v + v) / (v + 1.0)).sum(axis=0), [0.5, 1.5, 2.5, 3.0, 4.0])
     for v, o in zip([0.5, 1.5, 2.5, 3.0, 4.0], out):
         np.testing.assert_allclose(o, ((x.numpy() * v + v) / (v + 1)).sum(0), rtol=1e-3, atol=1e-3)
 
 
 def test_integers_are_inputs():
-    x = bireme.to_tensor(np.arange(65536).reshape(256, 256))
+    x = bireme.to_tensor(np.arange(1 << 18).reshape(512, 512))
     out = steady(lambda v: (x * v + v).sum(axis=0), [2, 3, 5, 7])
     for v, o in zip([2, 3, 5, 7], out):
         np.testing.assert_array_equal(o, (x.numpy() * v + v).sum(0))
@@ -372,7 +372,7 @@ def test_slice_starts_are_inputs():
 
 
 def test_random_keys_are_inputs():
-    x = randn(256, 256)
+    x = randn(512, 512)
     out = steady(lambda _: nn.functional.dropout(x, 0.5, training=True).sum(axis=0), range(5))
     assert not np.array_equal(out[0], out[1])
     bireme.seed(7)
@@ -417,7 +417,7 @@ def test_a_schedule_does_not_compile_again():
 
 
 def test_exponents_are_constants():
-    x = randn(256, 256)
+    x = randn(512, 512)
     bireme.debug.reset_stats()
     for _ in range(3):
         (x**2).sum(axis=0).numpy()
@@ -467,3 +467,11 @@ def test_a_held_loss_costs_a_bounded_number_of_compiles():
             outs.append(out)
     assert compiles() <= 4
     assert np.isfinite([x.item() for x in losses]).all()
+
+
+def test_a_call_with_one_tensor_twice_does_not_stand_for_others():
+    x, y = randn(8, 8), randn(8, 8, seed=1)
+    for fn, by_numpy in ((bireme.matmul, np.matmul), (bireme.add, np.add), (bireme.maximum, np.maximum)):
+        fn(x, x).numpy()
+        np.testing.assert_allclose(fn(x, y).numpy(), by_numpy(x.numpy(), y.numpy()), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(fn(y=x, x=y).numpy(), by_numpy(y.numpy(), x.numpy()), rtol=1e-5, atol=1e-6)

@@ -118,6 +118,9 @@ def _show_default(value: Any) -> str:
 
 def aliases(value: Any) -> dict[str, list[str]]:
     """Other keywords that an operator takes for its parameters, as its declaration says."""
+    declared = getattr(value.__init__ if inspect.isclass(value) else value, "aliases", None)
+    if isinstance(declared, dict):
+        return declared
     name = getattr(value, "__name__", "")
     op = registry.OPS.get(name) or registry.OPS.get(name.removesuffix("_"))
     if not is_op(value) or op is None:

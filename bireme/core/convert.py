@@ -390,7 +390,8 @@ def common_dtype(op: str, xs: list, mix: str = "scalars") -> DType | None:
     """The type of an operator on these operands by Paddle's rules, of which there are five.
 
     "scalars": floats mix with floats and complex with real; numbers and 0-d tensors give way to the others. "floats": a
-    0-d tensor counts like any other. "any": where one is 0-d, the type that holds both. "same": no two types mix. "complex": none but real with complex.
+    0-d tensor counts like any other. "any": where one is 0-d, the type that holds both. "same": no two types mix.
+    "complex": none but real with complex.
     """
     full: DType | None = None
     scalar: DType | None = None

@@ -159,8 +159,8 @@ class Fork:
 
 
 def started() -> bool:
-    """Whether the backend of a device has been started by this package."""
-    return any(d._jax is not None for d in Device._all.values())
+    """Whether this package has started the backend of a device; asking for the default one does."""
+    return bool(_default) or any(d._jax is not None for d in Device._all.values())
 
 
 def _prepare_backend() -> None:

@@ -175,7 +175,7 @@ def promote(x: DType, y: DType) -> DType | None:
         return x if x.rank > y.rank else y
     if x.kind == "c" or y.kind == "c":
         real = promote_any(real_of(x), real_of(y))
-        return _COMPLEX_OF[real] if real in _COMPLEX_OF else complex64
+        return _COMPLEX_OF.get(real, complex64)
     return None
 
 

@@ -112,6 +112,11 @@ def record(bound: Any, operands: list) -> list[Value]:
                     roll_back(seg)
                     return record(bound, _on_one_device(operands))
                 key.append(sig)
+        if len(seg.numbers) - seg.state.numbers == len(operands) and seg.device is not None and not seg.symbolic:
+            if seg.device is not devices.current():  # made of nothing, on another device than what is pending
+                roll_back(seg)
+                run(seg)
+                return record(bound, operands)
         state = seg.state
         found = tuple(key)
         node = state.next.get(found)

@@ -273,7 +273,7 @@ def numpy_form(eqn: Any) -> Any:
         return _typed(lambda x: _round(x, p["rounding_method"]), dtype)
     if name == "dot_general":
         return lambda x, y: dot_general(x, y, p["dimension_numbers"], dtype)
-    if name in ("convert_element_type", "reduce_precision"):
+    if name == "convert_element_type":
         return lambda x: cast(x, dtype)
     if name == "bitcast_convert_type" and np.dtype(eqn.invars[0].aval.dtype).itemsize == dtype.itemsize:
         return lambda x: np.ascontiguousarray(x).view(dtype)

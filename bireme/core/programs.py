@@ -97,7 +97,7 @@ def _entry_of(state: Node, device: Any, n_live: int) -> Entry:
             entry = _graphs[graph.key] = graph.entry = Entry(graph, family)
             # a compiled call costs some 50 us and 4 us a result, its compile a thousand times that: a logging line
             # that takes the interpreter 120 us is never worth it
-            entry.cheap = graph.work < 120 + 4 * n_live
+            entry.cheap = graph.work < 120 + 2 * (n_live + len(graph.leaf_sigs))
             debug.met(entry)
             if len(_graphs) > MAX_GRAPHS:
                 _, old = _graphs.popitem(last=False)

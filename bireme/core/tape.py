@@ -214,6 +214,8 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
                 key = None
         if not t.stop_gradient:
             needs = True
+    if len(numbers) == len(values):
+        key = None  # made of nothing: it belongs on the current device, which `record` looks at
     node = None if key is None else seg.state.next.get(tuple(key))
     made = None if node is None or node.over or flush.debug_mode.at_once else flush.follow(seg, node, numbers)
     if made is None:

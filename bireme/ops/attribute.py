@@ -185,7 +185,14 @@ def _install() -> None:
         setattr(Tensor, f.__name__, f)
     kinds = {d.name: d for d in (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.float16, dtypes.bfloat16,
                                  dtypes.float32, dtypes.float64)}  # fmt: skip
-    kinds |= {"bool": dtypes.bool_, "int": dtypes.int32, "long": dtypes.int64, "half": dtypes.float16, "float": dtypes.float32, "double": dtypes.float64}
+    kinds |= {
+        "bool": dtypes.bool_,
+        "int": dtypes.int32,
+        "long": dtypes.int64,
+        "half": dtypes.float16,
+        "float": dtypes.float32,
+        "double": dtypes.float64,
+    }
     for name, dtype in kinds.items():
         setattr(Tensor, name, _casts(name, dtype))
     for name, answer in (("is_tensor", True), ("is_dense", True), ("is_contiguous", True), ("is_dist", False), ("is_sparse", False),

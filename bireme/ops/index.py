@@ -131,6 +131,12 @@ class Flag:
         self.index = Tensor(value_of(np.zeros(int(value), np.int64)))
 
 
+def _is_bool(item: Any) -> bool:
+    if isinstance(item, (np.ndarray, Tensor)):
+        return item.ndim == 0 and item.dtype in (np.bool_, dtypes.bool_)
+    return isinstance(item, (bool, np.bool_))
+
+
 class Index:
     """An index worked out against a shape: the basic part, axes to add, and the tensors that pick elements."""
 
@@ -211,7 +217,7 @@ def _items(x: Tensor, key: Any) -> list:
     for item in items:
         if item is Ellipsis or item is None or isinstance(item, slice):
             found.append(item)
-        elif isinstance(item, (bool, np.bool_)) or (isinstance(item, (np.ndarray, Tensor)) and not item.ndim and item.dtype in (bool, dtypes.bool_)):
+        elif _is_bool(item):
             found.append(Flag(bool(item)))
         elif isinstance(item, (int, np.integer)):
             found.append(int(item))
@@ -333,7 +339,8 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 def setitem(x: Tensor, key: Any, value: Any) -> None:
     """`x[key] = value`."""
     since = tape.now()
-    if isinstance(key, Tensor) and key.dtype is dtypes.bool_ and key.shape == x.shape and (isinstance(value, (int, float)) or (isinstance(value, Tensor) and value.size == 1)):
+    one = isinstance(value, (int, float)) or (isinstance(value, Tensor) and value.size == 1)
+    if one and isinstance(key, Tensor) and key.dtype is dtypes.bool_ and key.shape == x.shape:
         new = logic.select(key, shape.reshape(_value_like(x, value), []), x)  # no need to look at the mask
         assign_inplace(x, new, "setitem", since)
         return
@@ -439,7 +446,7 @@ def unbind(input: Tensor, axis: Axis = 0) -> list[Tensor]:
 # ---------------------------------------------------------------- by index tensors
 
 
-@op(method=True, alias={"x": "input", "axis": "dim"}, out=True, numpy=lambda x, index, axis: np.take(x, index, axis))
+@op(method=True, alias={"x": "input", "axis": "dim"}, out=True, numpy=lambda x, index, axis: _take_numpy(x, index, axis))
 def index_select(x: Tensor, index: Tensor, axis: Axis = 0) -> Tensor:
     """Slices of `x` along `axis`, in the order of a 1-D index.
 
@@ -456,6 +463,11 @@ def _(arguments):
     index = arguments["index"]
     if isinstance(index, Tensor) and index.ndim == 2 and index.shape[1] == 1:
         arguments["index"] = shape.reshape(index, [-1])
+
+
+def _take_numpy(x, index, axis):
+    # clipped as in the compiled form: an index out of range is told by the check, not by what runs it
+    return np.take(x, np.where(index < 0, index + x.shape[axis], index), axis, mode="clip")
 
 
 @index_select.check

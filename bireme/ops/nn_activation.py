@@ -36,12 +36,12 @@ relu.grad(lambda g, out: jnp.where(out > 0, g, jnp.zeros_like(g)), numpy=True)
 
 @op()
 def leaky_relu(x: Tensor, negative_slope: Tensor | float = 0.01) -> Tensor:
-    """x where it is positive, else negative_slope * x.
+    """x where it is not negative, else negative_slope * x.
 
     >>> bireme.nn.functional.leaky_relu(bireme.to_tensor([-1.0, 2.0]), 0.5).tolist()
     [-0.5, 2.0]
     """
-    return jnp.where(x > 0, x, x * negative_slope.astype(x.dtype))
+    return jnp.where(x >= 0, x, x * negative_slope.astype(x.dtype))
 
 
 leaky_relu.infer(lambda x: x)

@@ -28,7 +28,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return out if bias is None else out + bias
 
 
-@op(numpy=lambda x, weight, padding_idx: np.take(weight, x, axis=0))
+@op(numpy=lambda x, weight, padding_idx: np.take(weight, x, axis=0, mode="clip"))
 def embedding_of(x: Tensor, weight: Tensor, padding_idx: int | None) -> Tensor:
     """Rows of a table; use `embedding`.
 

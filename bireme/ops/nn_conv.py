@@ -126,7 +126,7 @@ def pool2d_of(x: Tensor, size: Attr, stride: Attr, padding: Attr, kind: str, div
         parts = _windows(_padded(image, padding, -np.inf), size, stride, -np.inf)
         out = parts[0]
         for p in parts[1:]:
-            out = jnp.maximum(out, p)
+            out = jnp.where((p > out) | jnp.isnan(p), p, out)  # the first of equals gets the gradient, all of it
     else:
         out = sum(_windows(_padded(image, padding, 0), size, stride, 0))
         if divisor == "inside":  # only what lies inside the image counts

@@ -77,7 +77,7 @@ def _install() -> None:
         if name in ("and", "or", "xor"):
             setattr(Tensor, f"__r{name}__", _binary(op))
         elif name == "pow":
-            setattr(Tensor, "__rpow__", _binary(math.power, swap=True))
+            Tensor.__rpow__ = _binary(math.power, swap=True)  # type: ignore[attr-defined]
         else:
             setattr(Tensor, f"__r{name}__", _binary(op, swap=name not in swapped))
     for name, op in {"eq": logic.equal, "ne": logic.not_equal, "lt": logic.less_than, "le": logic.less_equal, "gt": logic.greater_than,

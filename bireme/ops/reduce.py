@@ -103,10 +103,12 @@ def _(arguments):
 
 def _mean_numpy(x, axis, keepdim):
     axes = _axes(axis, x.ndim)
-    if x.dtype.kind not in "iu":
-        return np.mean(x, axis=axes, keepdims=keepdim)
-    total = np.sum(x, axis=axes, keepdims=keepdim)
-    return np.sign(total) * (np.abs(total) // builtins.max(_count(x.shape, axis), 1))
+    n = _count(x.shape, axis)
+    if x.dtype.kind in "iu":
+        total = np.sum(x, axis=axes, keepdims=keepdim)
+        return np.sign(total) * (np.abs(total) // builtins.max(n, 1))
+    wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
+    return np.sum(wide, axis=axes, keepdims=keepdim) / np.asarray(n, wide.real.dtype)  # np.mean would warn if n is 0
 
 
 mean.numpy_form = _mean_numpy

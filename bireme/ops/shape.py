@@ -74,7 +74,10 @@ class Swap(list):
     __slots__ = ()
 
 
-@op(method=True, inplace=True, view=True, varargs="perm", pack=Swap, pairs=("dim0", "dim1", "axis0", "axis1"), alias={"x": "input"}, numpy=np.transpose)
+_PAIRS = ("dim0", "dim1", "axis0", "axis1")
+
+
+@op(method=True, inplace=True, view=True, varargs="perm", pack=Swap, pairs=_PAIRS, alias={"x": "input"}, numpy=np.transpose)
 def transpose(x: Tensor, perm: Ints) -> Tensor:
     """Axes in another order, or two of them swapped: `x.transpose(0, 1)`. Shares storage.
 

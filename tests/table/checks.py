@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 import bireme
 from bireme.core import dtype as dtypes
-from bireme.core import executor, interpreter
-from bireme.core.graph import Number, scalar_sig
-from bireme.core.op import PUBLIC, Bound, Op
+from bireme.core import executor
+from bireme.core.op import PUBLIC, Op
 from bireme.core.registry import OPS
 from bireme.core.tensor import Tensor
+from tests.table import rules
 from tests.table.harness import (
-    ALL, COMPLEX, TOLERANCE, Recorded, Row, Sample, brief, derivatives, evaluate, flat, is_data, results, same, tensors, tolerance,
+    ALL,
+    FLOAT,
+    TOLERANCE,
+    Recorded,
+    Row,
+    Sample,
+    brief,
+    derivatives,
+    evaluate,
+    flat,
+    is_data,
+    results,
+    same,
+    smooth,
+    still,
+    tensors,
+    tolerance,
     weigher,
+    widen,
 )  # fmt: skip
 
 FORM = re.compile(r"^\w[\w. ]*[(\[][^\n]*: expected [^\n]+, got [^\n]+", re.M)
@@ -136,20 +150,14 @@ def _constant(row: Row, sample: Sample, moved: list) -> None:
             same(p, m, 1e-9, f"({sample}): a gradient without a gradient")
 
 
-def _smooth(row: Row) -> Iterator[Sample]:
-    """What is differentiated numerically: float64, and complex128 where it is taken; ties only have one-sided slopes."""
-    plain = [s for s in row.plain() if "dtype" not in s.kwargs and any(is_data(a) and len(set(a.ravel())) == a.size for a in s.leaves())]
-    yield from [s for s in plain if all(len(set(a.ravel())) == a.size for a in s.leaves() if is_data(a))][:4]
-    if COMPLEX & row.dtypes:
-        yield from [s.at(dtypes.complex128) for s in plain[:2]]
-
-
 def gradient(row: Row) -> None:
-    for s in _smooth(row):
+    for s in smooth(row, 4 if _is_op(row) else 2):
         _slopes(row, s, 1)
     if row.grad_ref is not None:
         for s in row.plain():
             _, gs, _, _, ws = _numbers(row.fn, s, s.leaves(), 1)
+            if not ws:
+                continue  # integers
             args, kwargs = s.fill([np.asarray(a) for a in s.leaves()])
             want = row.grad_ref(ws[0], *args, **{row.rename.get(k, k): v for k, v in kwargs.items()})
             for g, w in zip(gs, want if isinstance(want, tuple) else [] if want is None else [want]):
@@ -157,8 +165,29 @@ def gradient(row: Row) -> None:
 
 
 def second_order(row: Row) -> None:
-    for s in _smooth(row):
+    for s in smooth(row, 4 if _is_op(row) else 2):
         _slopes(row, s, 2)
+
+
+def gradient_types(row: Row) -> None:
+    """In each floating type, the operand's gradient has its type and the numbers that double precision gives."""
+    samples = [s for s in row.plain() if "dtype" not in s.kwargs and any(is_data(a) for a in s.leaves())][:1]
+    for d in sorted(row.dtypes & (FLOAT - {dtypes.float64}), key=lambda d: d.name):
+        for s in samples:
+            narrow = s.at(d)
+            wide = Sample(*narrow.fill([w if isinstance(a, still) else widen(a) for a, w in zip(narrow.leaves(), s.leaves())]))
+            found, want = [derivatives_of(row, x) for x in (narrow, wide)]
+            for g, w in zip(found, want):
+                same(g, w.astype(g.dtype) if w.dtype == np.float64 else w, 2 * row.loose[0] * TOLERANCE[d.name], f"({narrow}): gradient")
+
+
+def derivatives_of(row: Row, sample: Sample) -> list[np.ndarray]:
+    with executor.use("interpreter"):
+        xs = tensors(sample, grad=True)
+        _, gs, _ = derivatives(row.fn, sample, xs, 1, weigher())
+        for x, g in zip([x for x in xs if not x.stop_gradient], gs):
+            assert g is None or g.dtype is x.dtype, f"({sample}): a gradient of {g.dtype.name} for an operand of {x.dtype.name}"
+        return [g.numpy() for g in gs if g is not None]
 
 
 def stopped(row: Row) -> None:
@@ -182,22 +211,30 @@ def _compare(got: list, want: list, row: Row, what: str) -> None:
         same(g, w, max(TOLERANCE.get(w.dtype.name, 0), 3e-6) * 4 * row.loose[0], f"{what}: value {i} of {len(want)}")
 
 
+def _dynamic(row: Row) -> list[np.ndarray]:
+    if "dynamic" not in row.cache:
+        row.cache["dynamic"] = evaluate(row, _single(row), row.grad, "interpreter")
+    return row.cache["dynamic"]
+
+
+def _recorded(row: Row) -> Recorded:
+    if "recorded" not in row.cache:
+        row.cache["recorded"] = Recorded(row, _single(row), row.grad)
+    return row.cache["recorded"]
+
+
 def static(row: Row) -> None:
     try:
-        found = Recorded(row, _single(row), row.grad).run("interpreter")
+        found = _recorded(row).run("interpreter")
     except RuntimeError as e:
         raise AssertionError(f"cannot be recorded: {e}") from e
-    _compare(found, evaluate(row, _single(row), row.grad, "interpreter"), row, "static")
+    _compare(found, _dynamic(row), row, "static")
 
 
 def compiled(row: Row) -> None:
     """One program with results and both orders of gradients, against the interpreter."""
-    want = evaluate(row, _single(row), row.grad, "interpreter")
-    if "static" in row.skip:
-        found = evaluate(row, _single(row), row.grad, "xla")
-    else:
-        found = Recorded(row, _single(row), row.grad).run("xla")
-    _compare(found, want, row, "compiled")
+    found = evaluate(row, _single(row), row.grad, "xla") if "static" in row.skip else _recorded(row).run("xla")
+    _compare(found, _dynamic(row), row, "compiled")
 
 
 def compiled_types(row: Row) -> None:
@@ -282,7 +319,13 @@ def refusals(row: Row) -> None:
     s = row.samples[0]
     _refused(row, Sample(s.args, {**s.kwargs, "no_such_keyword": 1}), f"{row.name}(no_such_keyword): expected a keyword among ", TypeError)
     first = row.target.signature.operands[:1]
-    if first and first[0].kind in ("tensor", "number") and first[0].name == row.target.signature.positional[0] and s.args and isinstance(s.args[0], np.ndarray):
+    if (
+        first
+        and first[0].kind in ("tensor", "number")
+        and first[0].name == row.target.signature.positional[0]
+        and s.args
+        and isinstance(s.args[0], np.ndarray)
+    ):
         _refused(row, Sample(("text", *s.args[1:]), s.kwargs), f"{row.name}({first[0].name}): expected a Tensor", TypeError)
     for b in row.bad:
         _refused(row, b.sample, b.message, b.kind)
@@ -303,143 +346,6 @@ def _refused(row: Row, sample: Sample, message: str, kind: type[Exception]) -> N
     raise AssertionError(f"({sample}) is taken; expected: {message}")
 
 
-# ---------------------------------------------------------------- rules beside the body
-
-
-def _nodes(row: Row, order: int, dtype: Any, samples: list[Sample]) -> Iterator[tuple]:
-    """Nodes that samples record: (bound, signatures of operands, operands that are no numbers, values of operands)."""
-    for s in samples:
-        try:
-            recorded = Recorded(row, [s.at(dtype)], order)
-        except RuntimeError:  # the call needs values: nothing to look at without them
-            continue
-        graph = recorded.program.graph
-        leaves = list(recorded.program._leaves)
-        for leaf, a in zip(recorded.program.inputs, recorded.arrays):
-            if leaf is not None:
-                leaves[leaf] = a
-        vectors, places = graph.pack(recorded.program._numbers), graph.places()
-        live = tuple(range(len(graph.value_sigs)))
-        values = executor.find("interpreter").prepare(graph, live, (), graph.device)(leaves, vectors)
-        for node in graph.nodes:
-            sigs, given, tensor_places = [], [], []
-            for i, r in enumerate(node.args):
-                if r.__class__ is Number:
-                    v, k = places[r.place]
-                    sigs.append(scalar_sig(r.dtype))
-                    given.append(vectors[v][k])
-                else:
-                    sigs.append(graph.value_sigs[r] if r >= 0 else graph.leaf_sigs[~r])
-                    given.append(values[r] if r >= 0 else leaves[~r])
-                    tensor_places.append(i)
-            yield node.bound, tuple(sigs), tensor_places, given, node.outs
-
-
-def inference(row: Row) -> None:
-    """The rule by hand says what a trace of the body says."""
-    seen = set()
-    plan = [(dtypes.float32, row.samples), *[(d, row.samples[:2]) for d in sorted(row.dtypes, key=lambda d: d.name)]]
-    for dtype, samples in plan:
-        for bound, sigs, *_ in _nodes(row, 0, dtype, [s for s in samples if dtype in row.dtypes or dtype is dtypes.float32]):
-            if bound.op is row.target and (bound, sigs) not in seen:
-                seen.add((bound, sigs))
-                hand, traced = bound.infer(sigs), bound._trace(sigs)
-                assert hand == traced, f"{bound}({', '.join(map(str, sigs))}): {list(hand)}, the body gives {list(traced)}"
-    assert seen or "static" in row.skip, "no sample reached the rule"
-
-
-def width(row: Row) -> None:
-    """Nothing becomes float64 on the way from float32 to float32, forwards or backwards."""
-    for bound, sigs, _, _, outs in _nodes(row, min(row.grad, 1), dtypes.float32, row.plain(3)):
-        if any(s.dtype in (dtypes.float64, dtypes.complex128) for s in (*sigs, *outs)):
-            continue
-        base = getattr(bound, "base", bound)
-        if base.op is not row.target:
-            continue
-        for platform in ("cpu", *base.op.lowerings):
-            specs = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in sigs]
-            with jax.enable_x64(True):
-                closed = jax.make_jaxpr(bound.lower(platform))(*specs)
-            wide = {str(v.aval) for v in _variables(closed.jaxpr) if getattr(v.aval, "dtype", None) in (np.float64, np.complex128)}
-            assert not wide, f"{bound}({', '.join(map(str, sigs))}) computes {', '.join(sorted(wide))} on {platform}"
-
-
-def _variables(jaxpr: Any) -> Iterator[Any]:
-    for eqn in jaxpr.eqns:
-        yield from eqn.outvars
-        for p in eqn.params.values():
-            for inner in p if isinstance(p, (list, tuple)) else [p]:
-                inner = getattr(inner, "jaxpr", inner)
-                if hasattr(inner, "eqns"):
-                    yield from _variables(inner)
-
-
-def rules(row: Row) -> None:
-    """The declared gradient, and its NumPy form, equal jax.vjp of the body (conjugated: the rules are in Paddle's convention)."""
-    reached = False
-    kinds = [dtypes.float64, *[d for d in (dtypes.complex128,) if d in row.dtypes]]
-    for dtype in kinds:
-        for bound, sigs, places, given, outs in _nodes(row, 0, dtype, [s for s in _smooth(row) if all(a.dtype != np.complex128 for a in s.leaves())]):
-            needs = tuple([i for i in places if sigs[i].dtype.is_inexact])
-            if bound.op is not row.target or not needs or not all(s.dtype.is_inexact for s in outs):
-                continue
-            reached = True
-            rng = np.random.default_rng(3)
-            ws = [np.asarray(weigher_array(rng, s)) for s in outs]
-            grad = bound.grad_bound((True,) * len(outs), needs, sigs, outs)
-            results_of = interpreter.plan(bound.lower("cpu"), sigs, bound.many)(*given)
-            made = list(results_of) if bound.many else [results_of]
-            operands = [*ws, *[given[i] for i in grad.operand_places], *(made if grad.takes_outs else [])]
-            specs = (*outs, *[sigs[i] for i in grad.operand_places], *(outs if grad.takes_outs else ()))
-            want = interpreter.plan(_pullback(bound, needs, len(outs)), (*outs, *sigs), True)(*ws, *given)
-            for form, what in ((interpreter.plan(grad.lower("cpu"), specs, True), "rule"), (grad.plan(specs), "rule as interpreted")):
-                for i, g, w in zip(needs, form(*operands), want):
-                    same(np.asarray(g), np.asarray(w), 1e-9 * row.loose[0], f"{bound}({', '.join(map(str, sigs))}): {what} of operand {i}")
-            for i in bound.passes:
-                if i in needs and sigs[i] is outs[0]:
-                    same(ws[0], np.asarray(want[needs.index(i)]), 1e-9, f"{bound}: operand {i} does not pass its gradient through")
-    assert reached, "no sample reached the rule"
-
-
-def weigher_array(rng: np.random.Generator, sig: Any) -> np.ndarray:
-    w = rng.uniform(-1, 1, sig.shape)
-    return (w + 1j * rng.uniform(-1, 1, sig.shape) if sig.dtype.kind == "c" else w).astype(sig.dtype.np)
-
-
-def _pullback(bound: Bound, needs: tuple, n: int, platform: str = "cpu") -> Callable:
-    def pull(*arrays: Any) -> list:
-        ws, given = arrays[:n], arrays[n:]
-
-        def of_needed(*xs: Any) -> Any:
-            full = list(given)
-            for i, x in zip(needs, xs):
-                full[i] = x
-            out = bound.lower(platform)(*full)
-            return list(out) if bound.many else [out]
-
-        _, back = jax.vjp(of_needed, *[given[i] for i in needs])
-        return [jnp.conj(x) for x in back([jnp.conj(w) for w in ws])]
-
-    return pull
-
-
-def lowerings(row: Row) -> None:
-    """Each platform's own form gives the body's numbers and gradients, as far as it runs here."""
-    for platform in row.target.lowerings:
-        for dtype in (dtypes.float32, dtypes.float64):
-            for bound, sigs, places, given, outs in _nodes(row, 0, dtype, row.plain()):
-                if bound.op is not row.target:
-                    continue
-                needs = tuple([i for i in places if sigs[i].dtype.is_inexact])
-                ws = [weigher_array(np.random.default_rng(3), s) for s in outs]
-                there, here = [interpreter.plan(bound.lower(p), sigs, False)(*given) for p in (platform, "cpu")]
-                tol = 10 * TOLERANCE[dtype.name]
-                same(np.asarray(there), np.asarray(here), tol, f"{bound} on {platform}")
-                pulls = [interpreter.plan(_pullback(bound, needs, 1, p), (*outs, *sigs), True)(*ws, *given) for p in (platform, "cpu")]
-                for a, b in zip(*pulls):
-                    same(np.asarray(a), np.asarray(b), tol, f"{bound} on {platform}: gradient")
-
-
 # ---------------------------------------------------------------- which apply
 
 
@@ -458,6 +364,7 @@ CHECKS: dict[str, tuple[Callable, Callable]] = {
     "dtypes": (types, lambda row: bool(row.dtypes)),
     "gradient": (gradient, lambda row: row.grad > 0),
     "second order": (second_order, lambda row: row.grad > 0),
+    "gradient dtypes": (gradient_types, lambda row: row.grad > 0 and bool(row.dtypes)),
     "no gradient": (stopped, lambda row: row.grad == 0),
     "static": (static, lambda row: True),
     "compiled": (compiled, lambda row: True),
@@ -466,10 +373,10 @@ CHECKS: dict[str, tuple[Callable, Callable]] = {
     "out": (out, lambda row: bool(row.target.options.get("out"))),
     "aliases": (aliases, lambda row: bool(row.target.signature.aliases)),
     "bad input": (refusals, lambda row: True),
-    "inference": (inference, lambda row: _is_op(row) and row.target.infer_rule is not None),
-    "width": (width, lambda row: _is_op(row)),
-    "gradient rule": (rules, lambda row: _is_op(row) and row.target.grad_rule is not None and row.grad > 0),
-    "lowerings": (lowerings, lambda row: _is_op(row) and bool(row.target.lowerings)),
+    "inference": (rules.inference, lambda row: _is_op(row) and row.target.infer_rule is not None),
+    "width": (rules.width, lambda row: _is_op(row)),
+    "gradient rule": (rules.gradient_rule, lambda row: _is_op(row) and row.target.grad_rule is not None and row.grad > 0),
+    "lowerings": (rules.lowerings, lambda row: _is_op(row) and bool(row.target.lowerings)),
 }
 
 

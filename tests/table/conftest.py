@@ -4,7 +4,12 @@ BUDGET = 0.5  # seconds a row
 
 
 def pytest_terminal_summary(terminalreporter):
-    rows = [r for reports in terminalreporter.stats.values() for r in reports if getattr(r, "when", "") == "call" and "test_table.py::test_row[" in r.nodeid]
+    rows = [
+        r
+        for reports in terminalreporter.stats.values()
+        for r in reports
+        if getattr(r, "when", "") == "call" and "test_table.py::test_row[" in r.nodeid
+    ]
     slow = sorted(rows, key=lambda r: -r.duration)[:8]
     if slow:
         total, over = sum(r.duration for r in rows), sum(r.duration > BUDGET for r in rows)

@@ -6,7 +6,7 @@ differentiated. Arrays of other types (indices, masks) stay as they are, and `st
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -135,6 +135,7 @@ class Row:
     skip: dict[str, str] = field(default_factory=dict)  # check -> why it cannot hold
     loose: tuple[float, str] = (1, "")  # wider tolerance, and why
     op: Any = None  # instead of the registered operator: for controls
+    cache: dict = field(default_factory=dict)  # what several checks need
 
     @property
     def target(self) -> Any:
@@ -204,6 +205,14 @@ def brief(a: np.ndarray) -> str:
     return np.array2string(np.asarray(a).ravel()[:8], precision=9, separator=", ")
 
 
+def smooth(row: Row, n: int) -> Iterator[Sample]:
+    """Where derivatives are compared: at most `n` float64 samples and two complex128; ties only have one-sided slopes."""
+    plain = [s for s in row.plain() if "dtype" not in s.kwargs and any(is_data(a) and len(set(a.ravel())) == a.size for a in s.leaves())]
+    yield from [s for s in plain if all(len(set(a.ravel())) == a.size for a in s.leaves() if is_data(a))][:n]
+    if COMPLEX & row.dtypes:
+        yield from [s.at(dtypes.complex128) for s in plain[:2]]
+
+
 # ---------------------------------------------------------------- evaluating
 
 
@@ -245,7 +254,8 @@ def derivatives(fn: Callable, sample: Sample, xs: list, order: int, weigh: Calla
 
 
 def weight_like(rng: np.random.Generator, shape: Any, dtype: DType) -> np.ndarray:
-    return as_dtype(rng.uniform(-1, 1, tuple(shape)), dtype)
+    """Weights that every type holds exactly, and none of them zero."""
+    return as_dtype(np.asarray((2 * rng.integers(-8, 8, tuple(shape)) + 1) / 16), dtype)
 
 
 def weigher() -> Callable:

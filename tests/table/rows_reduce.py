@@ -32,7 +32,8 @@ def _mean(x, axis=None, keepdims=False):
     if x.dtype.kind in "iu":
         total = np.sum(x, axis=axis, keepdims=keepdims)
         return np.trunc(total / (x.size // max(np.size(total), 1)))
-    return np.mean(x, axis=axis, keepdims=keepdims)
+    total = np.sum(x, axis=axis, keepdims=keepdims)
+    return total / (x.size / np.size(total) if np.size(total) else 1)
 
 
 def shared_among_ties(f):
@@ -96,7 +97,8 @@ _products = [
     call(floats(2, 3), floats(3, 4)), call(floats(2, 3), floats(4, 3), transpose_y=True), call(floats(3, 2), floats(3, 4), transpose_x=True),
     call(floats(3, 2), floats(4, 3), True, True), call(floats(3), floats(3)), call(floats(3), floats(3, 2)), call(floats(2, 3), floats(3)),
     call(floats(2, 2, 3), floats(3, 2)), call(floats(2, 2, 3), floats(2, 3), transpose_y=True), call(floats(2, 3, 2), floats(3, 2), transpose_x=True),
-    call(floats(2, 2, 3), floats(2, 3, 2)), call(floats(2, 1, 2, 3), floats(3, 3, 2)), call(floats(3), floats(2, 3, 2)), call(floats(2, 2, 3), floats(3)),
+    call(floats(2, 2, 3), floats(2, 3, 2)), call(floats(2, 1, 2, 3), floats(3, 3, 2)), call(floats(3), floats(2, 3, 2)), call(floats(2, 2, 3),
+        floats(3)),
     call(floats(1, 3, 2), floats(2, 2, 3), True, True), call(floats(2, 3), floats(2, 3, 2)), call(np.zeros((2, 0)), np.zeros((0, 3))),
     call(np.zeros((0, 3)), floats(3, 2)),
 ]  # fmt: skip
@@ -117,13 +119,21 @@ TABLE = [
     _positions("arg_extreme", np.argmax, True),
     _positions("argmax", np.argmax, True),
     _positions("argmin", np.argmin, False),
-    Row("cumsum", [call(floats(2, 3)), call(floats(2, 3), axis=0), call(floats(2, 3, 2), axis=-2), call(floats()), call(np.zeros(0)), call(np.zeros((2, 0, 3)), axis=1),
-                   call(np.array(NONFINITE)), call(np.array([2**31 - 1, 1], np.int32))], _cumsum, dtypes=NUMBER, unchecked=BOOL, out=lambda d: d if d.is_inexact else dtypes.int64, bad=[axis_error("cumsum")]),
-    Row("var", _spread, lambda x, axis=None, unbiased=True, keepdims=False: over(_var)(x, axis, keepdims, unbiased=unbiased), dtypes=FLOAT, unchecked=INT | BOOL,
+    Row("cumsum", [call(floats(2, 3)), call(floats(2, 3), axis=0), call(floats(2, 3, 2), axis=-2), call(floats()), call(np.zeros(0)),
+        call(np.zeros((2, 0, 3)), axis=1),
+                   call(np.array(NONFINITE)), call(np.array([2**31 - 1, 1], np.int32))], _cumsum, dtypes=NUMBER, unchecked=BOOL,
+                   out=lambda d: d if d.is_inexact else dtypes.int64, bad=[axis_error("cumsum")]),
+    Row("var", _spread, lambda x, axis=None, unbiased=True, keepdims=False: over(_var)(x, axis, keepdims, unbiased=unbiased), dtypes=FLOAT,
+        unchecked=INT | BOOL,
         rename=KEEP, bad=[axis_error("var")]),
     Row("std", _spread, lambda x, axis=None, unbiased=True, keepdims=False: np.sqrt(over(_var)(x, axis, keepdims, unbiased=unbiased)), dtypes=FLOAT,
         unchecked=INT | BOOL, rename=KEEP, bad=[axis_error("std")]),
     Row("matmul", _products, _matmul, dtypes=NUMBER, skip={"0-d": "a product of matrices needs at least one axis"},
-        bad=[Bad(call(floats(2, 4), floats(5, 4)), "matmul(y): expected 4 rows to match x of shape [2, 4], got shape [5, 4]\n  hint: pass transpose_y=True"),
+        bad=[Bad(call(floats(2, 4), floats(5, 4)),
+        "matmul(y): expected 4 rows to match x of shape [2, 4], got shape [5, 4]\n  hint: pass transpose_y=True"),
              Bad(call(floats(), floats(2)), "matmul(x): expected a tensor with at least one axis, got shape []")]),
+    Row("mm", [call(floats(2, 3), floats(3, 4)), call(np.zeros((0, 3)), floats(3, 2)), call(floats(2, 3), mat2=floats(3, 1))],
+        lambda x, mat2: x @ mat2, dtypes=NUMBER,
+        skip={"0-d": "a product of matrices needs at least one axis"}, bad=[Bad(call(floats(2, 4), floats(5, 4)),
+        "matmul(y): expected 4 rows to match x of shape [2, 4], got shape [5, 4]")]),
 ]  # fmt: skip

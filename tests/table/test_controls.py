@@ -46,7 +46,8 @@ def _twin(made, factor=1.0, same=True):
 
 
 def row_of(op, **changes) -> Row:
-    return Row("square_of_control", unary(), **{"ref": np.square, "dtypes": ALL - {d for d in ALL if d.kind == "b"}, "unchecked": ALL - REAL, "op": op} | changes)  # fmt: skip
+    bools = frozenset(d for d in ALL if d.kind == "b")
+    return Row("square_of_control", unary(), **{"ref": np.square, "dtypes": ALL - bools, "unchecked": ALL - REAL, "op": op} | changes)
 
 
 def patched(**attributes) -> Op:
@@ -88,6 +89,7 @@ CONTROLS = {
     "dtypes": lambda: row_of(wrong_if(lambda x: x.dtype == jnp.int16)),
     "gradient": lambda: row_of(square(grad=lambda g, x: g * 2.001 * x)),
     "second order": lambda: row_of(square(grad=lambda g, x: g * 2 * lax.stop_gradient(x))),
+    "gradient dtypes": lambda: row_of(square(grad=lambda g, x: g * 2 * x * (1.2 if x.dtype == jnp.bfloat16 else 1))),
     "no gradient": lambda: row_of(square(), grad=0),
     "static": lambda: row_of(square(value_of_body, kind=Composite)),
     "compiled": lambda: row_of(square(numpy=lambda x: x * x * 1.001)),

@@ -1,0 +1,151 @@
+"""Checks of what stands beside an operator's body: inference by hand, gradient rules, lowerings, and the body's own trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bireme.core import dtype as dtypes
+from bireme.core import executor, interpreter
+from bireme.core.graph import Number, scalar_sig
+from bireme.core.op import Bound
+from tests.table.harness import TOLERANCE, Recorded, Row, Sample, same, smooth
+
+
+def _nodes(row: Row, order: int, dtype: Any, samples: list[Sample]) -> Iterator[tuple]:
+    """Nodes that samples record: (bound, signatures of operands, operands that are no numbers, values of operands)."""
+    for s in samples:
+        try:
+            recorded = Recorded(row, [s.at(dtype)], order)
+        except RuntimeError:  # the call needs values: nothing to look at without them
+            continue
+        graph = recorded.program.graph
+        leaves = list(recorded.program._leaves)
+        for leaf, a in zip(recorded.program.inputs, recorded.arrays):
+            if leaf is not None:
+                leaves[leaf] = a
+        vectors, places = graph.pack(recorded.program._numbers), graph.places()
+        live = tuple(range(len(graph.value_sigs)))
+        values = executor.find("interpreter").prepare(graph, live, (), graph.device)(leaves, vectors)
+        for node in graph.nodes:
+            sigs, given, tensor_places = [], [], []
+            for i, r in enumerate(node.args):
+                if r.__class__ is Number:
+                    v, k = places[r.place]
+                    sigs.append(scalar_sig(r.dtype))
+                    given.append(vectors[v][k])
+                else:
+                    sigs.append(graph.value_sigs[r] if r >= 0 else graph.leaf_sigs[~r])
+                    given.append(values[r] if r >= 0 else leaves[~r])
+                    tensor_places.append(i)
+            yield node.bound, tuple(sigs), tensor_places, given, node.outs
+
+
+def inference(row: Row) -> None:
+    """The rule by hand says what a trace of the body says."""
+    seen = set()
+    plan = [(dtypes.float32, row.samples), *[(d, row.samples[:2]) for d in sorted(row.dtypes, key=lambda d: d.name)]]
+    for dtype, samples in plan:
+        for bound, sigs, *_ in _nodes(row, 0, dtype, [s for s in samples if dtype in row.dtypes or dtype is dtypes.float32]):
+            if bound.op is row.target and (bound, sigs) not in seen:
+                seen.add((bound, sigs))
+                hand, traced = bound.infer(sigs), bound._trace(sigs)
+                assert hand == traced, f"{bound}({', '.join(map(str, sigs))}): {list(hand)}, the body gives {list(traced)}"
+    assert seen or "static" in row.skip, "no sample reached the rule"
+
+
+def width(row: Row) -> None:
+    """Nothing becomes float64 on the way from float32 to float32, forwards or backwards."""
+    for bound, sigs, _, _, outs in _nodes(row, min(row.grad, 1), dtypes.float32, row.plain(3)):
+        if any(s.dtype in (dtypes.float64, dtypes.complex128) for s in (*sigs, *outs)):
+            continue
+        base = getattr(bound, "base", bound)
+        if base.op is not row.target:
+            continue
+        for platform in ("cpu", *base.op.lowerings):
+            specs = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in sigs]
+            with jax.enable_x64(True):
+                closed = jax.make_jaxpr(bound.lower(platform))(*specs)
+            wide = {str(v.aval) for v in _variables(closed.jaxpr) if getattr(v.aval, "dtype", None) in (np.float64, np.complex128)}
+            assert not wide, f"{bound}({', '.join(map(str, sigs))}) computes {', '.join(sorted(wide))} on {platform}"
+
+
+def _variables(jaxpr: Any) -> Iterator[Any]:
+    for eqn in jaxpr.eqns:
+        yield from eqn.outvars
+        for p in eqn.params.values():
+            for inner in p if isinstance(p, (list, tuple)) else [p]:
+                inner = getattr(inner, "jaxpr", inner)
+                if hasattr(inner, "eqns"):
+                    yield from _variables(inner)
+
+
+def gradient_rule(row: Row) -> None:
+    """The declared gradient, and its NumPy form, equal jax.vjp of the body (conjugated: the rules are in Paddle's convention)."""
+    reached = False
+    kinds = [dtypes.float64, *[d for d in (dtypes.complex128,) if d in row.dtypes]]
+    for dtype in kinds:
+        samples = [s for s in smooth(row, 20) if all(a.dtype != np.complex128 for a in s.leaves())]
+        for bound, sigs, places, given, outs in _nodes(row, 0, dtype, samples):
+            needs = tuple([i for i in places if sigs[i].dtype.is_inexact])
+            if bound.op is not row.target or not needs or not all(s.dtype.is_inexact for s in outs):
+                continue
+            reached = True
+            rng = np.random.default_rng(3)
+            ws = [np.asarray(_weights(rng, s)) for s in outs]
+            grad = bound.grad_bound((True,) * len(outs), needs, sigs, outs)
+            results_of = interpreter.plan(bound.lower("cpu"), sigs, bound.many)(*given)
+            made = list(results_of) if bound.many else [results_of]
+            operands = [*ws, *[given[i] for i in grad.operand_places], *(made if grad.takes_outs else [])]
+            specs = (*outs, *[sigs[i] for i in grad.operand_places], *(outs if grad.takes_outs else ()))
+            want = interpreter.plan(_pullback(bound, needs, len(outs)), (*outs, *sigs), True)(*ws, *given)
+            for form, what in ((interpreter.plan(grad.lower("cpu"), specs, True), "rule"), (grad.plan(specs), "rule as interpreted")):
+                for i, g, w in zip(needs, form(*operands), want):
+                    same(np.asarray(g), np.asarray(w), 1e-9 * row.loose[0], f"{bound}({', '.join(map(str, sigs))}): {what} of operand {i}")
+            for i in bound.passes:
+                if i in needs and sigs[i] is outs[0]:
+                    same(ws[0], np.asarray(want[needs.index(i)]), 1e-9, f"{bound}: operand {i} does not pass its gradient through")
+    assert reached, "no sample reached the rule"
+
+
+def _weights(rng: np.random.Generator, sig: Any) -> np.ndarray:
+    w = rng.uniform(-1, 1, sig.shape)
+    return (w + 1j * rng.uniform(-1, 1, sig.shape) if sig.dtype.kind == "c" else w).astype(sig.dtype.np)
+
+
+def _pullback(bound: Bound, needs: tuple, n: int, platform: str = "cpu") -> Callable:
+    def pull(*arrays: Any) -> list:
+        ws, given = arrays[:n], arrays[n:]
+
+        def of_needed(*xs: Any) -> Any:
+            full = list(given)
+            for i, x in zip(needs, xs):
+                full[i] = x
+            out = bound.lower(platform)(*full)
+            return list(out) if bound.many else [out]
+
+        _, back = jax.vjp(of_needed, *[given[i] for i in needs])
+        return [jnp.conj(x) for x in back([jnp.conj(w) for w in ws])]
+
+    return pull
+
+
+def lowerings(row: Row) -> None:
+    """Each platform's own form gives the body's numbers and gradients, as far as it runs here."""
+    for platform in row.target.lowerings:
+        for dtype in (dtypes.float32, dtypes.float64):
+            for bound, sigs, places, given, outs in _nodes(row, 0, dtype, row.plain()):
+                if bound.op is not row.target:
+                    continue
+                needs = tuple([i for i in places if sigs[i].dtype.is_inexact])
+                ws = [_weights(np.random.default_rng(3), s) for s in outs]
+                there, here = [interpreter.plan(bound.lower(p), sigs, False)(*given) for p in (platform, "cpu")]
+                tol = 10 * TOLERANCE[dtype.name]
+                same(np.asarray(there), np.asarray(here), tol, f"{bound} on {platform}")
+                pulls = [interpreter.plan(_pullback(bound, needs, 1, p), (*outs, *sigs), True)(*ws, *given) for p in (platform, "cpu")]
+                for a, b in zip(*pulls):
+                    same(np.asarray(a), np.asarray(b), tol, f"{bound} on {platform}: gradient")

@@ -1,0 +1,218 @@
+"""Bad input is refused when it is given, in one form, at the user's line; the next call works."""
+
+import re
+import sys
+
+import numpy as np
+import pytest
+
+import bireme
+from bireme import nn
+
+FORM = re.compile(r"^[\w.\[\]'= ]+(\(.*\))?: expected .+, got .+", re.S)
+
+
+def here():
+    return sys._getframe(1).f_lineno
+
+
+def line_in(error):
+    found = re.search(r"at test_errors\.py:(\d+)", str(error.value))
+    assert found, str(error.value)
+    return int(found[1])
+
+
+def f(*shape):
+    return bireme.to_tensor(np.zeros(shape, "float32"))
+
+
+CALLS = {
+    "matmul of shapes that differ": lambda: bireme.matmul(f(2, 3), f(2, 3)),
+    "add of shapes that differ": lambda: f(2, 3) + f(4),
+    "axis out of range": lambda: bireme.sum(f(2, 3), axis=5),
+    "negative axis out of range": lambda: f(2, 3).mean(axis=-3),
+    "huge axis": lambda: bireme.concat([f(2)], axis=2**31),
+    "concat of shapes that differ": lambda: bireme.concat([f(2, 3), f(2, 4)], axis=0),
+    "reshape to another size": lambda: f(2, 3).reshape([4]),
+    "reshape with two -1": lambda: f(2, 3).reshape([-1, -1]),
+    "reshape to a negative size": lambda: f(6).reshape([-2, 3]),
+    "transpose with too many axes": lambda: f(2, 3).transpose([0, 1, 2]),
+    "transpose with an axis twice": lambda: f(2, 3).transpose([0, 0]),
+    "a string": lambda: bireme.exp("a"),
+    "None": lambda: bireme.exp(None),
+    "an unknown keyword": lambda: bireme.exp(f(2), colour=1),
+    "too many arguments": lambda: bireme.exp(f(2), None, 3, 4),
+    "a missing argument": lambda: bireme.matmul(f(2)),
+    "index out of range": lambda: f(3)[3],
+    "negative index out of range": lambda: f(3)[-4],
+    "too many indices": lambda: f(3)[0, 0],
+    "index of floats": lambda: f(3)[bireme.to_tensor([0.5])],
+    "slice of step 0": lambda: f(3)[::0],
+    "index of a string": lambda: f(3)["a"],
+    "mask of another shape": lambda: f(3)[bireme.to_tensor([True, False])],
+    "writing a value that does not fit": lambda: f(3).__setitem__(slice(0, 2), f(5)),
+    "gather out of range": lambda: bireme.gather(f(3), bireme.to_tensor([0, 3])),
+    "gather below range": lambda: bireme.gather(f(3), bireme.to_tensor([-4])),
+    "index_select out of range": lambda: bireme.index_select(f(3, 2), bireme.to_tensor([5]), axis=1),
+    "list index out of range": lambda: f(3)[[0, 7]],
+    "embedding out of range": lambda: nn.Embedding(4, 2)(bireme.to_tensor([4])),
+    "label out of range": lambda: nn.CrossEntropyLoss()(f(2, 3), bireme.to_tensor([0, 3])),
+    "a dtype that is none": lambda: f(2).astype("float99"),
+    "a number too large": lambda: bireme.to_tensor(2**70),
+    "ragged lists": lambda: bireme.to_tensor([[1, 2], [3]]),
+    "strings in a list": lambda: bireme.to_tensor(["a", "b"]),
+    "None as data": lambda: bireme.to_tensor(None),
+    "an object as data": lambda: bireme.to_tensor(object()),
+    "a dict as data": lambda: bireme.to_tensor({"a": 1}),
+    "a negative extent": lambda: bireme.zeros([2, -3]),
+    "a fractional extent": lambda: bireme.zeros([2.5]),
+    "item of many": lambda: f(3).item(),
+    "item out of range": lambda: f(3).item(7),
+    "set_value of another shape": lambda: f(3).set_value([1.0]),
+    "backward of no tensor": lambda: bireme.autograd.backward([3]),
+    "grad of an unused input": lambda: bireme.grad(bireme.Parameter([1.0]) * 2.0, bireme.Parameter([1.0])),
+    "a layer fed a wrong width": lambda: nn.Linear(4, 2)(f(3, 5)),
+    "a learning rate of text": lambda: bireme.optimizer.SGD("fast", parameters=[]),
+    "a flag that is none": lambda: bireme.set_flags({"FLAGS_none": 1}),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_bad_input(name):
+    with pytest.raises((ValueError, TypeError, IndexError, OverflowError, RuntimeError)) as e:
+        CALLS[name]()
+    text = str(e.value)
+    assert FORM.match(text), text
+    assert "test_errors.py:" in text, text
+    assert "jax" not in text.splitlines()[0], text
+    assert (f(2) + 1.0).tolist() == [1.0, 1.0]
+
+
+def test_the_line_is_the_users():
+    x, y = f(2, 3), f(4, 5)
+    with pytest.raises(ValueError) as e:
+        line = here() + 1
+        bireme.matmul(x, y)
+    assert line_in(e) == line
+
+
+def test_the_line_is_the_users_inside_a_model():
+    class Net(nn.Layer):
+        def forward(self, x):
+            self.line = here() + 1
+            return bireme.matmul(x, f(7, 7))
+
+    net = Net()
+    with pytest.raises(ValueError) as e:
+        net(f(2, 3))
+    assert line_in(e) == net.line
+
+
+def test_a_close_keyword_is_suggested():
+    with pytest.raises(TypeError, match="did you mean"):
+        bireme.sum(f(2), axs=0)
+
+
+# ---------------------------------------------------------------- to_tensor
+
+
+def test_large_integers():
+    assert bireme.to_tensor(2**40).item() == 2**40
+    assert bireme.to_tensor([2**40, 1]).dtype == bireme.int64
+    assert (bireme.to_tensor(2**40) + 1).item() == 2**40 + 1
+    assert bireme.to_tensor(2**63 - 1).item() == 2**63 - 1
+    for bad in (2**63, -(2**63) - 1):
+        with pytest.raises((OverflowError, ValueError), match="range"):
+            bireme.to_tensor(bad)
+
+
+@pytest.mark.parametrize("value", [300, -1])
+def test_a_number_that_does_not_fit_its_type(value):
+    with pytest.raises((OverflowError, ValueError), match="range of uint8"):
+        bireme.to_tensor(value, dtype="uint8")
+
+
+def test_empty_and_nested():
+    assert bireme.to_tensor([]).shape == [0]
+    assert bireme.to_tensor([[], []]).shape == [2, 0]
+    assert bireme.to_tensor([[[1.0]]]).shape == [1, 1, 1]
+    assert bireme.to_tensor(range(3)).tolist() == [0, 1, 2]
+    assert bireme.to_tensor(True).dtype == bireme.bool_
+    assert bireme.to_tensor([bireme.to_tensor(1.0), 2.0]).tolist() == [1.0, 2.0]
+    assert bireme.to_tensor([1, 2.5]).dtype == bireme.float32
+    assert bireme.to_tensor([1 + 2j]).dtype == bireme.complex64
+
+
+def test_lists_nested_without_end():
+    data = []
+    for _ in range(200):
+        data = [data]
+    with pytest.raises(ValueError, match="nested at most"):
+        bireme.to_tensor(data)
+
+
+@pytest.mark.parametrize("shape", [[2**62], [2**40, 2**40], [10**6, 10**6, 10**6]], ids=str)
+def test_shapes_that_no_machine_holds(shape):
+    with pytest.raises((ValueError, MemoryError, RuntimeError, OverflowError)) as e:
+        bireme.zeros(shape).sum().item()
+    assert "test_errors.py" in str(e.value)
+    assert (f(2) + 1.0).tolist() == [1.0, 1.0]
+
+
+def test_object_arrays_are_refused():
+    with pytest.raises((TypeError, ValueError), match=r"to_tensor|dtype"):
+        bireme.to_tensor(np.array([object()]))
+
+
+# ---------------------------------------------------------------- indices that only the program knows
+
+
+def computed(values):
+    """Integers that the host does not know."""
+    return bireme.to_tensor(values) + 0
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_computed_index_out_of_range_raises(fresh):
+    table = bireme.to_tensor([10.0, 20.0, 30.0])
+    for _ in range(1 if fresh else 3):
+        assert bireme.gather(table, computed([0, 2])).tolist() == [10.0, 30.0]
+    with pytest.raises(IndexError, match=r"test_errors\.py:"):
+        found = bireme.gather(table, computed([0, 3]))
+        found.numpy()
+        (found + 1.0).numpy()
+    assert bireme.gather(table, computed([1])).tolist() == [20.0]
+
+
+def test_a_computed_index_of_an_item():
+    x = bireme.to_tensor([1.0, 2.0])
+    assert x[computed([1, 0])].tolist() == [2.0, 1.0]
+    with pytest.raises(IndexError):
+        x[computed([2])].numpy()
+
+
+def test_a_computed_label_out_of_range_raises():
+    logits = bireme.to_tensor(np.zeros((2, 3), "float32"), stop_gradient=False)
+    with pytest.raises(IndexError):
+        loss = nn.CrossEntropyLoss()(logits, computed([0, 3]))
+        loss.backward()
+        loss.item()
+    bireme.debug.flush()
+
+
+def test_a_run_that_fails_names_the_lines():
+    class Broken:
+        name = "broken"
+
+        def prepare(self, graph, live, donate, device):
+            def call(leaves, vectors):
+                raise ValueError("no such luck")
+
+            return call
+
+    bireme.device.register_executor(Broken())
+    x = f(2) + 1.0
+    with bireme.debug.use_executor("broken"), pytest.raises(RuntimeError, match=r"ValueError while running 1 operators.*no such luck") as e:
+        x.numpy()
+    assert "test_errors.py:" in str(e.value)
+    assert x.tolist() == [1.0, 1.0]  # nothing was reused, so it can be tried again

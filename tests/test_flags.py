@@ -1,0 +1,158 @@
+"""Flags: both values of each, from Python and from the environment."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import bireme
+from bireme.core import flags
+
+ALL = dict(flags._ALL)
+
+
+@pytest.fixture(autouse=True)
+def restored():
+    bireme.debug.flush()
+    before = {name: f.value for name, f in ALL.items()}
+    yield
+    bireme.set_flags({f"FLAGS_{name}": value for name, value in before.items()})
+    bireme.debug.flush()
+
+
+def other(flag):
+    return not flag.default if flag.type is bool else flag.default // 2
+
+
+def compute():
+    x = bireme.to_tensor(np.linspace(-1, 1, 12, dtype="float32").reshape(3, 4), stop_gradient=False)
+    y = ((x * 2.0 + 1.0).tanh() * x).sum()
+    y.backward()
+    return y.item(), x.grad.numpy()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_both_values_give_the_same_numbers(name):
+    want = compute()
+    for value in (ALL[name].default, other(ALL[name])):
+        bireme.set_flags({f"FLAGS_{name}": value})
+        assert bireme.get_flags(f"FLAGS_{name}") == {f"FLAGS_{name}": value}
+        for _ in range(2):
+            got = compute()
+            assert got[0] == pytest.approx(want[0], rel=1e-5)
+            np.testing.assert_allclose(got[1], want[1], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_flag_is_declared_whole(name):
+    flag = ALL[name]
+    assert isinstance(flag.default, flag.type)
+    assert len(flag.doc) > 20
+
+
+def test_flags_come_from_the_environment():
+    script = "import bireme; print(bireme.get_flags(['FLAGS_op_at_once', 'FLAGS_max_pending_nodes']))"
+    env = {**os.environ, "FLAGS_op_at_once": "1", "FLAGS_max_pending_nodes": "77"}
+    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "{'FLAGS_op_at_once': True, 'FLAGS_max_pending_nodes': 77}"
+
+
+@pytest.mark.parametrize("text, value", [("true", True), ("0", False), ("On", True), (1, True), (False, False)])
+def test_words_for_true_and_false(text, value):
+    bireme.set_flags({"FLAGS_deterministic": text})
+    assert bireme.get_flags("FLAGS_deterministic")["FLAGS_deterministic"] is value
+
+
+def test_bad_flags_are_refused_and_nothing_is_set():
+    with pytest.raises(ValueError, match=r"set_flags\(flags\): expected one of FLAGS_"):
+        bireme.set_flags({"FLAGS_deterministic": True, "FLAGS_no_such_flag": 1})
+    assert bireme.get_flags("FLAGS_deterministic") == {"FLAGS_deterministic": False}
+    with pytest.raises(ValueError, match="expected true or false"):
+        bireme.set_flags({"FLAGS_op_at_once": "perhaps"})
+    with pytest.raises(TypeError, match="expected a dict"):
+        bireme.set_flags("FLAGS_op_at_once")
+    with pytest.raises(ValueError, match="expected a value of type int"):
+        bireme.set_flags({"FLAGS_max_pending_nodes": "many"})
+
+
+# ---------------------------------------------------------------- debugging flags
+
+
+def test_op_at_once_runs_every_operator():
+    bireme.set_flags({"FLAGS_op_at_once": True})
+    x = bireme.ones([3])
+    y = x + 1.0
+    assert y._value.array is not None
+    bireme.set_flags({"FLAGS_op_at_once": False})
+    assert (y + 1.0)._value.array is None
+
+
+def test_op_at_once_trains():
+    bireme.set_flags({"FLAGS_op_at_once": True})
+    layer = bireme.nn.Linear(4, 2)
+    rule = bireme.optimizer.Adam(0.1, parameters=layer.parameters())
+    losses = []
+    for _ in range(5):
+        loss = (layer(bireme.ones([3, 4])) ** 2).mean()
+        loss.backward()
+        rule.step()
+        rule.clear_grad()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+
+
+def line_of(error):
+    text = [line for line in str(error.value).splitlines() if "test_flags.py:" in line]
+    return int(text[0].rsplit(":", 1)[1])
+
+
+def here():
+    return sys._getframe(1).f_lineno
+
+
+def test_check_nan_inf_names_operator_and_line():
+    bireme.set_flags({"FLAGS_check_nan_inf": True})
+    x = bireme.to_tensor([1.0, 0.0])
+    y = x * 2.0
+    with pytest.raises(bireme.debug.NonFiniteError, match=r"log: produced infinity") as e:
+        line = here() + 1
+        bireme.log(y)
+    assert line_of(e) == line
+    with pytest.raises(bireme.debug.NonFiniteError, match="produced NaN") as e:
+        line = here() + 1
+        bireme.sqrt(x - 5.0)
+    assert line_of(e) == line
+    np.testing.assert_array_equal(y.numpy(), [2.0, 0.0])
+
+
+def test_check_nan_inf_finds_it_in_a_gradient():
+    bireme.set_flags({"FLAGS_check_nan_inf": True})
+    x = bireme.to_tensor([0.0], stop_gradient=False)
+    y = bireme.sqrt(x)
+    with pytest.raises(bireme.debug.NonFiniteError, match=r"sqrt.*infinity") as e:
+        y.backward()
+    assert "test_flags.py:" in str(e.value)
+
+
+def test_check_nan_inf_lets_integers_and_finite_numbers_pass():
+    bireme.set_flags({"FLAGS_check_nan_inf": True})
+    assert (bireme.arange(4) + 1).tolist() == [1, 2, 3, 4]
+    assert (bireme.ones([2]).astype("bfloat16") * 2.0).tolist() == [2.0, 2.0]
+
+
+def test_without_check_nan_inf_they_are_numbers():
+    assert bireme.log(bireme.to_tensor([0.0])).item() == -np.inf
+
+
+def test_compile_cache_off_writes_nothing(tmp_path):
+    script = """
+import bireme
+bireme.set_flags({"FLAGS_interpret": False, "FLAGS_compile_cache": False})
+bireme.ones([30]).exp().numpy()
+"""
+    folder = tmp_path / "programs"
+    env = {**os.environ, "BIREME_CACHE_DIR": str(folder)}
+    subprocess.run([sys.executable, "-c", script], env=env, check=True, timeout=120)
+    assert not folder.exists() or not any(folder.iterdir())

@@ -1,0 +1,173 @@
+"""Nothing grows unseen: long loops, varying shapes and caches stay within bounds."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import bireme
+from bireme import nn
+from bireme.core import flush, programs
+
+MB = 1 << 20
+
+
+def rss():
+    """Bytes of this process that are in memory."""
+    with open("/proc/self/statm") as f:
+        return int(f.read().split()[1]) * 4096
+
+
+linux = pytest.mark.skipif(not hasattr(gc, "freeze") or not __import__("os").path.exists("/proc/self/statm"), reason="needs /proc")
+
+
+def growth(run, warm_up, times):
+    run(warm_up)
+    gc.collect()
+    before = rss()
+    run(times)
+    gc.collect()
+    return rss() - before
+
+
+@linux
+def test_ten_thousand_sums_of_a_metric_stay_flat():
+    def run(n):
+        total = bireme.zeros([])
+        for i in range(n):
+            total = total + bireme.to_tensor(float(i % 7))
+        assert total.item() >= 0
+
+    assert growth(run, 4000, 10_000) < 20 * MB
+
+
+@linux
+def test_long_training_stays_flat():
+    layer = nn.Linear(8, 8)
+    rule = bireme.optimizer.Adam(0.01, parameters=layer.parameters())
+    x = bireme.ones([4, 8])
+
+    def run(n):
+        total = 0.0
+        for i in range(n):
+            loss = (layer(x) ** 2).mean()
+            loss.backward()
+            rule.step()
+            rule.clear_grad()
+            total = total + loss
+            if i % 100 == 99:
+                total = float(total)
+
+    assert growth(run, 300, 2000) < 20 * MB
+
+
+@linux
+def test_varying_shapes_stay_within_bounds():
+    rng = np.random.default_rng(0)
+
+    def run(n):
+        for length in rng.integers(1, 300, n):
+            x = bireme.ones([int(length), 4])
+            (x * 2.0).sum().item()
+
+    assert growth(run, 600, 1500) < 30 * MB
+
+
+def test_pending_work_does_not_survive_a_step():
+    layer = nn.Linear(8, 8)
+    rule = bireme.optimizer.SGD(0.01, parameters=layer.parameters())
+    for _ in range(3):
+        (layer(bireme.ones([4, 8])) ** 2).mean().backward()
+        rule.step()
+        rule.clear_grad()
+    assert flush.local.waiting is None
+    assert flush.local.segment.state.depth == 0
+
+
+def test_values_die_with_their_tensors():
+    x = bireme.ones([64, 64]) * 2.0
+    y = x + 1.0
+    value = weakref.ref(x._value)
+    y.numpy()
+    del x
+    gc.disable()
+    try:
+        assert value() is None  # at once: no cycle waits for the collector
+    finally:
+        gc.enable()
+    assert y.numpy().max() == 3.0
+
+
+def test_a_tape_dies_with_its_loss():
+    layer = nn.Linear(16, 16)
+    h = layer(bireme.ones([4, 16]))
+    loss = (h**2).mean()
+    saved = weakref.ref(h._value)
+    edge = weakref.ref(loss._edge[0])
+    bireme.debug.flush()
+    gc.disable()
+    try:
+        del h, loss
+        assert saved() is None
+        assert edge() is None
+    finally:
+        gc.enable()
+
+
+def test_backward_frees_the_graph():
+    x = bireme.to_tensor(np.ones((4, 4), "float32"), stop_gradient=False)
+    h = x * 2.0
+    y = (h * h).sum()
+    saved = weakref.ref(h._value)
+    del h
+    y.backward()
+    bireme.debug.flush()
+    assert saved() is None
+    with pytest.raises(RuntimeError, match="retain_graph"):
+        y.backward()
+
+
+def test_segments_that_ran_are_forgotten():
+    held = []
+    for i in range(200):
+        t = bireme.ones([4]) * float(i)
+        t.numpy()
+        (t + 1.0).numpy()
+        held.append(t)
+    assert len(flush._OPEN) < 50
+
+
+def test_the_table_of_programs_is_bounded(monkeypatch):
+    monkeypatch.setattr(programs, "MAX_GRAPHS", 40)
+    programs.clear()
+    for n in range(1, 121):
+        (bireme.ones([n]) * 2.0 + 1.0).numpy()
+    assert len(programs._graphs) <= 40
+    assert len(programs._families) <= 40
+
+
+def test_the_tree_of_segments_is_bounded(monkeypatch):
+    monkeypatch.setattr(flush, "MAX_TREE", 500)
+    for n in range(1, 900):
+        (bireme.ones([n]) * 2.0).numpy()
+    assert flush._nodes[0] <= 510
+
+
+def test_memories_of_operators_are_bounded(monkeypatch):
+    from bireme.core import op, registry
+
+    monkeypatch.setattr(op, "MAX_BOUND", 64)
+    add = registry.find("reshape")
+    for n in range(1, 300):
+        bireme.reshape(bireme.ones([n]), [n, 1])
+    bireme.debug.flush()
+    assert len(add._bounds) <= 64
+
+
+def test_pins_go_with_their_arrays():
+    before = len(programs._pinned)
+    for _ in range(20):
+        np.from_dlpack(bireme.ones([8]) * 2.0)
+    gc.collect()
+    assert len(programs._pinned) <= before + 1

@@ -1,0 +1,351 @@
+"""Which executor runs a segment: by counts and sizes alone, bounded, explained, and open to others."""
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import bireme
+from bireme import nn
+from bireme.core import executor, interpreter
+
+
+def stats():
+    return bireme.debug.stats()
+
+
+def randn(*shape, seed=0):
+    return bireme.to_tensor(np.random.default_rng(seed).standard_normal(shape).astype("float32"))
+
+
+@pytest.fixture(autouse=True)
+def clean():
+    bireme.debug.flush()
+    bireme.debug.reset_stats()
+    before = bireme.get_flags(["FLAGS_deterministic", "FLAGS_interpret", "FLAGS_programs_per_skeleton"])
+    yield
+    bireme.debug.flush()
+    bireme.set_flags(before)
+
+
+def python(script, **env):
+    """Run a script in a process of its own and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)],
+        capture_output=True, text=True, timeout=200, env={**os.environ, **env},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# ---------------------------------------------------------------- which tier
+
+
+def test_interpreted_at_first_compiled_from_the_second_meeting_on():
+    x = randn(401, 177)
+    for n in range(4):
+        (x.exp() * 2.0 + x.tanh()).sum(axis=0).numpy()
+        assert stats()["compiles"] == (n > 0)
+        assert stats()["interprets"] == 1
+
+
+def test_small_segments_are_never_compiled():
+    x = randn(3)
+    for _ in range(20):
+        (x + 1.0).numpy()
+    assert stats()["compiles"] == 0
+    assert stats()["interprets"] == 20
+
+
+def test_deterministic_always_compiles():
+    bireme.set_flags({"FLAGS_deterministic": True})
+    (randn(3, 5) + 1.0).numpy()
+    assert stats() | {"compiles": 1, "interprets": 0} == stats()
+
+
+def test_without_the_interpreter_everything_is_compiled():
+    bireme.set_flags({"FLAGS_interpret": False})
+    (randn(3, 6) * 2.0).numpy()
+    assert stats()["interprets"] == 0
+    assert stats()["compiles"] == 1
+
+
+def test_both_tiers_give_the_same_numbers():
+    x = randn(333, 244)
+    found = [(x.exp() / (1.0 + x * x)).mean(axis=1).numpy() for _ in range(3)]
+    assert stats()["compiles"] == 1
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-5)
+    np.testing.assert_array_equal(found[1], found[2])
+
+
+SCRIPT = """
+import hashlib
+import numpy as np
+import bireme
+from bireme import nn
+bireme.seed(3)
+model = nn.Sequential(nn.Linear(200, 300), nn.ReLU(), nn.Dropout(0.3), nn.Linear(300, 5))
+rule = bireme.optimizer.AdamW(0.01, parameters=model.parameters())
+h = hashlib.sha256()
+for i in range(6):
+    x, y = bireme.randn([16, 200]), bireme.randint(0, 5, [16])
+    loss = nn.CrossEntropyLoss()(model(x), y)
+    loss.backward()
+    rule.step()
+    rule.clear_grad()
+    if i % 2:
+        h.update(loss.numpy().tobytes())
+for p in model.parameters():
+    h.update(p.numpy().tobytes())
+print(h.hexdigest(), bireme.debug.stats()["compiles"])
+"""
+
+
+def test_the_same_script_gives_the_same_bits_twice(tmp_path):
+    env = {"BIREME_CACHE_DIR": str(tmp_path / "programs")}
+    cold = python(SCRIPT, **env)
+    assert (tmp_path / "programs").exists()
+    assert python(SCRIPT, **env) == cold  # now the cache is warm
+
+
+def test_a_resumed_run_equals_an_unbroken_one_under_deterministic():
+    bireme.set_flags({"FLAGS_deterministic": True})
+
+    def run(forces):
+        bireme.seed(1)
+        model = nn.Linear(12, 6)
+        model.weight.set_value(np.linspace(-1, 1, 72, dtype="float32").reshape(12, 6))
+        rule = bireme.optimizer.Adam(0.1, parameters=model.parameters())
+        for i in range(6):
+            loss = (model(randn(4, 12)) ** 2).mean()
+            loss.backward()
+            rule.step()
+            rule.clear_grad()
+            if forces and i % 2:
+                model.weight.numpy()
+        return model.weight.numpy()
+
+    np.testing.assert_array_equal(run(False), run(True))
+
+
+# ---------------------------------------------------------------- shapes and liveness
+
+
+def test_varying_shapes_have_a_bounded_number_of_programs():
+    bireme.set_flags({"FLAGS_programs_per_skeleton": 4})
+    for _ in range(3):
+        for n in range(50, 74):
+            x = bireme.ones([n, 961])
+            assert x.exp().sum(axis=0).mean().item() == pytest.approx(n * np.e, rel=1e-4)
+    assert stats()["compiles"] <= 8
+
+
+def test_the_growing_axis_is_named():
+    for n in (81, 82, 83):
+        x = bireme.to_tensor(np.ones((n, 957), "float32"))
+        (x.exp() + x).sum(axis=0).numpy()
+    assert any("axis 0" in row["why"] for row in bireme.debug.explain())
+
+
+def test_what_is_held_costs_a_bounded_number_of_compiles():
+    x = randn(271, 263)
+    held = []
+    for i in range(24):
+        a = x.exp()
+        b = a * 2.0
+        c = b + a
+        d = c.tanh()
+        held.append([t for k, t in enumerate((a, b, c, d)) if (i >> k) & 1] + [d])
+        del a, b, c
+        d.numpy()
+    assert stats()["compiles"] <= 4
+    for group in held:
+        for t in group:
+            assert np.isfinite(t.numpy()).all()
+
+
+# ---------------------------------------------------------------- told to the user
+
+
+def test_no_recompile_names_cause_and_line():
+    def run(n):
+        x = bireme.to_tensor(np.ones((n, 959), "float32"))
+        return (x.exp() * x.tanh()).sum(axis=0).numpy()
+
+    run(91), run(91)
+    with bireme.debug.no_recompile():
+        run(91)
+    run(92)
+    with pytest.raises(bireme.debug.RecompileError) as e, bireme.debug.no_recompile():
+        run(92)
+    assert "test_tiers.py:" in str(e.value)
+    assert "axis 0" in str(e.value)
+    run(92)  # and it is usable afterwards
+
+
+def test_explain_has_a_row_per_segment():
+    x = randn(411, 252)
+    for _ in range(3):
+        (x.exp() + 1.0).sum(axis=1).numpy()
+    (row,) = bireme.debug.explain()
+    assert row["segment"].startswith("test_tiers.py:")
+    assert row["ops"] == 3
+    assert row["compiles"] == 1
+    assert row["interpreted"] == 1
+    assert row["hits"] == 1
+    assert row["compile_ms"] > 0
+    assert {"met", "MB", "why"} <= set(row)
+    assert re.search(r"segment\s+ops", str(bireme.debug.explain()))
+
+
+def test_stats_are_documented_counters():
+    assert set(stats()) >= {"compiles", "interprets", "flushes", "cache_hits", "nodes", "compile_ms", "primitives_by_jax"}
+    bireme.debug.reset_stats()
+    assert set(stats().values()) == {0}
+
+
+# ---------------------------------------------------------------- another executor
+
+
+class Counting:
+    """An executor of a third party: counts and leaves the work to the interpreter."""
+
+    name = "counting"
+
+    def __init__(self):
+        self.prepared = self.called = 0
+
+    def prepare(self, graph, live, donate, device):
+        self.prepared += 1
+        inner = interpreter.INTERPRETER.prepare(graph, live, donate, device)
+
+        def call(leaves, vectors):
+            self.called += 1
+            return inner(leaves, vectors)
+
+        return call
+
+
+def test_a_third_executor_runs_everything():
+    counting = Counting()
+    bireme.device.register_executor(counting)
+    x, layer = randn(6, 8), nn.Linear(8, 4)
+    rule = bireme.optimizer.SGD(0.1, parameters=layer.parameters())
+
+    def step():
+        (layer(x) ** 2).mean().backward()
+        rule.step()
+        rule.clear_grad()
+
+    for _ in range(3):
+        step()
+    bireme.debug.flush()
+    bireme.debug.reset_stats()
+    with bireme.debug.use_executor("counting"):
+        for _ in range(3):
+            step()
+        bireme.debug.flush()
+    assert counting.called == 3
+    assert stats()["compiles"] == stats()["interprets"] == 0
+    step()
+    bireme.debug.flush()
+    assert counting.called == 3
+
+
+@pytest.mark.parametrize("name", ["xla", "interpreter", "xla_per_op"])
+def test_own_executors_go_through_the_same_door(name):
+    x = randn(9, 8)
+    with bireme.debug.use_executor(name):
+        y = (x.exp() * 2.0).sum(axis=0)
+        np.testing.assert_allclose(y.numpy(), (np.exp(x.numpy()) * 2).sum(0), rtol=1e-5)
+
+
+def test_an_unknown_executor_is_an_error():
+    with pytest.raises(ValueError, match="expected one of"), bireme.debug.use_executor("abacus"):
+        pass
+    assert executor.forced() is None
+
+
+# ---------------------------------------------------------------- the process around it
+
+
+def test_importing_starts_nothing():
+    python("""
+        import bireme
+        from jax._src import xla_bridge
+        assert not xla_bridge._backends, xla_bridge._backends
+        assert bireme.debug.stats()["flushes"] == 0
+        import threading
+        assert threading.active_count() == 1
+    """)
+
+
+def test_the_cache_is_private_and_where_it_was_asked_for(tmp_path):
+    folder = tmp_path / "deep" / "programs"
+    script = """
+        import bireme
+        x = bireme.ones([300, 430])
+        for _ in range(3):
+            (x.exp() * 2.0).sum(axis=0).numpy()
+    """
+    python(script, BIREME_CACHE_DIR=str(folder))
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert any(folder.iterdir())
+    home = tmp_path / "home"
+    home.mkdir()
+    env = {k: v for k, v in os.environ.items() if k not in ("BIREME_CACHE_DIR", "XDG_CACHE_HOME")}
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], env={**env, "HOME": str(home)}, check=True, timeout=200)
+    assert (home / ".cache" / "bireme").stat().st_mode & 0o777 == 0o700
+
+
+def test_an_open_cache_folder_is_closed(tmp_path):
+    folder = tmp_path / "programs"
+    folder.mkdir(mode=0o755)
+    folder.chmod(0o755)
+    python("""
+        import bireme
+        bireme.set_flags({"FLAGS_interpret": False})
+        bireme.ones([30]).exp().numpy()
+    """, BIREME_CACHE_DIR=str(folder))  # fmt: skip
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_other_jax_code_keeps_its_settings(tmp_path):
+    out = python("""
+        import os
+        import jax, jax.numpy as jnp
+        import bireme
+        names = ("jax_enable_x64", "jax_compilation_cache_dir", "jax_enable_compilation_cache", "jax_default_device",
+                 "jax_persistent_cache_min_compile_time_secs", "jax_compilation_cache_max_size")
+        before = {n: getattr(jax.config, n) for n in names}
+        x = bireme.ones([300, 431])
+        for _ in range(3):
+            (x.exp() * 2.0).sum(axis=0).numpy()
+        folder = os.environ["BIREME_CACHE_DIR"]
+        kept = sorted(os.listdir(folder))
+        assert kept
+        assert {n: getattr(jax.config, n) for n in names} == before
+        assert jnp.arange(3).dtype == "int32" and jnp.ones(2).dtype == "float32"
+        jax.jit(lambda a: jnp.sin(a) * 3 + 1)(jnp.ones((200, 200))).block_until_ready()
+        assert sorted(os.listdir(folder)) == kept
+        print("ok")
+    """, BIREME_CACHE_DIR=str(tmp_path / "programs"))  # fmt: skip
+    assert "ok" in out
+
+
+def test_jax_code_of_the_user_runs_beside_ours():
+    import jax
+    import jax.numpy as jnp
+
+    x = randn(64, 32)
+    grad = jax.jit(jax.grad(lambda a: (a**2).sum()))
+    for _ in range(3):
+        y = (x * 2.0).sum(axis=0)
+        found = grad(jnp.asarray(x))
+        assert found.dtype == jnp.float32
+        np.testing.assert_allclose(np.asarray(found), 2 * x.numpy(), rtol=1e-6)
+        y.numpy()
