@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from bireme.core import errors
-from bireme.core.op import Op, Tensor, binary
+from bireme.core.op import Op, Tensor
+from bireme.core.shortcut import binary
 from bireme.core.tensor import value_of
 from bireme.ops import linalg, logic, math
 

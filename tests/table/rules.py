@@ -12,7 +12,7 @@ import numpy as np
 from bireme.core import dtype as dtypes
 from bireme.core import executor, interpreter
 from bireme.core.graph import Number, scalar_sig
-from bireme.core.op import Bound
+from bireme.core.bound import Bound
 from tests.table.harness import TOLERANCE, Recorded, Row, Sample, same, smooth
 
 

@@ -1,0 +1,375 @@
+"""Bound: an operator with its attributes, what a Node refers to. GradBound: its gradient, an operator like any other."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakValueDictionary
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bireme.core import dtype as dtypes
+from bireme.core import errors, interpreter, primitives
+from bireme.core.graph import Sig, sig_of
+
+MAX_BOUND = 4096  # attributes, plans and gradients remembered per operator
+
+
+class Bound:
+    """An operator with its attributes: what a Node refers to. Interned, so it compares by identity."""
+
+    __slots__ = (
+        "op",
+        "attrs",
+        "layout",
+        "many",
+        "passes",
+        "reads",
+        "reads_out",
+        "differentiable",
+        "_grads",
+        "_plans",
+        "_outs",
+        "_jits",
+        "__weakref__",
+    )
+
+    def __init__(self, op: Any, layout: tuple, attrs: tuple):
+        self.op, self.layout, self.attrs = op, layout, attrs
+        self.many = op.many
+        self.differentiable = op.differentiable
+        self.passes, self.reads, self.reads_out = op.saves(layout)
+        self._grads = Interned()
+        self._plans: dict = {}
+        self._outs: dict = {}
+        self._jits: dict = {}
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{k}={v!r}" for k, v in zip(self.op.attr_names, self.attrs))
+        return f"{self.op.name}[{shown}]" if shown else self.op.name
+
+    @property
+    def uses_blas(self) -> bool:
+        """Whether its NumPy form multiplies matrices."""
+        return self.op.flops_rule is not None
+
+    def arguments(self, arrays: Any) -> dict[str, Any]:
+        """Flat operands and attributes as the body's keyword arguments."""
+        named, i = dict(zip(self.op.attr_names, self.attrs)), 0
+        for name, n in zip(self.op.operand_names, self.layout):
+            if n is None:
+                named[name] = None
+            elif n == 1:
+                named[name] = arrays[i]
+                i += 1
+            else:
+                named[name] = list(arrays[i : i - n]) if n <= 0 else tuple(arrays[i : i + n])
+                i += abs(n)
+        return named
+
+    def lower(self, platform: str) -> Callable:
+        """The call on jax arrays, in the form for this platform."""
+        body = self.op.lowerings.get(platform, self.op.body)
+        return lambda *arrays: body(**self.arguments(arrays))
+
+    def jitted(self, platform: str) -> Callable:
+        found = self._jits.get(platform)
+        if found is None:
+            found = self._jits[platform] = jax.jit(self.lower(platform))
+        return found
+
+    def infer(self, sigs: tuple[Sig, ...]) -> tuple[Sig, ...]:
+        """Sigs of the results; raises for operands that do not fit."""
+        found = self._outs.get(sigs)
+        if found is None:
+            if self.op.check_rule is not None:
+                self.op.check_rule(**only(self.op.check_names, self.arguments(sigs)))
+            if self.op.infer_rule is not None:
+                out = self.op.infer_rule(**only(self.op.infer_names, self.arguments(sigs)))
+                found = (out,) if isinstance(out, Sig) else tuple(out)
+            else:
+                found = self._trace(sigs)
+            bounded(self._outs)[sigs] = found
+        return found
+
+    def _trace(self, sigs: tuple[Sig, ...]) -> tuple[Sig, ...]:
+        specs = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in sigs]
+        try:
+            with jax.enable_x64(True):
+                out = jax.eval_shape(self.lower("cpu"), *specs)
+        except (TypeError, ValueError, IndexError, ZeroDivisionError, OverflowError) as e:
+            raise _misfit(self, sigs, e) from None
+        outs = out if self.many else [out]
+        return tuple([sig_of(tuple(o.shape), dtypes.from_numpy(np.dtype(o.dtype))) for o in outs])
+
+    def work(self, sigs: tuple[Sig, ...], outs: tuple[Sig, ...]) -> float:
+        """Microseconds that the interpreter would take, roughly: to choose a tier, not to be exact."""
+        moved = sum([s.size for s in sigs]) + sum([s.size for s in outs])
+        flops = self.op.flops_rule(*sigs) if self.op.flops_rule is not None and self.layout == (1,) * len(sigs) else 0
+        form = self.op.numpy_form
+        calls = 1 if isinstance(form, np.ufunc) else 4 if form is not None else 12
+        return 1.5 * calls * max(1, -min([n for n in self.layout if n is not None], default=0)) + moved * 5e-4 + flops * 2e-5
+
+    def plan(self, sigs: tuple[Sig, ...]) -> Callable:
+        """The call on NumPy arrays, for the interpreter."""
+        found = self._plans.get(sigs)
+        if found is None:
+            if self.op.numpy_form is not None:
+                found = _typed(self._numpy(), self.infer(sigs), self.many, sigs)
+            else:
+                found = interpreter.plan(self.lower("cpu"), sigs, self.many)
+            bounded(self._plans, 128)[sigs] = found
+        return found
+
+    def _numpy(self) -> Callable:
+        """The declared form: the body itself by keyword, any other with operands and attributes in order."""
+        form, plain = self.op.numpy_form, self.layout == (1,) * len(self.layout)
+        if plain and not self.attrs:
+            return form
+        if self.op.numpy_is_body:
+            return lambda *arrays: form(**self.arguments(arrays))
+        attrs, names = self.attrs, self.op.operand_names
+        if plain:
+            return lambda *arrays: form(*arrays, *attrs)
+
+        def call(*arrays: Any) -> Any:
+            named = self.arguments(arrays)
+            return form(*[named[n] for n in names], *attrs)
+
+        return call
+
+    def grad_bound(self, given: tuple[bool, ...], needs: tuple[int, ...], sigs: tuple, outs: tuple) -> GradBound:
+        """The gradient as an operator: of its operands in `needs`, with gradients of the outputs in `given`."""
+        key = (given, needs, sigs, outs)
+        return self._grads[key] or self._grads.keep(key, GradBound(self, given, needs, sigs, outs))
+
+
+class GradBound:
+    """The gradient of a Bound: an operator like any other, so it has a gradient too."""
+
+    __slots__ = ("op", "base", "given", "needs", "sigs", "outs", "operand_places", "takes_outs", "many", "passes", "reads",
+                 "reads_out", "differentiable", "_grads", "_plans", "_jits", "layout", "attrs", "__weakref__")  # fmt: skip
+
+    def __init__(self, base: Any, given: tuple, needs: tuple, sigs: tuple, outs: tuple):
+        self.base, self.given, self.needs, self.sigs, self.outs = base, given, needs, sigs, outs
+        self.op = base.op.grad_op
+        self.operand_places = tuple(range(len(sigs))) if base.reads is None else tuple(i for i in range(len(sigs)) if i in base.reads)
+        self.takes_outs, self.reads_out = base.reads_out, False  # the base's outputs are operands; its own are not read
+        self.many, self.differentiable = True, True
+        self.passes: frozenset[int] = frozenset()
+        self.reads = None
+        self.layout, self.attrs = (), ()
+        self._grads = Interned()
+        self._plans: dict = {}
+        self._jits: dict = {}
+
+    def __repr__(self) -> str:
+        return f"{self.base}.grad{list(self.needs)}"
+
+    @property
+    def uses_blas(self) -> bool:
+        return self.base.uses_blas
+
+    def infer(self, sigs: tuple[Sig, ...]) -> tuple[Sig, ...]:
+        return tuple([self.sigs[i] for i in self.needs])
+
+    def work(self, sigs: tuple[Sig, ...], outs: tuple[Sig, ...]) -> float:
+        return 2 * self.base.work(self.sigs, self.outs)
+
+    def _split(self, arrays: tuple) -> tuple[list, list, Any]:
+        n = sum(self.given)
+        present = iter(arrays[:n])
+        gs = [next(present) if g else None for g in self.given]
+        saved: list[Any] = [None] * len(self.sigs)
+        rest = list(arrays[n:])
+        for i in self.operand_places:
+            saved[i] = rest.pop(0)
+        return gs, saved, rest
+
+    def lower(self, platform: str) -> Callable:
+        return functools.partial(self._rule if self.base.op.grad_rule is not None else self._derived, platform)
+
+    jitted = Bound.jitted
+
+    def _rule(self, platform: str, *arrays: Any, rule: Any = None, xp: Any = jnp) -> list:
+        """The declared rule, with what it names."""
+        base = self.base
+        gs, saved, outs = self._split(arrays)
+        named = base.arguments([s if s is not None else _spec(sig) for s, sig in zip(saved, self.sigs)])
+        full = [g if g is not None else xp.zeros(s.shape, s.dtype.np) for g, s in zip(gs, self.outs)]
+        named["g"] = full if base.many else full[0]
+        if self.takes_outs:
+            named["out"] = outs if base.many else outs[0]
+        named["sigs"], named["platform"] = self.sigs, platform
+        found = (rule or base.op.grad_rule)(**only(base.op.grad_names, named))
+        flat = _flatten(found if isinstance(found, tuple) else (found,))
+        return [_fit(flat[i], self.sigs[i], xp) for i in self.needs]
+
+    def _derived(self, platform: str, *arrays: Any) -> list:
+        """jax.vjp of the body. jax's complex gradient is the conjugate of Paddle's, so conjugate in and out."""
+        base = self.base
+        gs, saved, _ = self._split(arrays)
+        # the gradient of a gradient goes through the reference: a platform's own kernel may have no second derivative
+        fn = base.lower("reference" if isinstance(base, GradBound) else platform)
+
+        def of_needed(*xs):
+            full = list(saved)
+            for i, x in zip(self.needs, xs):
+                full[i] = x
+            return fn(*full)
+
+        _, pull = jax.vjp(of_needed, *[saved[i] for i in self.needs])
+        cots = []
+        for g, s in zip(gs, self.outs):
+            if s.dtype.kind not in "fc":
+                cots.append(np.zeros(s.shape, jax.dtypes.float0))
+            else:
+                cots.append(jnp.zeros(s.shape, s.dtype.np) if g is None else jnp.conj(g) if s.dtype.kind == "c" else g)
+        found = pull(cots[0] if not base.many else base.op.container(cots))
+        return [_fit(jnp.conj(x) if self.sigs[i].dtype.kind == "c" else x, self.sigs[i]) for i, x in zip(self.needs, found)]
+
+    def plan(self, sigs: tuple[Sig, ...]) -> Callable:
+        found = self._plans.get(sigs)
+        if found is None:
+            form = self.base.op.grad_numpy
+            if form is not None:
+                found = _typed(functools.partial(self._rule, "numpy", rule=form, xp=np), self.infer(sigs), True, sigs)
+            else:
+                found = interpreter.plan(self.lower("cpu"), sigs, True)
+            bounded(self._plans, 128)[sigs] = found
+        return found
+
+    def grad_bound(self, given: tuple, needs: tuple, sigs: tuple, outs: tuple) -> GradBound:
+        return Bound.grad_bound(self, given, needs, sigs, outs)  # type: ignore[arg-type]
+
+    def arguments(self, arrays: Any) -> Any:
+        raise AssertionError("a gradient node has no declared rule of its own")
+
+
+class GradOp:
+    """The operator a GradBound names: `tanh.grad`, `tanh.grad.grad`, ..."""
+
+    def __init__(self, name: str):
+        self.name = name + ".grad"
+        self.grad_rule = self.grad_numpy = None
+        self.lowerings: dict = {}
+        self._next: GradOp | None = None
+        self.container = list
+
+    @property
+    def grad_op(self) -> GradOp:
+        if self._next is None:
+            self._next = GradOp(self.name)
+        return self._next
+
+
+def _spec(sig: Sig) -> Any:
+    return jax.ShapeDtypeStruct(sig.shape, sig.dtype.np)
+
+
+def _fit(x: Any, sig: Sig, xp: Any = jnp) -> Any:
+    """A gradient in the operand's shape and type; None means zero."""
+    if x is None:
+        return xp.zeros(sig.shape, sig.dtype.np)
+    assert tuple(x.shape) == sig.shape, f"a gradient of shape {x.shape} for an operand of shape {sig.shape}"
+    if x.dtype == sig.dtype.np:
+        return x
+    if sig.dtype.kind == "f" and x.dtype.kind == "c":
+        x = x.real
+    return x.astype(sig.dtype.np)
+
+
+def _flatten(found: tuple) -> list:
+    flat: list[Any] = []
+    for x in found:
+        flat.extend(x) if isinstance(x, (list, tuple)) else flat.append(x)
+    return flat
+
+
+def only(names: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {n: arguments[n] for n in names}
+
+
+def bounded(cache: dict, bound: int = MAX_BOUND) -> dict:
+    if len(cache) >= bound:
+        cache.clear()
+    return cache
+
+
+class Interned(dict):
+    """Objects that compare by identity, one per key: a bounded dict over a weak one, so what is in use stays itself."""
+
+    def __init__(self) -> None:
+        self._alive: WeakValueDictionary = WeakValueDictionary()
+
+    def __missing__(self, key: Any) -> Any:
+        return self._alive.get(key)
+
+    def keep(self, key: Any, made: Any) -> Any:
+        if len(self) >= MAX_BOUND:
+            self.clear()
+        self[key] = made = self._alive.setdefault(key, made)
+        return made
+
+
+def _typed(form: Callable, outs: tuple[Sig, ...], many: bool, sigs: tuple) -> Callable:
+    """A NumPy form with half precision computed in float32, and results in the inferred types."""
+    small = {np.dtype(d.np) for d in (dtypes.float16, dtypes.bfloat16, dtypes.float8_e4m3fn, dtypes.float8_e5m2)}
+    wants = [s.dtype.np for s in outs]
+    widen = any(s.dtype.np in small for s in sigs)
+
+    def settle(x: Any, want: Any) -> Any:
+        x = x if isinstance(x, np.ndarray) else np.asarray(x)
+        return x if x.dtype == want else primitives.cast(x, want)
+
+    if not widen and not many and isinstance(form, np.ufunc):
+        want = wants[0]
+        return lambda *xs: o if getattr(o := form(*xs), "dtype", None) == want else settle(o, want)
+
+    def call(*xs: Any) -> Any:
+        if widen:
+            xs = tuple([x.astype(np.float32) if x.dtype in small else x for x in map(np.asarray, xs)])
+        out = form(*xs)
+        return [settle(o, w) for o, w in zip(out, wants)] if many else settle(out, wants[0])
+
+    return call
+
+
+def _misfit(bound: Bound, sigs: tuple, e: Exception) -> Exception:
+    named = bound.arguments([f"{list(s.shape)} {s.dtype.name}" for s in sigs])
+    operands = ", ".join(f"{n}: {named[n]}" for n in bound.op.operand_names if named[n] is not None)
+    reason = str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__
+    kind = IndexError if isinstance(e, IndexError) else ValueError
+    return errors.bad(f"{bound.op.name}({', '.join(bound.op.operand_names)})", "operands that fit together", operands, hint=reason, kind=kind)
+
+
+def on_numpy(fn: Callable) -> Callable:
+    """The same function on NumPy arrays, made when it is first called: by then its module is complete."""
+    made: list[Callable] = []
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not made:
+            made.append(_rebound(fn, {}))
+        return made[0](*args, **kwargs)
+
+    return call
+
+
+def _rebound(fn: Any, seen: dict) -> Callable:
+    """The same function with `jnp` meaning NumPy, in the functions of its module that it calls as well."""
+    if fn in seen:
+        return seen[fn]
+    scope = dict(fn.__globals__)
+    scope["jnp"] = np
+    new = types.FunctionType(fn.__code__, scope, fn.__name__, fn.__defaults__, fn.__closure__)
+    new.__kwdefaults__ = fn.__kwdefaults__
+    seen[fn] = new
+    for name in fn.__code__.co_names:
+        other = scope.get(name)
+        if isinstance(other, types.FunctionType) and other.__globals__.get("jnp") is jnp:
+            scope[name] = _rebound(other, seen)
+    return new
