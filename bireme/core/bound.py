@@ -223,7 +223,7 @@ class GradBound:
             return fn(*full)
 
         _, pull = jax.vjp(of_needed, *[saved[i] for i in self.needs])
-        cots = []
+        cots: list[Any] = []
         for g, s in zip(gs, self.outs):
             if s.dtype.kind not in "fc":
                 cots.append(np.zeros(s.shape, jax.dtypes.float0))

@@ -27,7 +27,8 @@ class Note:
 
     def __init__(self, graph: Graph):
         self.graph, self.compiles, self.compile_ms, self.interpreted = graph, 0, 0.0, 0
-        self.reason, self.entry = "", None
+        self.reason = ""
+        self.entry: Any = None
 
     @property
     def where(self) -> str:
@@ -51,9 +52,9 @@ def _difference(graph: Graph) -> str:
             for i, (a, b) in enumerate(zip(old.leaf_sigs, graph.leaf_sigs)):
                 if a is not b:
                     return f"leaf {i} changed from {a} to {b}{_axis(a, b)}"
-            for a, b in zip(old.nodes, graph.nodes):
-                if a.bound is not b.bound:
-                    return f"{b.bound} instead of {a.bound} at {errors.place_of(b.pos)}"
+            for was, now in zip(old.nodes, graph.nodes):
+                if was.bound is not now.bound:
+                    return f"{now.bound} instead of {was.bound} at {errors.place_of(now.pos)}"
             return "the same calls on another device"
     best, same = None, 0
     for old in reversed(_recent):

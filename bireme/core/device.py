@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 
@@ -20,7 +20,13 @@ class Device:
     """One device. Interned: there is one object for `gpu:0`, so devices compare by identity."""
 
     __slots__ = ("kind", "index", "platform", "_jax", "name")
-    _all: dict[tuple[str, int], Device] = {}
+    _all: ClassVar[dict[tuple[str, int], Device]] = {}
+
+    kind: str
+    index: int
+    platform: str
+    name: str
+    _jax: Any
 
     def __new__(cls, kind: str, index: int) -> Device:
         found = cls._all.get((kind, index))

@@ -212,7 +212,8 @@ def _extend(seg: Segment, state: Node, key: tuple, bound: Any, operands: list) -
     outs = bound.infer(sigs)
     node = Node()
     node.parent, node.bound, node.key, node.sigs, node.outs = state, bound, key, sigs, outs
-    leaves, numbers, args = state.leaves, state.numbers, []
+    leaves, numbers = state.leaves, state.numbers
+    args: list[Any] = []
     for r in key[1:]:
         if r.__class__ is int:
             args.append(r)

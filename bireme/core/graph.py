@@ -67,6 +67,8 @@ class Value:
     sig: Sig
     array: Any
     segment: Any
+    leaf_of: Any
+    leaf: int
     device: Any
     marks: int
     bounds: Any
@@ -97,11 +99,14 @@ class Node:
         "work", "pos", "graph", "over",
     )  # fmt: skip
 
+    parent: Node | None
     bound: Any
+    key: tuple[Any, ...]
     args: tuple[Any, ...]
     sigs: tuple[Sig, ...]  # of the operands
     outs: tuple[Sig, ...]
     next: dict[tuple, Node]
+    pos: Any
     graph: Graph | None
 
     def __init__(self) -> None:
@@ -135,13 +140,13 @@ class Graph:
             node = node.parent
         nodes.reverse()
         self.nodes: tuple[Node, ...] = tuple(nodes)
-        self.leaf_sigs = tuple(r for n in nodes for r in n.key[1:] if r.__class__ is Sig)
-        self.number_dtypes = tuple(r for n in nodes for r in n.key[1:] if r.__class__ is DType)
-        self.value_sigs = tuple(s for n in nodes for s in n.outs)
+        self.leaf_sigs: tuple[Sig, ...] = tuple(r for n in nodes for r in n.key[1:] if r.__class__ is Sig)
+        self.number_dtypes: tuple[DType, ...] = tuple(r for n in nodes for r in n.key[1:] if r.__class__ is DType)
+        self.value_sigs: tuple[Sig, ...] = tuple(s for n in nodes for s in n.outs)
         self.key = (device, *[n.key for n in nodes])
         self.work, self.nbytes, self.device = last.work, last.nbytes, device
         # the same calls at other shapes have the same skeleton: operators and wiring without Sigs and attributes
-        self.skeleton = (device, *[(n.bound.op, *[_shapeless(r) for r in n.key[1:]]) for n in nodes])
+        self.skeleton: tuple[Any, ...] = (device, *[(n.bound.op, *[_shapeless(r) for r in n.key[1:]]) for n in nodes])
         packs: dict[DType, list[int]] = {}
         for place, dtype in enumerate(self.number_dtypes):
             packs.setdefault(dtype, []).append(place)

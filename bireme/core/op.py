@@ -200,9 +200,9 @@ class Op:
             arguments.pop("name", None)
             operands, layout, attrs = self._operands_and_attrs(arguments)
             bound = self.bind(layout, attrs)
-            sources = self._sources(operands, layout, args, kwargs)
-            if sources is not None:
-                bounded(memo, 1024)[key] = (bound, sources)
+            places = self._sources(operands, layout, args, kwargs)
+            if places is not None:
+                bounded(memo, 1024)[key] = (bound, places)
             return record(bound, operands)
 
         return public

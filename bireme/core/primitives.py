@@ -261,7 +261,7 @@ def _scatter_add(eqn: Any) -> Any:
 def numpy_form(eqn: Any) -> Any:
     """A NumPy callable for one equation of a trace, or None."""
     name, p = eqn.primitive.name, eqn.params
-    dtype = np.dtype(eqn.outvars[0].aval.dtype) if eqn.outvars else None
+    dtype: Any = np.dtype(eqn.outvars[0].aval.dtype) if eqn.outvars else None
     shape = getattr(eqn.outvars[0].aval, "shape", ()) if eqn.outvars else ()
     if name in _ELEMENTWISE:
         f = _ELEMENTWISE[name]

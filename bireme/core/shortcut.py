@@ -60,6 +60,7 @@ def binary(op: Any) -> Callable:
     def method(x: Tensor, y: Any) -> Tensor:
         seg = local.segment
         vx = x._value
+        vy: Any
         if x._view is None and not debug_state.at_once:
             rx = vx.index if vx.segment is seg else ~vx.leaf if vx.leaf_of is seg else None
             cls = y.__class__

@@ -40,6 +40,8 @@ class Edge:
 
     __slots__ = ("bound", "inputs", "saved", "outs", "sigs", "out_sigs", "order", "hooks", "unpack", "__weakref__")
 
+    inputs: Any
+
     def __init__(self, bound: Any, inputs: tuple, sigs: tuple, out_sigs: tuple):
         self.bound, self.inputs, self.sigs, self.out_sigs = bound, inputs, sigs, out_sigs
         self.order = next(_order)

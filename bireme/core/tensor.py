@@ -378,7 +378,7 @@ class Parameter(Tensor):
     __str__ = __repr__
 
 
-def _rebuild(cls: type, host: np.ndarray, dtype: str, stop_gradient: bool, extra: dict) -> Tensor:
+def _rebuild(cls: type[Tensor], host: np.ndarray, dtype: str, stop_gradient: bool, extra: dict) -> Tensor:
     kind = dtypes.of(dtype)
     t = cls.__new__(cls)
     t._value = value_of(host.view(kind.np) if host.dtype != kind.np else host, kind, None)
@@ -548,7 +548,7 @@ def _collect(data: Any, flat: list, depth: int = 0) -> Any:
 # ---------------------------------------------------------------- printing: on the host, compiles nothing
 
 
-_print = {"precision": 8, "threshold": 1000, "edgeitems": 3, "linewidth": 80, "suppress": False}
+_print: dict[str, Any] = {"precision": 8, "threshold": 1000, "edgeitems": 3, "linewidth": 80, "suppress": False}
 
 
 def set_printoptions(precision: int | None = None, threshold: int | None = None, edgeitems: int | None = None,

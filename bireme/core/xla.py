@@ -17,7 +17,7 @@ from bireme.core.device import Device, Fork
 from bireme.core.graph import Graph
 
 # on CUDA, autotuning Triton's matrix kernels against cuBLAS's takes some 7 s for each shape and gains about 1 %
-OPTIONS = {"cpu": {"xla_backend_optimization_level": 1}, "cuda": {"xla_gpu_enable_triton_gemm": False}}
+OPTIONS: dict[str, dict[str, Any]] = {"cpu": {"xla_backend_optimization_level": 1}, "cuda": {"xla_gpu_enable_triton_gemm": False}}
 
 
 def x64():
