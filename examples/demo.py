@@ -129,9 +129,7 @@ def main():
             stats.add_row(f"  {name.replace('_', ' ')}", f"{value:,}")
     stats.columns[1].justify = "right"
     console.print(stats)
-    console.print(
-        f"\n  [bold]{1 - wrong / len(guesses):.1%}[/] of the test images right, {time.perf_counter() - start:.1f} s"
-    )
+    console.print(f"\n  [bold]{1 - wrong / len(guesses):.1%}[/] of the test images right, {time.perf_counter() - start:.1f} s")
 
 
 if __name__ == "__main__":

@@ -109,9 +109,7 @@ ALONG = {
         lambda t: np_cross_entropy(A + t * B),
     ),
     "attention": (
-        lambda t: (
-            F.scaled_dot_product_attention(float64(Q) + t * float64(W), float64(K), float64(V) + t * t) ** 2
-        ).sum(),
+        lambda t: (F.scaled_dot_product_attention(float64(Q) + t * float64(W), float64(K), float64(V) + t * t) ** 2).sum(),
         lambda t: (np_attention(Q + t * W, K, V + t * t) ** 2).sum(),
     ),
     "mean, prod and exp": (

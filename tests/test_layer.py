@@ -276,13 +276,9 @@ def test_repr():
         ")"
     )
     conv = nn.Conv2D(4, 4, (3, 5), stride=2, padding=1, dilation=2, groups=2)
-    assert repr(conv) == (
-        "Conv2D(4, 4, kernel_size=[3, 5], stride=[2, 2], padding=1, dilation=[2, 2], groups=2, data_format=NCHW)"
-    )
+    assert repr(conv) == ("Conv2D(4, 4, kernel_size=[3, 5], stride=[2, 2], padding=1, dilation=[2, 2], groups=2, data_format=NCHW)")
     assert repr(nn.Linear(2, 3, name="f")) == "Linear(in_features=2, out_features=3, dtype=float32, name=f)"
-    assert repr(nn.Embedding(4, 2, padding_idx=1)) == (
-        "Embedding(4, 2, padding_idx=1, sparse=False, scale_grad_by_freq=False)"
-    )
+    assert repr(nn.Embedding(4, 2, padding_idx=1)) == ("Embedding(4, 2, padding_idx=1, sparse=False, scale_grad_by_freq=False)")
     assert repr(nn.LayerNorm([3, 4], 1e-3)) == "LayerNorm(normalized_shape=[3, 4], epsilon=0.001)"
     assert repr(nn.Silu()) == "Silu(inplace=False)" and repr(nn.ReLU(name="r")) == "ReLU(name=r)"
 
@@ -350,9 +346,7 @@ def test_parameter_list_and_layer_dict():
 
 
 def test_param_attr():
-    attr = bireme.ParamAttr(
-        name="w", learning_rate=0.5, regularizer=bireme.regularizer.L2Decay(0.1), trainable=False, need_clip=False
-    )
+    attr = bireme.ParamAttr(name="w", learning_rate=0.5, regularizer=bireme.regularizer.L2Decay(0.1), trainable=False, need_clip=False)
     weight = nn.Linear(2, 2, weight_attr=attr).weight
     assert weight.name == "w" and weight.stop_gradient and not weight.need_clip
     assert weight.optimize_attr == {"learning_rate": 0.5} and str(weight.regularizer) == "L2Decay, coeff=0.100000"

@@ -30,10 +30,7 @@ TOP = ("bireme", "jax", "jaxlib")
 def source(root: Path = ROOT) -> dict[str, tuple[str, bool]]:
     """Text of each module of the package, and whether it is a package's `__init__`."""
     files = {path.relative_to(root).with_suffix(""): path for path in sorted((root / "bireme").rglob("*.py"))}
-    return {
-        ".".join(p for p in key.parts if p != "__init__"): (path.read_text(), key.name == "__init__")
-        for key, path in files.items()
-    }
+    return {".".join(p for p in key.parts if p != "__init__"): (path.read_text(), key.name == "__init__") for key, path in files.items()}
 
 
 def unit_of(module: str) -> str:

@@ -143,9 +143,7 @@ def jacobian(
     return tuple([row[0] for row in rows]) if isinstance(xs, Tensor) else tuple([tuple(row) for row in rows])
 
 
-def hessian(
-    ys: Tensor, xs: Tensor | Sequence[Tensor], batch_axis: int | None = None
-) -> Hessian | tuple[tuple[Hessian, ...], ...]:
+def hessian(ys: Tensor, xs: Tensor | Sequence[Tensor], batch_axis: int | None = None) -> Hessian | tuple[tuple[Hessian, ...], ...]:
     """Second derivatives of `ys`, one number (or one per row with `batch_axis=0`), with respect to `xs`.
 
     >>> x = bireme.to_tensor([1.0, 2.0], stop_gradient=False)

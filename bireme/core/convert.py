@@ -37,6 +37,8 @@ class Param:
 
     __slots__ = ("name", "kind", "default", "only_keyword", "convert", "optional")
 
+    convert: Any
+
     def __init__(self, name: str, hint: Any, default: Any, only_keyword: bool):
         self.name, self.default, self.only_keyword = name, default, only_keyword
         self.kind, self.optional, self.convert = _kind_of(hint, default)
@@ -227,7 +229,11 @@ class Signature:
     def _inspectable(self, visible: list[Param], options: dict[str, Any]) -> inspect.Signature:
         kinds = inspect.Parameter
         made = [
-            kinds(p.name, kinds.KEYWORD_ONLY if p.only_keyword else kinds.POSITIONAL_OR_KEYWORD, default=kinds.empty if p.default is MISSING else p.default)
+            kinds(
+                p.name,
+                kinds.KEYWORD_ONLY if p.only_keyword else kinds.POSITIONAL_OR_KEYWORD,
+                default=kinds.empty if p.default is MISSING else p.default,
+            )
             for p in visible
         ]
         front = [p for p in made if p.kind is kinds.POSITIONAL_OR_KEYWORD]
@@ -249,7 +255,7 @@ class Signature:
             arguments[name] = x
         for a, b in zip(self.pairs[::2], self.pairs[1::2]):
             if a in kwargs and b in kwargs:
-                kwargs = {**kwargs, self.varargs: self.pack((kwargs[a], kwargs[b]))}
+                kwargs = {**kwargs, str(self.varargs): self.pack((kwargs[a], kwargs[b]))}
                 del kwargs[a], kwargs[b]
         for name, x in kwargs.items():
             if name not in arguments:
@@ -304,7 +310,8 @@ class Signature:
     def attributes(self, arguments: dict[str, Any], ndim: int) -> tuple:
         """Attributes, checked and in a form that can be a key."""
         labels = self.labels
-        return tuple([None if p.kind == "size" and p.name not in arguments else p.convert(arguments[p.name], ndim, labels[p.name]) for p in self.attrs])  # type: ignore[misc]
+        unknown = {p.name for p in self.sizes if p.name not in arguments}
+        return tuple([None if p.name in unknown else p.convert(arguments[p.name], ndim, labels[p.name]) for p in self.attrs])
 
     def fill_sizes(self, arguments: dict[str, Any], op: Any) -> None:
         """Compute the sizes that depend on data: this forces them."""
@@ -345,7 +352,7 @@ class Signature:
         """Operands and attributes of a composite: Tensors are checked, plain kinds converted."""
         ndim = self.tensors(arguments) if self.operands else 0
         for p in self.attrs:
-            arguments[p.name] = p.convert(arguments[p.name], ndim, self.labels[p.name])  # type: ignore[misc]
+            arguments[p.name] = p.convert(arguments[p.name], ndim, self.labels[p.name])
 
 
 def signature_of(name: str, body: Callable, hints: dict[str, Any], options: dict[str, Any]) -> Signature:
@@ -408,7 +415,8 @@ def common_dtype(op: str, xs: list, mix: str = "scalars") -> DType | None:
                 mixes = mix != "same" and (mix != "complex" or full.is_complex is not sig.dtype.is_complex)
                 both = dtypes.promote(full, sig.dtype) if mixes else None
                 if both is None:
-                    raise errors.bad(f"{op}()", "operands of one kind", f"{full.name} and {sig.dtype.name}", hint="cast one of them: x.astype(...)", kind=TypeError)
+                    got = f"{full.name} and {sig.dtype.name}"
+                    raise errors.bad(f"{op}()", "operands of one kind", got, hint="cast one of them: x.astype(...)", kind=TypeError)
                 full = both
     if full is None or scalar is None or scalar is full:
         found = scalar if full is None else full

@@ -93,7 +93,8 @@ def compiling(entry: Any, live: tuple, dead: tuple) -> None:
         entry.note.reason = "other results of the same calls are held than before"
     if _local.forbidden:
         raise errors.RecompileError(
-            f"no_recompile: expected a known program, got a segment of {len(entry.graph.nodes)} operators: {entry.note.reason}\n  at {entry.note.where}"
+            f"no_recompile: expected a known program, got a segment of {len(entry.graph.nodes)} operators: {entry.note.reason}\n"
+            f"  at {entry.note.where}"
         )
 
 

@@ -49,6 +49,10 @@ class Device:
                 raise errors.bad("set_device(device)", f"a device of this machine ({', '.join(available())})", self.name) from None
         return self._jax
 
+    def ensure(self) -> None:
+        """Raise now if this machine does not have it, not at the first operator."""
+        assert self.jax is not None
+
     @property
     def is_cpu(self) -> bool:
         return self.kind == "cpu"
@@ -234,7 +238,7 @@ def set_device(device: Any) -> Place:
     Place(cpu)
     """
     found = parse(device)
-    found.jax  # a device that is not there must fail here, not at the first operator
+    found.ensure()
     _state.device = found
     if not _default:
         _default.append(found)

@@ -402,7 +402,8 @@ def _run_at_once(seg: Segment, bound: Any, outs: list[Value]) -> None:
                 found = np.asarray(force(v)).astype(np.complex128 if v.sig.dtype.is_complex else np.float64)
                 if not np.isfinite(found).all():
                     what = "NaN" if np.isnan(found).any() else "infinity"
-                    raise errors.NonFiniteError(f"{bound.op.name}: produced {what} in a result of shape {list(v.sig.shape)}\n  at {errors.place_of(pos)}")
+                    text = f"{bound.op.name}: produced {what} in a result of shape {list(v.sig.shape)}"
+                    raise errors.NonFiniteError(f"{text}\n  at {errors.place_of(pos)}")
 
 
 # ---------------------------------------------------------------- indices that only the device knows
@@ -468,9 +469,9 @@ if hasattr(os, "register_at_fork"):
 class capture:
     """Record calls into a Graph of their own, with symbolic inputs, instead of this thread's segment.
 
-        with capture() as g:
-            out = op(g.input(shape, dtype))
-        graph = g.finish([out])
+    with capture() as g:
+        out = op(g.input(shape, dtype))
+    graph = g.finish([out])
     """
 
     def __enter__(self) -> capture:

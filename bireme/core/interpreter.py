@@ -36,7 +36,7 @@ class Interpreter:
             operands = tuple([
                 scalar_sig(r.dtype) if r.__class__ is Number else sigs[r] if r >= 0 else graph.leaf_sigs[~r] for r in node.args
             ])  # fmt: skip
-            args = [places[r.place] if r.__class__ is Number else r for r in node.args]
+            args: list[Any] = [places[r.place] if r.__class__ is Number else r for r in node.args]
             # a result that nobody reads afterwards is dropped at once
             free = {r for r in node.args if r.__class__ is int and r >= 0 and last[r] == n and r not in wanted}
             free |= {i for i in range(node.first, node.values) if i not in last and i not in wanted}
@@ -121,7 +121,7 @@ def plan(fn: Any, sigs: tuple, many: bool) -> Any:
     def slot(v: Any, env: dict) -> int:
         if isinstance(v, jax.extend.core.Literal):
             k = fresh()
-            consts[k] = np.asarray(v.val, dtype=v.aval.dtype)
+            consts[k] = np.asarray(v.val, dtype=getattr(v.aval, "dtype", None))
             return k
         return env[v]
 
@@ -157,7 +157,10 @@ def plan(fn: Any, sigs: tuple, many: bool) -> Any:
         for k in (*ins, *outs):
             last[k] = n
     keep = {*results, *consts}
-    program = [(f, ins, outs, multi, tuple({k for k in (*ins, *outs) if last[k] == n and k not in keep})) for n, (f, ins, outs, multi) in enumerate(steps)]
+    program = []
+    for n, (f, ins, outs, multi) in enumerate(steps):
+        free = tuple({k for k in (*ins, *outs) if last[k] == n and k not in keep})
+        program.append((f, ins, outs, multi, free))
     size = count[0]
     fixed = list(consts.items())
 

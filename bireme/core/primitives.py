@@ -146,7 +146,7 @@ def broadcast_in_dim(x: Any, shape: Any, dims: Any) -> np.ndarray:
 
 
 def _pad(x: Any, value: Any, config: Any) -> np.ndarray:
-    for axis, (lo, hi, inner) in enumerate(config):
+    for axis, (_, _, inner) in enumerate(config):
         if inner:
             n = x.shape[axis]
             out = np.full((*x.shape[:axis], max(0, n + (n - 1) * inner), *x.shape[axis + 1 :]), value, x.dtype)
@@ -285,7 +285,7 @@ def numpy_form(eqn: Any) -> Any:
         return lambda x: np.reshape(x, shape)
     if name == "broadcast_in_dim" and p.get("shape") is not None:
         return lambda x, *_: broadcast_in_dim(x, p["shape"], p["broadcast_dimensions"])
-    if name in _REDUCERS and dtype.kind != "c" or name in ("reduce_sum", "reduce_prod"):
+    if (name in _REDUCERS and dtype.kind != "c") or name in ("reduce_sum", "reduce_prod"):
         return _reduce(_REDUCERS[name], tuple(p["axes"]), dtype)
     if name in ("argmax", "argmin") and len(p["axes"]) == 1:
         return _arg(np.argmax if name == "argmax" else np.argmin, p["axes"][0], dtype)

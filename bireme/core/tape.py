@@ -315,7 +315,6 @@ class _Walk:
             if not retain:
                 edge.free()
 
-
     def hooked(self, hooks: Any, g: Tensor) -> Tensor:
         """The gradient after the hooks registered for it."""
         if not hooks:

@@ -308,7 +308,7 @@ class Tensor:
         return self.cpu()
 
     def _to_device(self, device: devices.Device) -> Tensor:
-        device.jax
+        device.ensure()
         if self._value.device is device:
             return self
         return _like(self, flush.move(read(self), device))
@@ -509,7 +509,9 @@ def _number_array(x: Any, want: DType | None) -> np.ndarray:
         info = np.iinfo(kind.np)
         if not info.min <= x <= info.max:
             raise errors.bad("to_tensor(data)", f"a number in the range of {kind.name}", x, kind=OverflowError)
-    return np.asarray(x) if isinstance(x, complex) and kind.kind != "c" else np.array(x, dtype=kind.np if kind.kind != "i" or isinstance(x, int) else None)
+    if isinstance(x, complex) and kind.kind != "c":
+        return np.asarray(x)
+    return np.array(x, dtype=kind.np if kind.kind != "i" or isinstance(x, int) else None)
 
 
 def _sequence_array(data: Any, want: DType | None) -> np.ndarray:

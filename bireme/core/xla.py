@@ -163,8 +163,7 @@ class PerOp:
             env: dict[int, Any] = {}
             for n, node in enumerate(graph.nodes):
                 args = [
-                    (env[r] if r >= 0 else leaves[~r]) if r.__class__ is int else vectors[places[r.place][0]][places[r.place][1]]
-                    for r in node.args
+                    (env[r] if r >= 0 else leaves[~r]) if r.__class__ is int else vectors[places[r.place][0]][places[r.place][1]] for r in node.args
                 ]
                 out = node.bound.jitted(device.platform)(*args)
                 for i, o in enumerate(out if node.bound.many else [out]):

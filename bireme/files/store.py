@@ -75,9 +75,7 @@ def _read(file: Any, size: int, path: str, return_numpy: bool) -> Any:
         if reader.metadata.get("format") != "bireme" or "structure" not in reader.metadata:
             raise container.BadFile("not a file of bireme.save")
         if reader.metadata.get("version") != _FORMAT:
-            raise container.BadFile(
-                f"a file of format {reader.metadata.get('version')!r}, newer than this version reads"
-            )
+            raise container.BadFile(f"a file of format {reader.metadata.get('version')!r}, newer than this version reads")
         tree = structure.from_text(reader.metadata["structure"])
         made: dict[str, Any] = {}
 

@@ -26,9 +26,7 @@ class Packer:
 
     def pack(self, obj: Any, path: str = "", depth: int = 0) -> Any:
         if depth > MAX_DEPTH:
-            raise errors.bad(
-                "save(obj)", f"data nested at most {MAX_DEPTH} deep", "deeper data, or data that holds itself"
-            )
+            raise errors.bad("save(obj)", f"data nested at most {MAX_DEPTH} deep", "deeper data, or data that holds itself")
         if isinstance(obj, (Tensor, np.ndarray, np.generic)):
             return self._array(obj, path)
         if type(obj) in _PLAIN:

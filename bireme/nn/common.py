@@ -75,9 +75,7 @@ class Embedding(Layer):
             if n <= 0:
                 raise errors.bad(f"Embedding({what})", "a number above 0", n)
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
-            raise errors.bad(
-                "Embedding(padding_idx)", f"a row in [{-num_embeddings}, {num_embeddings - 1}]", padding_idx
-            )
+            raise errors.bad("Embedding(padding_idx)", f"a row in [{-num_embeddings}, {num_embeddings - 1}]", padding_idx)
         self._num_embeddings, self._embedding_dim, self._padding_idx = num_embeddings, embedding_dim, padding_idx
         self._max_norm, self._norm_type = max_norm, norm_type
         self._scale_grad_by_freq, self._sparse, self._name = scale_grad_by_freq, sparse, name
@@ -106,9 +104,7 @@ class Embedding(Layer):
 
     @renamed(x="input")
     def forward(self, x: Tensor) -> Tensor:
-        return embedding(
-            x, self.weight, self._padding_idx, self._max_norm, self._norm_type, self._sparse, self._scale_grad_by_freq
-        )
+        return embedding(x, self.weight, self._padding_idx, self._max_norm, self._norm_type, self._sparse, self._scale_grad_by_freq)
 
     def extra_repr(self) -> str:
         padding = "" if self._padding_idx is None else f", padding_idx={self._padding_idx}"

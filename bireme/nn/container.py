@@ -238,9 +238,7 @@ def _position(where: str, index: Any, n: int) -> int:
     if not isinstance(index, int):
         raise errors.bad(f"{where}[index]", "an int or a slice", index, kind=TypeError)
     if not -n <= index < n:
-        raise errors.bad(
-            f"{where}[index]", f"an index in [{-n}, {n - 1}]" if n else "no index: it is empty", index, kind=IndexError
-        )
+        raise errors.bad(f"{where}[index]", f"an index in [{-n}, {n - 1}]" if n else "no index: it is empty", index, kind=IndexError)
     return index % n
 
 

@@ -106,9 +106,7 @@ class TruncatedNormal(Initializer):
             return full(shape, min(max(self._mean, self._a), self._b), kind)
         # a float32 that rounds to 1 would be infinity after erfinv, and an outlier at the bound after clipping
         edge = 1 - 2.0**-23
-        low, high = (
-            min(max(math.erf((x - self._mean) / (self._std * _SQRT2)), -edge), edge) for x in (self._a, self._b)
-        )
+        low, high = (min(max(math.erf((x - self._mean) / (self._std * _SQRT2)), -edge), edge) for x in (self._a, self._b))
         x = erfinv(uniform(shape, _wide(kind), low, high)) * (self._std * _SQRT2) + self._mean
         return clip(x, self._a, self._b).astype(kind)
 
@@ -136,9 +134,7 @@ class XavierUniform(Initializer):
     True
     """
 
-    def __init__(
-        self, fan_in: float | None = None, fan_out: float | None = None, gain: float = 1.0, name: str | None = None
-    ):
+    def __init__(self, fan_in: float | None = None, fan_out: float | None = None, gain: float = 1.0, name: str | None = None):
         self._fan_in, self._fan_out, self._gain = fan_in, fan_out, gain
 
     def _std_for(self, shape: list[int]) -> float:

@@ -248,9 +248,7 @@ class Layer:
         """
         return [p for _, p in self.named_parameters(include_sublayers=include_sublayers)]
 
-    def named_parameters(
-        self, prefix: str = "", include_sublayers: bool = True, remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Parameter]]:
+    def named_parameters(self, prefix: str = "", include_sublayers: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
         """All parameters with their structured names.
 
         >>> [name for name, _ in bireme.nn.Linear(2, 3).named_parameters()]
@@ -262,9 +260,7 @@ class Layer:
         """All buffers, each once."""
         return [b for _, b in self.named_buffers(include_sublayers=include_sublayers)]
 
-    def named_buffers(
-        self, prefix: str = "", include_sublayers: bool = True, remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Tensor]]:
+    def named_buffers(self, prefix: str = "", include_sublayers: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
         """All buffers with their structured names."""
         return self._named("_buffers", prefix, include_sublayers, remove_duplicate)
 
@@ -405,9 +401,7 @@ class Layer:
                 continue
             value = given if isinstance(given, Tensor) else np.asarray(given)
             if list(value.shape) != held.shape:
-                warnings.warn(
-                    f"{where}: skipped {key}: expected shape {held.shape}, got {list(value.shape)}", stacklevel=2
-                )
+                warnings.warn(f"{where}: skipped {key}: expected shape {held.shape}, got {list(value.shape)}", stacklevel=2)
                 missing.append(key)
                 continue
             if dtypes.of(value.dtype) is not held.dtype:

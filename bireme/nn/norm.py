@@ -30,9 +30,7 @@ class LayerNorm(Layer):
         if isinstance(normalized_shape, int):
             normalized_shape = [normalized_shape]
         if not isinstance(normalized_shape, (list, tuple)):
-            raise errors.bad(
-                "LayerNorm(normalized_shape)", "an int or a list of them", normalized_shape, kind=TypeError
-            )
+            raise errors.bad("LayerNorm(normalized_shape)", "an int or a list of them", normalized_shape, kind=TypeError)
         self._normalized_shape, self._epsilon = list(normalized_shape), epsilon
         self.weight = self.create_parameter(self._normalized_shape, weight_attr, default_initializer=Constant(1.0))
         self.bias = self.create_parameter(self._normalized_shape, bias_attr, is_bias=True)

@@ -60,9 +60,7 @@ class AvgPool2D(Layer):
         self.exclusive, self.divisor, self.data_format, self.name = exclusive, divisor_override, data_format, name
 
     def forward(self, x: Tensor) -> Tensor:
-        return avg_pool2d(
-            x, self.ksize, self.stride, self.padding, self.ceil_mode, self.exclusive, self.divisor, self.data_format
-        )
+        return avg_pool2d(x, self.ksize, self.stride, self.padding, self.ceil_mode, self.exclusive, self.divisor, self.data_format)
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.ksize}, stride={self.stride}, padding={self.padding}"

@@ -1,11 +1,26 @@
 """Operators by family. Importing this declares them all and gives Tensor its methods."""
 
-from bireme.ops import (
-    attribute, broadcast, creation, index, linalg, logic, math, nn_activation, nn_attention, nn_common, nn_conv, nn_loss, nn_norm, operators, random,
-    reduce, shape, update,
-)  # fmt: skip
-
 from bireme.core.op import PUBLIC
+from bireme.ops import (
+    attribute,
+    broadcast,
+    creation,
+    index,
+    linalg,
+    logic,
+    math,
+    nn_activation,
+    nn_attention,
+    nn_common,
+    nn_conv,
+    nn_loss,
+    nn_norm,
+    operators,
+    random,
+    reduce,
+    shape,
+    update,
+)  # fmt: skip
 
 __all__ = [
     "attribute", "broadcast", "creation", "index", "linalg", "logic", "math", "nn_activation", "nn_attention", "nn_common", "nn_conv", "nn_loss",

@@ -10,7 +10,6 @@ import numpy as np
 from jax import lax
 from scipy import special
 
-
 from bireme.core.dtype import FLOAT
 from bireme.core.op import Axis, DTypeArg, Extra, Tensor, composite, op
 from bireme.ops.broadcast import same
@@ -195,5 +194,3 @@ def log_softmax(x: Tensor, axis: int = -1, dtype: DTypeArg = None) -> Tensor:
     -0.6931
     """
     return log_softmax_of(x if dtype is None or dtype is x.dtype else cast(x, dtype), axis)
-
-

@@ -124,7 +124,9 @@ def _hot(label: Tensor, classes: int, input: Tensor, axis: int) -> Tensor:
     return cast(logic.equal(shape.unsqueeze(from_label, -1), arange(classes, dtype=from_label.dtype)), input.dtype)
 
 
-def _hard(input: Tensor, label: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, use_softmax: bool, classes: int, axis: int) -> Tensor:
+def _hard(
+    input: Tensor, label: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, use_softmax: bool, classes: int, axis: int
+) -> Tensor:
     if label.dtype.kind != "i":
         raise errors.bad("cross_entropy(label)", "integer labels, or soft_label=True", label.dtype.name, kind=TypeError)
     label, had_axis = _class_shape(input, label, axis)
@@ -183,5 +185,3 @@ def mse_loss(input: Tensor, label: Tensor, reduction: str = "mean") -> Tensor:
     4.0
     """
     return _reduced((input - label).square(), reduction, "mse_loss")
-
-

@@ -26,7 +26,7 @@ def reduced_shape(shape: tuple[int, ...], axis: Any, keepdim: bool) -> tuple[int
 
 def _axes(axis, ndim):
     # an empty list of axes means all of them, as in Paddle
-    return tuple(range(ndim)) if not axis else axis
+    return axis or tuple(range(ndim))
 
 
 def _spread(g, axis, keepdim, shape):
@@ -42,7 +42,11 @@ def _sum(x, axis, dtype, keepdim):
     return jnp.sum(x, axis=_axes(axis, x.ndim), keepdims=keepdim, dtype=x.dtype)
 
 
-@op(method="sum", torch=True, numpy=lambda x, axis, dtype, keepdim: np.sum(x.astype(dtype.np, copy=False), axis=_axes(axis, x.ndim), keepdims=keepdim, dtype=dtype.np))
+def _sum_numpy(x, axis, dtype, keepdim):
+    return np.sum(x.astype(dtype.np, copy=False), axis=_axes(axis, x.ndim), keepdims=keepdim, dtype=dtype.np)
+
+
+@op(method="sum", torch=True, numpy=_sum_numpy)
 def sum(x: Tensor, axis: Axes = None, dtype: DTypeArg = None, keepdim: bool = False) -> Tensor:
     """Sum over `axis`, or over all elements; bools and int32 add up in int64.
 

@@ -90,9 +90,7 @@ class Adam(Optimizer):
         for pows, slots, grads in self._by_pows(pairs):
             coeff = self._decay_coeff(group)
             # a decay of zero is left out of the program: decided here, not in it
-            decays = tuple(
-                self._is_decayed(group, slot.param) if isinstance(coeff, Tensor) or coeff else False for slot in slots
-            )
+            decays = tuple(self._is_decayed(group, slot.param) if isinstance(coeff, Tensor) or coeff else False for slot in slots)
             operands = (
                 [slot.target for slot in slots],
                 grads,

@@ -217,9 +217,7 @@ class StepDecay(LRScheduler):
     0.25
     """
 
-    def __init__(
-        self, learning_rate: float, step_size: int, gamma: float = 0.1, last_epoch: int = -1, verbose: bool = False
-    ):
+    def __init__(self, learning_rate: float, step_size: int, gamma: float = 0.1, last_epoch: int = -1, verbose: bool = False):
         _positive("StepDecay(step_size)", step_size)
         _factor("StepDecay(gamma)", gamma)
         self.step_size, self.gamma = step_size, gamma
@@ -238,9 +236,7 @@ class LambdaDecay(LRScheduler):
     1.0
     """
 
-    def __init__(
-        self, learning_rate: float, lr_lambda: Callable[[int], float], last_epoch: int = -1, verbose: bool = False
-    ):
+    def __init__(self, learning_rate: float, lr_lambda: Callable[[int], float], last_epoch: int = -1, verbose: bool = False):
         if not callable(lr_lambda):
             raise errors.bad("LambdaDecay(lr_lambda)", "a function of the epoch", lr_lambda, kind=TypeError)
         self.lr_lambda = lr_lambda
@@ -259,9 +255,7 @@ class CosineAnnealingDecay(LRScheduler):
     0.5
     """
 
-    def __init__(
-        self, learning_rate: float, T_max: int, eta_min: float = 0, last_epoch: int = -1, verbose: bool = False
-    ):
+    def __init__(self, learning_rate: float, T_max: int, eta_min: float = 0, last_epoch: int = -1, verbose: bool = False):
         _positive("CosineAnnealingDecay(T_max)", T_max)
         if isinstance(eta_min, bool) or not isinstance(eta_min, (int, float)):
             raise errors.bad("CosineAnnealingDecay(eta_min)", "a number", eta_min, kind=TypeError)

@@ -155,11 +155,7 @@ class Optimizer:
     def _step(self, only: set[int] | None) -> Pairs:
         taken: Pairs = []
         for group in self._param_groups:
-            pairs = [
-                (p, p.grad)
-                for p in group["params"]
-                if not p.stop_gradient and p.grad is not None and (only is None or id(p) in only)
-            ]
+            pairs = [(p, p.grad) for p in group["params"] if not p.stop_gradient and p.grad is not None and (only is None or id(p) in only)]
             if pairs:
                 taken += pairs
                 # Paddle clips first, so the decay itself is never clipped
@@ -330,9 +326,7 @@ class Optimizer:
 
     clear_gradients = clear_grad
 
-    def minimize(
-        self, loss: Tensor, startup_program: Any = None, parameters: Any = None, no_grad_set: Any = None
-    ) -> tuple[list, Pairs]:
+    def minimize(self, loss: Tensor, startup_program: Any = None, parameters: Any = None, no_grad_set: Any = None) -> tuple[list, Pairs]:
         """Update with the gradients that `loss.backward()` left; returns the pairs (parameter, gradient) it used."""
         if not isinstance(loss, Tensor):
             raise errors.bad("minimize(loss)", "a Tensor", loss, kind=TypeError)

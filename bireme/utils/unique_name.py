@@ -59,9 +59,7 @@ def claim(name: str, where: str) -> str:
     return name
 
 
-def switch(
-    new_generator: Generator | None = None, new_para_name_checker: Taken | None = None
-) -> tuple[Generator, Taken]:
+def switch(new_generator: Generator | None = None, new_para_name_checker: Taken | None = None) -> tuple[Generator, Taken]:
     """Start counting anew, or go on with what an earlier call returned; returns what was in use.
 
     >>> old = bireme.utils.unique_name.switch()

@@ -11,8 +11,8 @@ import numpy as np
 
 from bireme.core import dtype as dtypes
 from bireme.core import executor, interpreter
-from bireme.core.graph import Number, scalar_sig
 from bireme.core.bound import Bound
+from bireme.core.graph import Number, scalar_sig
 from tests.table.harness import TOLERANCE, Recorded, Row, Sample, same, smooth
 
 
