@@ -155,9 +155,9 @@ def test_the_tree_of_segments_is_bounded(monkeypatch):
 
 
 def test_memories_of_operators_are_bounded(monkeypatch):
-    from bireme.core import op, registry
+    from bireme.core import bound, registry
 
-    monkeypatch.setattr(op, "MAX_BOUND", 64)
+    monkeypatch.setattr(bound, "MAX_BOUND", 64)
     add = registry.find("reshape")
     for n in range(1, 300):
         bireme.reshape(bireme.ones([n]), [n, 1])
