@@ -180,6 +180,7 @@ from bireme.ops import (
 )  # fmt: skip
 from bireme.ops.attribute import is_complex, is_empty, is_floating_point, is_integer, numel, rank
 from bireme.param_attr import ParamAttr
+from bireme.utils.dlpack import from_dlpack, to_dlpack
 from bireme.version import __version__
 
 globals()["bool"] = bool_
@@ -192,7 +193,7 @@ __all__ = [
     "concat", "conj", "core", "cos", "cos_", "cumsum", "debug", "device", "divide", "divide_", "dtype", "empty", "enable_grad", "equal",
     "equal_all", "erf", "erf_", "erfinv", "erfinv_", "exp", "exp_", "expand", "expm1", "expm1_", "eye", "finfo", "flatten", "flatten_",
     "flip", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "floor", "floor_", "floor_divide", "floor_divide_", "full",
-    "full_like", "gather", "get_default_dtype", "get_device", "get_flags", "get_rng_state", "grad", "greater_equal", "greater_than",
+    "from_dlpack", "full_like", "gather", "get_default_dtype", "get_device", "get_flags", "get_rng_state", "grad", "greater_equal", "greater_than",
     "iinfo", "imag", "incubate", "index_select", "int16", "int32", "int64", "int8", "is_complex", "is_empty", "is_floating_point",
     "is_grad_enabled", "is_integer", "is_tensor", "isfinite", "isinf", "isnan", "lerp", "lerp_", "less_equal", "less_than", "linspace",
     "load", "log", "log1p", "log1p_", "log_", "logical_and", "logical_not", "logical_or", "logsumexp", "masked_fill", "masked_fill_",
@@ -202,6 +203,6 @@ __all__ = [
     "reshape_", "roll", "rsqrt", "rsqrt_", "save", "scale", "scale_", "scatter", "scatter_", "seed", "set_default_dtype", "set_device",
     "set_flags", "set_grad_enabled", "set_printoptions", "set_rng_state", "sign", "sin", "sin_", "split", "sqrt", "sqrt_", "square",
     "square_", "squeeze", "squeeze_", "stack", "std", "subtract", "subtract_", "sum", "t", "t_", "take_along_axis", "tanh", "tanh_",
-    "tile", "to_tensor", "transpose", "transpose_", "uint8", "unbind", "uniform", "unsqueeze", "unsqueeze_", "utils", "var", "where",
+    "tile", "to_dlpack", "to_tensor", "transpose", "transpose_", "uint8", "unbind", "uniform", "unsqueeze", "unsqueeze_", "utils", "var", "where",
     "zeros", "zeros_like",
 ]  # fmt: skip

@@ -240,3 +240,35 @@ def test_a_layer_in_a_stream():
     twin = bireme.nn.Linear(3, 2)
     twin.set_state_dict(pickle.load(stream))
     np.testing.assert_array_equal(twin.weight.numpy(), layer.weight.numpy())
+
+
+class TestForeignMemory:
+    """`from_dlpack` shares memory with whoever made the array."""
+
+    def test_array_comes_in_without_a_copy(self):
+        foreign = np.arange(1024, dtype=np.float32)
+        t = bireme.from_dlpack(foreign)
+        assert t._array().unsafe_buffer_pointer() == foreign.__array_interface__["data"][0]
+
+    def test_capsule_of_our_own(self):
+        x = bireme.to_tensor([1.0, 2.0])
+        assert bireme.from_dlpack(bireme.to_dlpack(x)).tolist() == [1.0, 2.0]
+
+    def test_64_bit_types_keep_their_width(self):
+        assert bireme.from_dlpack(np.arange(3)).dtype is bireme.int64
+
+    def test_foreign_memory_is_never_donated(self):
+        foreign = np.ones(4096, np.float32)
+        p = bireme.Parameter(bireme.from_dlpack(foreign))
+        opt = bireme.optimizer.SGD(0.5, parameters=[p])
+        for _ in range(3):
+            (p * p).sum().backward()
+            opt.step()
+            opt.clear_grad()
+        assert p.numpy()[0] == 0.0 and (foreign == 1).all()
+
+    def test_numpy_functions_take_tensors(self):
+        x = bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]])
+        assert np.sum(x) == 10.0
+        assert np.concatenate([x, x]).shape == (4, 2)
+        assert np.mean(x, axis=0).tolist() == [2.0, 3.0]

@@ -13,7 +13,7 @@ from bireme.core import errors
 from bireme.core.graph import Graph, Sig
 
 STATS: dict[str, Any] = {
-    "compiles": 0, "interprets": 0, "flushes": 0, "cache_hits": 0, "nodes": 0, "compile_ms": 0.0, "primitives_by_jax": 0,
+    "compiles": 0, "interprets": 0, "flushes": 0, "cache_hits": 0, "nodes": 0, "compile_ms": 0.0, "call_ms": 0.0, "op_by_op": 0, "primitives_by_jax": 0,
 }  # fmt: skip
 _ZERO = dict(STATS)
 _notes: deque[Note] = deque(maxlen=256)
@@ -107,8 +107,11 @@ def compiled(entry: Any, seconds: float) -> None:
 
 def warn(message: str) -> None:
     """One warning, at the user's line."""
-    frame, level = errors.user_frame(), 2
-    warnings.warn(message if frame is None else f"{message} [{errors.place_of((frame.f_code, frame.f_lineno))}]", RuntimeWarning, stacklevel=level)
+    frame = errors.user_frame()
+    if frame is None:
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+    else:
+        warnings.warn_explicit(message, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno)
 
 
 def stats() -> dict[str, Any]:

@@ -19,12 +19,11 @@ from bireme.core import errors, malloc
 class Device:
     """One device. Interned: there is one object for `gpu:0`, so devices compare by identity."""
 
-    __slots__ = ("kind", "index", "platform", "_jax", "name")
+    __slots__ = ("kind", "index", "_jax", "name")
     _all: ClassVar[dict[tuple[str, int], Device]] = {}
 
     kind: str
     index: int
-    platform: str
     name: str
     _jax: Any
 
@@ -33,7 +32,6 @@ class Device:
         if found is None:
             found = object.__new__(cls)
             found.kind, found.index, found._jax = kind, index, None
-            found.platform = _PLATFORMS.get(kind, kind)
             found.name = kind if kind == "cpu" else f"{kind}:{index}"
             cls._all[kind, index] = found
         return found
@@ -48,6 +46,11 @@ class Device:
             except (RuntimeError, IndexError):
                 raise errors.bad("set_device(device)", f"a device of this machine ({', '.join(available())})", self.name) from None
         return self._jax
+
+    @property
+    def platform(self) -> str:
+        """The name jax knows it by."""
+        return _PLATFORMS.get(self.kind, self.kind)
 
     def ensure(self) -> None:
         """Raise now if this machine does not have it, not at the first operator."""

@@ -432,7 +432,10 @@ def check_guards() -> None:
         bad, message, pos = item
         array = bad.array
         if array is not None and getattr(array, "is_ready", lambda: True)():
-            _guards.remove(item)
+            try:
+                _guards.remove(item)
+            except ValueError:  # another thread was faster
+                continue
             if failed is None and bool(np.asarray(array)):
                 failed = f"{message}\n  at {errors.place_of(pos)}"
     if failed is not None:

@@ -343,9 +343,24 @@ def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None, 
 # ---------------------------------------------------------------- declaring
 
 
+_OPTIONS = frozenset(
+    "name method inplace out torch alias rejects varargs pack pairs name_arg promote mix floats dtypes numbers view passes differentiable numpy".split()
+)
+
+
+def _known(options: dict[str, Any]) -> None:
+    wrong = set(options) - _OPTIONS
+    assert not wrong, f"no such option of an operator: {', '.join(sorted(wrong))}"
+
+
 def op(**options: Any) -> Callable[[Callable], Op]:
-    """Declare an operator. Options: method, inplace, promote, mix, floats, dtypes, passes, numpy, view, torch, alias, rejects,
-    out, differentiable, name, public."""
+    """Declare an operator.
+
+    How it is called: `name`, `method`, `inplace`, `out`, `torch`, `alias`, `rejects`, `varargs`, `pack`, `pairs`, `name_arg`. What
+    it takes: `promote`, `mix`, `floats`, `dtypes`, `numbers`. What it is: `view`, `passes`, `differentiable`, `numpy`.
+    """
+
+    _known(options)
 
     def declare(body: Callable) -> Op:
         made = Op(body, options)
@@ -448,6 +463,8 @@ class Composite:
 
 def composite(**options: Any) -> Callable[[Callable], Composite]:
     """Declare a function made of other operators; the same options as `op` where they apply."""
+
+    _known(options)
 
     def declare(body: Callable) -> Composite:
         made = Composite(body, options)

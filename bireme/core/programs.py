@@ -83,7 +83,7 @@ def put(array: Any, device: Any) -> Any:
 
 def _entry_of(state: Node, device: Any, n_live: int) -> Entry:
     graph = state.graph
-    if graph is not None:
+    if graph is not None and graph.entry is not None:
         return graph.entry
     graph = Graph(state, device)
     with _lock:
@@ -102,8 +102,7 @@ def _entry_of(state: Node, device: Any, n_live: int) -> Entry:
             if len(_graphs) > MAX_GRAPHS:
                 _, old = _graphs.popitem(last=False)
                 old.family.entries.pop(id(old), None)
-                old.exact.clear()
-                old.compiled.clear()
+                _forget(old)
         else:
             _graphs.move_to_end(graph.key)
     state.graph = entry.graph
@@ -139,12 +138,22 @@ def execute(seg: Any, held: set[int]) -> None:
     vectors = entry.graph.pack(seg.numbers[: state.numbers]) if state.numbers else []
     try:
         if program.tier in ("xla", "xla_per_op"):
+            start = time.perf_counter()
+            debug.STATS["op_by_op"] += program.tier == "xla_per_op"
             xla.run(seg, program, vectors, set(dead))
+            debug.STATS["call_ms"] += (time.perf_counter() - start) * 1e3
         else:
             debug.STATS["interprets"] += program.tier == "interpreter"
             seg.results.extend(starmap(program.call, ((arrays[: state.leaves], vectors),)))
     except (RuntimeError, MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as e:
         raise _failed(e, seg, entry) from e
+
+
+def _forget(entry: Entry) -> None:
+    """Drop an entry's programs, and the way back to it from the tree of segments."""
+    entry.exact.clear()
+    entry.compiled.clear()
+    entry.graph.entry = None
 
 
 def _failed(e: BaseException, seg: Any, entry: Entry) -> BaseException:
@@ -316,7 +325,6 @@ def clear() -> None:
     """Forget every program of this process (the disk cache stays)."""
     with _lock:
         for entry in _graphs.values():
-            entry.exact.clear()
-            entry.compiled.clear()
+            _forget(entry)
         _graphs.clear()
         _families.clear()

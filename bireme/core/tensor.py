@@ -204,6 +204,10 @@ class Tensor:
     def __dlpack__(self, *, stream: Any = None, **kwargs: Any) -> Any:
         return self._exported().__dlpack__(stream=stream, **kwargs)
 
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """NumPy's functions work on the values and give arrays."""
+        return func(*_to_host(args), **_to_host(kwargs))
+
     def __dlpack_device__(self) -> Any:
         return self._exported().__dlpack_device__()
 
@@ -388,6 +392,15 @@ def _rebuild(cls: type[Tensor], host: np.ndarray, dtype: str, stop_gradient: boo
     return t
 
 
+def _to_host(x: Any) -> Any:
+    """Tensors inside arguments of a NumPy function as arrays."""
+    if isinstance(x, Tensor):
+        return x._host()
+    if isinstance(x, (list, tuple)):
+        return type(x)(map(_to_host, x))
+    return {k: _to_host(v) for k, v in x.items()} if isinstance(x, dict) else x
+
+
 def _python(x: Any) -> Any:
     return x.item() if isinstance(x, np.generic) else x
 
@@ -470,6 +483,12 @@ def value_of(data: Any, dtype: Any = None, place: Any = None) -> Value:
 
 
 _KNOWN = frozenset(d.np for d in dtypes.ALL)
+
+
+def from_foreign(source: Any) -> Tensor:
+    """A Tensor on memory that another library owns, through DLPack: shared, never donated."""
+    with jax.enable_x64(True):
+        return wrap(value_of(jax.dlpack.from_dlpack(source)))
 
 
 def convert(host: np.ndarray, want: DType) -> np.ndarray:

@@ -84,13 +84,18 @@ def _(x, y):
     return x.size * (y.shape[-1] if y.ndim > 1 else 1)
 
 
-def _tall_product(x, y, transpose_x, transpose_y):
-    """For XLA on CPU: x^T @ y with twice as many rows as columns is up to 1.6 times faster as (y^T @ x)^T.
+def _gradient_product(x, y, transpose_x, transpose_y):
+    """x^T @ y for XLA on CPU, whose product of two such operands is its slowest.
 
-    The barrier keeps XLA from turning it back.
+    With twice as many rows as columns (y^T @ x)^T is up to 1.6 times faster, the other way round a transposed copy of x
+    gains a tenth. The barriers keep XLA from turning them back.
     """
-    if x.ndim == y.ndim == 2 and transpose_x and not transpose_y and x.shape[1] >= 2 * y.shape[1]:
-        return lax.optimization_barrier(lax.dot_general(y, x, (((0,), (0,)), ((), ())))).T
+    if x.ndim == y.ndim == 2 and transpose_x and not transpose_y:
+        rows, columns = x.shape[1], y.shape[1]
+        if rows >= 2 * columns:
+            return lax.optimization_barrier(lax.dot_general(y, x, (((0,), (0,)), ((), ())))).T
+        if 2 * rows <= columns <= 8 * rows:
+            return lax.dot_general(lax.optimization_barrier(x.T), y, (((1,), (0,)), ((), ())))
     return _product(x, y, transpose_x, transpose_y)
 
 
@@ -100,7 +105,7 @@ def _grad_numpy(g, x, y, transpose_x, transpose_y, sigs, platform):
 
 @matmul.grad(numpy=_grad_numpy)
 def _(g, x, y, transpose_x, transpose_y, sigs, platform):
-    product = _tall_product if platform == "cpu" else _product
+    product = _gradient_product if platform == "cpu" else _product
     return _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, jnp, product)
 
 

@@ -1,5 +1,5 @@
 """Small public services that belong to no other part."""
 
-from bireme.utils import unique_name
+from bireme.utils import dlpack, unique_name
 
-__all__ = ["unique_name"]
+__all__ = ["dlpack", "unique_name"]
