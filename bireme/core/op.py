@@ -344,7 +344,28 @@ def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None, 
 
 
 _OPTIONS = frozenset(
-    "name method inplace out torch alias rejects varargs pack pairs name_arg promote mix floats dtypes numbers view passes differentiable numpy".split()
+    [
+        "name",
+        "method",
+        "inplace",
+        "out",
+        "torch",
+        "alias",
+        "rejects",
+        "varargs",
+        "pack",
+        "pairs",
+        "name_arg",
+        "promote",
+        "mix",
+        "floats",
+        "dtypes",
+        "numbers",
+        "view",
+        "passes",
+        "differentiable",
+        "numpy",
+    ]
 )
 
 
