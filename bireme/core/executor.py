@@ -7,8 +7,9 @@ An executor is an object with a `name` and one method:
 `graph` is a core.graph.Graph, `live` the indices of the values to return, `donate` the indices of leaves whose buffers
 may be reused, `device` a core.device.Device. `call(leaves, vectors)` gets the leaf arrays (NumPy or jax arrays) and
 the packed numbers (`graph.pack`), and returns one array per live index; what it returns must not share memory with a
-leaf. (XLA's own calls take the donated leaves as a list of their own; `programs` knows.) Preparing may be slow (a compiler); calling is what happens every step. The NumPy interpreter and XLA both go
-through this; `register(executor)` adds another and `use(name)` sends everything to it.
+leaf. (XLA's own calls take the donated leaves as a list of their own; `programs` knows.) Preparing may be slow (a
+compiler); calling is what happens every step. The NumPy interpreter and XLA both go through this; `register(executor)`
+adds another and `use(name)` sends everything to it.
 """
 
 from __future__ import annotations

@@ -343,30 +343,10 @@ def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None, 
 # ---------------------------------------------------------------- declaring
 
 
-_OPTIONS = frozenset(
-    [
-        "name",
-        "method",
-        "inplace",
-        "out",
-        "torch",
-        "alias",
-        "rejects",
-        "varargs",
-        "pack",
-        "pairs",
-        "name_arg",
-        "promote",
-        "mix",
-        "floats",
-        "dtypes",
-        "numbers",
-        "view",
-        "passes",
-        "differentiable",
-        "numpy",
-    ]
-)
+_OPTIONS = frozenset((
+    "name", "method", "inplace", "out", "torch", "alias", "rejects", "varargs", "pack", "pairs", "name_arg",
+    "promote", "mix", "floats", "dtypes", "numbers", "view", "passes", "differentiable", "numpy",
+))  # fmt: skip
 
 
 def _known(options: dict[str, Any]) -> None:
