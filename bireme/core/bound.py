@@ -205,6 +205,7 @@ class GradBound:
         if self.takes_outs:
             named["out"] = outs if base.many else outs[0]
         named["sigs"], named["platform"] = self.sigs, platform
+        named["needs"] = tuple([i in self.needs for i in range(len(self.sigs))])
         found = (rule or base.op.grad_rule)(**only(base.op.grad_names, named))
         flat = _flatten(found if isinstance(found, tuple) else (found,))
         return [_fit(flat[i], self.sigs[i], xp) for i in self.needs]

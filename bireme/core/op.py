@@ -8,8 +8,8 @@
 The body is the implementation on jax arrays. Annotations carry the meaning: `Tensor` is an operand, `Tensor | float`
 an operand that may be a Python number, `list[Tensor]` several, `Key` a place in the random stream; everything else is
 an attribute and part of the key. A rule declared with `@add.grad` names what it reads: the incoming gradient `g`, `out`,
-operands and attributes by name, `sigs` for the operands' shapes and dtypes, or the `platform` it is compiled for; what
-it does not name is not kept.
+operands and attributes by name, `sigs` for the operands' shapes and dtypes, `needs` for which operands want one, or the
+`platform` it is compiled for; what it does not name is not kept.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Op:
             return functools.partial(self.grad, numpy=numpy)
         self.grad_rule = rule
         self.grad_names = tuple(inspect.signature(rule).parameters)
-        known = {*self.operand_names, *self.attr_names, "g", "out", "sigs", "platform"}
+        known = {*self.operand_names, *self.attr_names, "g", "out", "sigs", "needs", "platform"}
         assert known.issuperset(self.grad_names), f"{self.name}.grad reads {set(self.grad_names) - known}"
         self.grad_numpy = on_numpy(rule) if numpy is True else numpy or None
         return rule

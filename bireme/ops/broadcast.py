@@ -57,3 +57,8 @@ def sum_to(g, sig: Sig):
     extra = g.ndim - len(shape)
     axes = tuple(range(extra)) + tuple(i + extra for i, n in enumerate(shape) if n == 1 and g.shape[i + extra] != 1)
     return jnp.reshape(jnp.sum(g, axis=axes), shape)
+
+
+def conj_of(x):
+    """The conjugate of complex numbers; anything else as it is, without the copy that NumPy would make."""
+    return jnp.conj(x) if jnp.iscomplexobj(x) else x

@@ -13,7 +13,7 @@ from bireme.core.dtype import COMPLEX, FLOAT, INT
 from bireme.core.graph import sig_of
 from bireme.core.op import Const, DTypeArg, Extra, Tensor, composite, op
 from bireme.core.tensor import convert, read
-from bireme.ops.broadcast import elementwise, same, sum_to
+from bireme.ops.broadcast import conj_of, elementwise, same, sum_to
 
 NUMBER = FLOAT | COMPLEX | INT
 
@@ -124,8 +124,9 @@ multiply.infer(elementwise("multiply"))
 
 
 @multiply.grad(numpy=True)
-def _(g, x, y, sigs):
-    return sum_to(g * jnp.conj(y), sigs[0]), sum_to(g * jnp.conj(x), sigs[1])
+def _(g, x, y, sigs, needs):
+    dx = sum_to(g * conj_of(y), sigs[0]) if needs[0] else None
+    return dx, sum_to(g * conj_of(x), sigs[1]) if needs[1] else None
 
 
 @op(promote="x y", floats=True, numpy=np.divide)
@@ -143,8 +144,8 @@ quotient.infer(elementwise("divide"))
 
 @quotient.grad(numpy=True)
 def _(g, out, y, sigs):
-    d = g / jnp.conj(y)
-    return sum_to(d, sigs[0]), sum_to(-d * jnp.conj(out), sigs[1])
+    d = g / conj_of(y)
+    return sum_to(d, sigs[0]), sum_to(-d * conj_of(out), sigs[1])
 
 
 @op(method=True, inplace=True, promote="x y", mix="any", dtypes=FLOAT | INT)
@@ -232,9 +233,9 @@ power.infer(elementwise("power"))
 @power.grad
 def _(g, out, x, y, sigs):
     safe = jnp.where(x == 0, 1, x)
-    dx = g * jnp.conj(y * jnp.power(x, y - 1))
+    dx = g * conj_of(y * jnp.power(x, y - 1))
     dx = jnp.where(y == 0, 0, dx)
-    dy = g * jnp.conj(jnp.where(x == 0, 0, out * jnp.log(safe)))
+    dy = g * conj_of(jnp.where(x == 0, 0, out * jnp.log(safe)))
     return sum_to(dx, sigs[0]), sum_to(dy, sigs[1])
 
 
@@ -338,7 +339,7 @@ def exp(x: Tensor) -> Tensor:
 
 
 exp.infer(same)
-exp.grad(lambda g, out: g * jnp.conj(out), numpy=True)
+exp.grad(lambda g, out: g * conj_of(out), numpy=True)
 
 
 @op(method=True, inplace=True, floats=True, numpy=np.log, torch=True, out=True)
@@ -352,7 +353,7 @@ def log(x: Tensor) -> Tensor:
 
 
 log.infer(same)
-log.grad(lambda g, x: g / jnp.conj(x), numpy=True)
+log.grad(lambda g, x: g / conj_of(x), numpy=True)
 
 
 @op(method=True, inplace=True, floats=True, numpy=np.log1p)
@@ -392,7 +393,7 @@ def sqrt(x: Tensor) -> Tensor:
 
 
 sqrt.infer(same)
-sqrt.grad(lambda g, out: g * jnp.conj(0.5 / out), numpy=True)
+sqrt.grad(lambda g, out: g * conj_of(0.5 / out), numpy=True)
 
 
 @op(method=True, inplace=True, floats=True, numpy=lambda x: 1 / np.sqrt(x), torch=True, out=True)
@@ -406,7 +407,7 @@ def rsqrt(x: Tensor) -> Tensor:
 
 
 rsqrt.infer(same)
-rsqrt.grad(lambda g, out: g * jnp.conj(-0.5 * out * out * out), numpy=True)
+rsqrt.grad(lambda g, out: g * conj_of(-0.5 * out * out * out), numpy=True)
 
 
 @op(method=True, inplace=True, dtypes=NUMBER, numpy=np.square)
@@ -420,7 +421,7 @@ def square(x: Tensor) -> Tensor:
 
 
 square.infer(same)
-square.grad(lambda g, x: g * jnp.conj(2 * x), numpy=True)
+square.grad(lambda g, x: g * conj_of(2 * x), numpy=True)
 
 
 @op(method=True, inplace=True, floats=True)
@@ -434,7 +435,7 @@ def reciprocal(x: Tensor) -> Tensor:
 
 
 reciprocal.infer(same)
-reciprocal.grad(lambda g, out: -g * jnp.conj(out * out), numpy=True)
+reciprocal.grad(lambda g, out: -g * conj_of(out * out), numpy=True)
 
 
 @op(method=True, inplace=True, floats=True, numpy=np.sin, torch=True, out=True)
@@ -448,7 +449,7 @@ def sin(x: Tensor) -> Tensor:
 
 
 sin.infer(same)
-sin.grad(lambda g, x: g * jnp.conj(jnp.cos(x)), numpy=True)
+sin.grad(lambda g, x: g * conj_of(jnp.cos(x)), numpy=True)
 
 
 @op(method=True, inplace=True, floats=True, numpy=np.cos, torch=True, out=True)
@@ -462,7 +463,7 @@ def cos(x: Tensor) -> Tensor:
 
 
 cos.infer(same)
-cos.grad(lambda g, x: -g * jnp.conj(jnp.sin(x)), numpy=True)
+cos.grad(lambda g, x: -g * conj_of(jnp.sin(x)), numpy=True)
 
 
 @op(method=True, inplace=True, floats=True, numpy=np.tanh)
@@ -477,7 +478,7 @@ def tanh(x: Tensor) -> Tensor:
 
 tanh.infer(same)
 # reads `out` alone: the tape keeps no operand, and nothing is computed twice across a cut
-tanh.grad(lambda g, out: g * jnp.conj(1 - out * out), numpy=True)
+tanh.grad(lambda g, out: g * conj_of(1 - out * out), numpy=True)
 
 
 @op(method=True, inplace=True, floats=True, torch=True, out=True)
@@ -491,7 +492,7 @@ def sigmoid(x: Tensor) -> Tensor:
 
 
 sigmoid.infer(same)
-sigmoid.grad(lambda g, out: g * jnp.conj(out * (1 - out)), numpy=True)
+sigmoid.grad(lambda g, out: g * conj_of(out * (1 - out)), numpy=True)
 
 
 @op(method=True, inplace=True, floats=True, dtypes=FLOAT, numpy=special.erf)
@@ -577,7 +578,7 @@ def _(g, x):
     size = jnp.abs(x)
     safe = jnp.where(size == 0, 1, size)
     unit = x / safe  # only what turns x changes its direction
-    return jnp.where(size == 0, 0, (g - unit * jnp.real(jnp.conj(unit) * g)) / safe)
+    return jnp.where(size == 0, 0, (g - unit * jnp.real(conj_of(unit) * g)) / safe)
 
 
 @op(method=True, promote="x min max", dtypes=FLOAT | INT)

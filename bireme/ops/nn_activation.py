@@ -48,7 +48,15 @@ leaky_relu.infer(lambda x: x)
 
 def _gelu_numpy(x, approximate):
     if approximate:
-        return 0.5 * x * (1 + np.tanh(np.asarray(_ROOT_2_PI, x.dtype) * (x + 0.044715 * x * x * x)))
+        t = x * x
+        t *= np.asarray(0.044715 * _ROOT_2_PI, x.dtype)
+        t += np.asarray(_ROOT_2_PI, x.dtype)
+        t *= x
+        t = np.tanh(t)
+        t += 1
+        t *= x
+        t *= 0.5
+        return t
     return x * 0.5 * (1 + special.erf(x * np.asarray(_HALF_ROOT, x.dtype)))
 
 
@@ -130,7 +138,24 @@ def _softmax(x, axis):
     return e / jnp.sum(e, axis=axis, keepdims=True)
 
 
-@op(name="softmax_of", dtypes=FLOAT, numpy=True)
+def _softmax_numpy(x, axis):
+    if x.ndim == 0:
+        return np.ones_like(x)
+    e = x - np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+    np.exp(e, out=e)
+    e /= np.sum(e, axis=axis, keepdims=True)
+    return e
+
+
+def _softmax_grad_numpy(g, out, axis):
+    if out.ndim == 0:
+        return np.zeros_like(g)
+    d = g * out
+    d -= out * np.sum(d, axis=axis, keepdims=True)
+    return d
+
+
+@op(name="softmax_of", dtypes=FLOAT, numpy=_softmax_numpy)
 def softmax_of(x: Tensor, axis: Axis) -> Tensor:
     """exp(x) divided by its sum along an axis; use `softmax`.
 
@@ -143,7 +168,7 @@ def softmax_of(x: Tensor, axis: Axis) -> Tensor:
 softmax_of.infer(lambda x: x)
 
 
-@softmax_of.grad(numpy=True)
+@softmax_of.grad(numpy=_softmax_grad_numpy)
 def _(g, out, axis):
     if out.ndim == 0:
         return jnp.zeros_like(g)

@@ -56,7 +56,18 @@ def _nll_grad(g, x, label, ignore_index):
     return ((p - hot) * scale).astype(x.dtype), None
 
 
-nll_of_logits.grad(_nll_grad, numpy=True)
+def _nll_grad_numpy(g, x, label, ignore_index):
+    p = x - np.max(x, axis=-1, keepdims=True)
+    np.exp(p, out=p)
+    p /= np.sum(p, axis=-1, keepdims=True)
+    valid = label != ignore_index
+    at = np.where(valid, label, 0)[..., None]
+    np.put_along_axis(p, at, np.take_along_axis(p, at, -1) - 1, -1)
+    p *= np.where(valid, g, 0)[..., None]
+    return p, None
+
+
+nll_of_logits.grad(_nll_grad, numpy=_nll_grad_numpy)
 
 
 @op(differentiable=False, numpy=True)
