@@ -119,7 +119,7 @@ def stats() -> dict[str, Any]:
     """Counters since the start or the last `reset_stats`.
 
     >>> sorted(bireme.debug.stats())[:3]
-    ['cache_hits', 'compile_ms', 'compiles']
+    ['cache_hits', 'call_ms', 'compile_ms']
     """
     return dict(STATS)
 

@@ -12,7 +12,7 @@ import functools
 import threading
 import time
 import weakref
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from itertools import starmap
 from typing import Any
 
@@ -41,11 +41,12 @@ class Program:
 class Entry:
     """What is known about one graph: how often it was met and the programs made for it."""
 
-    __slots__ = ("graph", "met", "hits", "exact", "compiled", "interpreted", "family", "cheap", "note", "last")
+    __slots__ = ("graph", "met", "hits", "exact", "compiled", "interpreted", "family", "cheap", "note", "last", "recent")
 
     def __init__(self, graph: Graph, family: Family):
         self.graph, self.family = graph, family
         self.met = self.hits = self.last = 0
+        self.recent: deque[int] = deque(maxlen=16)  # when it was met without a program, by the family's clock
         self.exact: dict[tuple, Program] = {}
         self.compiled: list[Program] = []
         self.interpreted: Program | None = None
@@ -56,11 +57,11 @@ class Entry:
 class Family:
     """All graphs with one skeleton: the same operators at different shapes."""
 
-    __slots__ = ("entries", "clock", "evictions", "warned")
+    __slots__ = ("clock", "entries", "warned")
 
     def __init__(self) -> None:
         self.entries: OrderedDict[int, Entry] = OrderedDict()  # those with a compiled program, least recently used first
-        self.clock, self.evictions, self.warned = 0, 0, False
+        self.clock, self.warned = 0, False
 
 
 _graphs: OrderedDict[tuple, Entry] = OrderedDict()
@@ -232,18 +233,21 @@ def _serving(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Prog
 
 
 def _may_compile(entry: Entry) -> bool:
-    """Whether this skeleton may have one more program: a bounded number, replaced only by a clearly busier shape."""
+    """Whether this skeleton may have one more program: a bounded number, replaced only by a clearly busier shape.
+
+    Clearly busier means: met 16 times since the program that would go was last used. With shapes drawn at random that
+    hardly ever happens, so no step waits for a compile once the bound is reached.
+    """
     family, bound = entry.family, flags.programs_per_skeleton.value
     family.clock += 1
-    entry.last = family.clock
+    entry.recent.append(family.clock)
     if entry.compiled or len(family.entries) < bound:
         return True
     if not family.entries:
         return False
     oldest = min(family.entries.values(), key=lambda e: e.last)
-    if entry.met > 16 and oldest.last < family.clock - 16 * bound and family.evictions < bound:
+    if len(entry.recent) == entry.recent.maxlen and entry.recent[0] > oldest.last:
         family.entries.pop(id(oldest))
-        family.evictions += 1
         oldest.exact.clear()
         oldest.compiled.clear()
         return True
@@ -263,6 +267,7 @@ def _compile(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...], exact_o
     program = Program(live, dead, xla.XLA.prepare(graph, live, dead, graph.device), len(graph.leaf_sigs), "xla")
     debug.compiled(entry, time.perf_counter() - start)
     entry.compiled.append(program)
+    entry.last = entry.family.clock
     if id(entry) not in entry.family.entries:
         entry.family.entries[id(entry)] = entry
     return program

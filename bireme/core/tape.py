@@ -32,23 +32,29 @@ class _Mode(threading.local):
 state = _Mode()
 
 
-class Edge:
+class _Seldom:
+    """What few edges have; they keep it in a dict of their own over these defaults."""
+
+    __slots__ = ()
+
+    outs: Any = None  # results that the rule reads
+    hooks: Any = None  # by output, the user's functions
+    unpack: Any = None  # how saved_tensors_hooks gives back what it packed
+
+
+class Edge(_Seldom):
     """One differentiable call: where its gradients go, and what its rule reads. Outputs are known by position.
 
     `inputs` has, per operand, None (no gradient), (Edge, output index), or the leaf Tensor that accumulates.
     """
 
-    __slots__ = ("bound", "inputs", "saved", "outs", "sigs", "out_sigs", "order", "hooks", "unpack", "__weakref__")
+    __slots__ = ("__dict__", "__weakref__", "bound", "inputs", "order", "out_sigs", "saved", "sigs")
 
     inputs: Any
 
-    def __init__(self, bound: Any, inputs: tuple, sigs: tuple, out_sigs: tuple):
-        self.bound, self.inputs, self.sigs, self.out_sigs = bound, inputs, sigs, out_sigs
+    def __init__(self, bound: Any, inputs: Any, sigs: tuple, out_sigs: tuple, saved: Any = None):
+        self.bound, self.inputs, self.sigs, self.out_sigs, self.saved = bound, inputs, sigs, out_sigs, saved
         self.order = next(_order)
-        self.saved: Any = None
-        self.outs: Any = None
-        self.hooks: Any = None
-        self.unpack: Any = None
 
     @property
     def name(self) -> str:
@@ -193,10 +199,12 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
     key: Any = [bound]
     values: list[Any] = []
     numbers: list[Any] = []
+    targets: list[Any] = []
     needs = False
     for t in operands:
         if t.__class__ is tuple:
             values.append(t)
+            targets.append(None)
             if key is not None:
                 key.append(t[0])
                 numbers.append(t[1])
@@ -214,8 +222,11 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
                 key.append(~v.leaf)
             else:
                 key = None
-        if not t.stop_gradient:
+        if t.stop_gradient:
+            targets.append(None)
+        else:
             needs = True
+            targets.append(target_of(t))
     if len(numbers) == len(values):
         key = None  # made of nothing: it belongs on the current device, which `record` looks at
     node = None if key is None else seg.state.next.get(tuple(key))
@@ -226,7 +237,6 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
     new = Tensor.__new__
     outs = []
     if needs and state.grad and bound.differentiable:
-        targets = tuple([None if t.__class__ is tuple else target_of(t) for t in operands])
         if node is not None:
             edge = Edge(bound, targets, node.sigs, node.outs)
         else:

@@ -14,7 +14,6 @@ from bireme.core.convert import ints
 from bireme.core.graph import sig_of
 from bireme.core.op import Attr, Tensor, composite, op
 from bireme.core.primitives import scatter_add_rows
-from bireme.ops.linalg import matmul
 
 
 @composite(alias={"x": "input"})
@@ -24,7 +23,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     >>> bireme.nn.functional.linear(bireme.to_tensor([[1.0]]), bireme.to_tensor([[2.0]]), bireme.to_tensor([3.0])).tolist()
     [[5.0]]
     """
-    out = matmul(x, weight)
+    out = x @ weight
     return out if bias is None else out + bias
 
 

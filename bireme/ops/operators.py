@@ -29,11 +29,14 @@ def _power(x: Tensor, y: Any) -> Tensor:
     return math.power(x, y) if isinstance(y, float) and x.dtype.is_integer else math.pow(x, y)
 
 
+_product = binary(linalg.matmul)
+
+
 def _matmul(x: Tensor, y: Any) -> Any:
     """`x @ y`: an array takes the tensor's type."""
     if isinstance(y, np.ndarray):
         y = Tensor(value_of(y, x.dtype))
-    return linalg.matmul(x, y) if isinstance(y, Tensor) else NotImplemented
+    return _product(x, y) if isinstance(y, Tensor) else NotImplemented
 
 
 def _rmatmul(x: Tensor, y: Any) -> Any:
