@@ -200,7 +200,7 @@ FOUR = b"1234"
         (lambda p: file_of(p, A, {"a": entry(shape=(2**40, 0), extent=(0, 4))}, FOUR), "in 4 bytes"),
         (lambda p: file_of(p, A, {"a": entry(shape=(-1,))}, FOUR), "not sizes"),
         (lambda p: file_of(p, A, {"a": entry(shape=(True,))}, FOUR), "not sizes"),
-        (lambda p: file_of(p, A, {"a": entry(shape=(1,) * 40)}, FOUR), "not sizes"),
+        (lambda p: file_of(p, A, {"a": entry(shape=(1,) * 70)}, FOUR), "not sizes"),
         (lambda p: file_of(p, A, {"a": entry(dtype="PICKLE")}, FOUR), "unknown type 'PICKLE'"),
         (lambda p: file_of(p, A, {"a": {"dtype": "F32"}}, FOUR), "incomplete entry"),
         (lambda p: file_of(p, A, {"a": entry(extent=(4, 8))}, FOUR), "overlap or leave holes"),

@@ -171,3 +171,23 @@ def test_pins_go_with_their_arrays():
         np.from_dlpack(bireme.ones([8]) * 2.0)
     gc.collect()
     assert len(programs._pinned) <= before + 1
+
+
+def test_a_step_without_memory_leaves_the_model_as_it_was():
+    model = bireme.nn.Linear(2, 2)
+    opt = bireme.optimizer.AdamW(0.1, parameters=model.parameters())
+
+    def train(n):
+        b = bireme.tile(model(bireme.ones([1, 2])), [n, 1])
+        loss = bireme.matmul(b, b, transpose_y=True).mean()
+        loss.backward()
+        opt.step()
+        opt.clear_grad()
+        return loss.item()
+
+    train(4)
+    before = model.weight.tolist()
+    with pytest.raises(MemoryError):
+        train(2**20)
+    assert model.weight.tolist() == before
+    assert np.isfinite(train(4)) and model.weight.tolist() != before

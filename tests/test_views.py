@@ -374,3 +374,33 @@ def test_index_arrays_like_numpy(index):
     x[index] = 50.0
     a[found] = 50
     np.testing.assert_array_equal(x.numpy(), a)
+
+
+class TestViewsOfLeaves:
+    """Gradients of a view that is held while its leaf changes go to the leaf."""
+
+    def test_after_set_value(self):
+        lin = bireme.nn.Linear(2, 2)
+        turned = lin.weight.T
+        lin.weight.set_value(np.ones((2, 2), np.float32))
+        (bireme.ones([1, 2]) @ turned).sum().backward()
+        assert lin.weight.grad.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+    def test_after_a_step(self):
+        w = bireme.Parameter(np.ones((2, 2), np.float32))
+        row, opt = w[0], bireme.optimizer.SGD(0.5, parameters=[w])
+        w.sum().backward()
+        opt.step()
+        opt.clear_grad()
+        (row * 3).sum().backward()
+        assert row.tolist() == [0.5, 0.5] and w.grad.tolist() == [[3.0, 3.0], [0.0, 0.0]]
+
+    def test_an_in_place_operator_on_it_is_refused(self):
+        w = bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]], stop_gradient=False)
+        row = w[0]
+        with pytest.raises(ValueError, match="a view of a leaf that requires gradients"):
+            row.add_(bireme.ones([2]))
+        with bireme.no_grad():
+            row.add_(bireme.ones([2]))
+        (w * w).sum().backward()
+        assert w.is_leaf and w.grad.tolist() == [[4.0, 6.0], [6.0, 8.0]]

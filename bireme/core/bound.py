@@ -16,6 +16,7 @@ from bireme.core import dtype as dtypes
 from bireme.core import errors, interpreter, primitives
 from bireme.core.graph import Sig, sig_of
 
+MAX_AXES, MAX_ELEMENTS = 64, 1 << 40
 MAX_BOUND = 4096  # attributes, plans and gradients remembered per operator
 
 
@@ -93,6 +94,9 @@ class Bound:
                 found = (out,) if isinstance(out, Sig) else tuple(out)
             else:
                 found = self._trace(sigs)
+            for s in found:
+                if s.ndim > MAX_AXES or s.size > MAX_ELEMENTS:
+                    raise errors.bad(f"{self.op.name}()", "a result that can exist", f"shape {list(s.shape)}")
             bounded(self._outs)[sigs] = found
         return found
 

@@ -221,7 +221,8 @@ class Signature:
         self.attr_names = tuple(p.name for p in self.attrs)
         self.sizes = [p for p in params if p.kind == "size"]
         self.number_types = options.get("numbers") or {}
-        self.number_names = frozenset(p.name for p in params if p.kind == "number")
+        codes = {p.name: 2 if p.kind == "number" else 1 for p in params if p.kind in ("tensor", "number", "list")}
+        self.takes = codes | {other: codes[name] for other, name in self.aliases.items() if name in codes}
         self.labels = {p.name: f"{op}({p.name})" for p in params}
         self.public = self._inspectable(visible, options)
         self.inplace = self.public.replace(parameters=[p for p in self.public.parameters.values() if p.name != "out"])

@@ -87,4 +87,18 @@ def text(where: str, expected: str, got: Any, hint: str | None = None, pos: Any 
 
 def bad(where: str, expected: str, got: Any, hint: str | None = None, kind: type[Exception] = ValueError) -> Exception:
     """The exception to raise for a bad argument: `raise bad("mean(axis)", "an axis in [-2, 1]", axis)`."""
-    return (WrongType if kind is TypeError else kind)(text(where, expected, got, hint))
+    error = (WrongType if kind is TypeError else kind)(text(where, expected, got, hint))
+    error._told = True  # type: ignore[attr-defined]
+    return error
+
+
+TELLING = (ValueError, TypeError, IndexError, RuntimeError, ArithmeticError)  # what `bad` is asked to make
+
+
+def short(error: Exception) -> Exception:
+    """The error without the engine's own frames, if it says all there is to say; FLAGS_full_traceback keeps them."""
+    told = getattr(error, "_told", False) and not full_traceback[0]
+    return error.with_traceback(None) if told else error
+
+
+full_traceback = [False]  # set from the flag: flags are declared on top of errors

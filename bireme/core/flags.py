@@ -57,6 +57,7 @@ interpret = declare("interpret", bool, True, "let segments that are met for the 
 compile_cache = declare("compile_cache", bool, True, "keep compiled programs on disk, private to the user")
 keep_pages = declare("keep_pages", bool, True, "let malloc keep freed pages, so that large programs do not fault them in again (Linux, process-wide)")
 freeze_imports = declare("freeze_imports", bool, True, "keep what was imported before out of Python's garbage collections, which are then shorter")
+full_traceback = declare("full_traceback", bool, False, "show the engine's own frames in errors about arguments")
 compile_cache_bytes = declare("compile_cache_bytes", int, 2 << 30, "bound of the compile cache on disk")
 max_pending_nodes = declare("max_pending_nodes", int, 3000, "operators that may be pending before they run")
 max_pending_bytes = declare("max_pending_bytes", int, 4 << 30, "bytes of results that may be pending before they run")
@@ -101,3 +102,10 @@ _LISTENERS: list = []
 def on_change(listener) -> None:
     _LISTENERS.append(listener)
     listener()
+
+
+def _tell_errors() -> None:
+    errors.full_traceback[0] = full_traceback.value
+
+
+on_change(_tell_errors)

@@ -24,7 +24,7 @@ class Segment:
 
     __slots__ = (
         "state", "values", "leaves", "arrays", "numbers", "device", "closed", "lock", "results", "live", "edges",
-        "cells", "guards", "symbolic", "error", "__weakref__",
+        "cells", "guards", "replaced", "symbolic", "error", "__weakref__",
     )  # fmt: skip
 
     def __init__(self, symbolic: bool = False):
@@ -42,6 +42,7 @@ class Segment:
         self.edges: list[Any] = []
         self.cells: list[Any] = []
         self.guards: list[Any] = []
+        self.replaced: list[tuple[Any, int]] = []  # tensors that took a result of it, and the leaf they had before
         self.error: BaseException | None = None
 
 
@@ -276,8 +277,25 @@ def run(seg: Segment) -> None:
             raise seg.error
         if seg.state.bound is not None and not seg.results:
             _drop_lone_views(seg)
-            programs.execute(seg, _held_elsewhere(seg))
+            try:
+                programs.execute(seg, _held_elsewhere(seg))
+            except MemoryError:
+                _take_back(seg)
+                raise
         fill(seg)
+
+
+def _take_back(seg: Segment) -> None:
+    """There was no memory for a step: parameters and optimizer state are again what they were before it."""
+    for r, leaf in seg.replaced:
+        t, array = r(), seg.arrays[leaf]
+        if t is None or t._value.segment is not seg or getattr(array, "is_deleted", bool)():
+            continue
+        old = Value(t._value.sig, array, seg.device)
+        if t._view is None:
+            t._value = old
+        else:
+            t._view.overwrite(t, old)
 
 
 def fill(seg: Segment) -> None:
@@ -292,7 +310,7 @@ def fill(seg: Segment) -> None:
                 v.segment = None
         if seg.guards:
             _keep_guards(seg)
-        seg.arrays, seg.results = [], [()]
+        seg.arrays, seg.results, seg.replaced = [], [()], []
         seg.edges, seg.cells = [], []
         _OPEN.pop(id(seg), None)
 

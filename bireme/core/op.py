@@ -56,6 +56,7 @@ class Op:
         self.check_rule: Callable | None = None
         self.flops_rule: Callable | None = None
         self.prepare_rule: Callable | None = None
+        self.looks_at_values = False
         self.put_rule: Callable | None = None
         self.size_rule: Callable | None = None
         self.index_rule: Callable | None = None
@@ -97,9 +98,14 @@ class Op:
         self.check_rule, self.check_names = rule, tuple(inspect.signature(rule).parameters)
         return rule
 
-    def prepare(self, rule: Callable) -> Callable:
-        """Declare how a call's arguments are completed before anything is recorded: a dict in, the same dict changed."""
-        self.prepare_rule = rule
+    def prepare(self, rule: Callable | None = None, *, values: bool = False) -> Any:
+        """Declare how a call's arguments are completed before anything is recorded: a dict in, the same dict changed.
+
+        `values=True` says that the rule looks at the numbers in tensors: then no call is remembered.
+        """
+        if rule is None:
+            return functools.partial(self.prepare, values=values)
+        self.prepare_rule, self.looks_at_values = rule, values
         return rule
 
     def put(self, rule: Callable) -> Callable:
@@ -181,35 +187,38 @@ class Op:
         sign = self.signature
         memo: dict[tuple, tuple[Bound, list]] = {}
         bind, record = sign.bind, self.record
-        takes_number = tuple(n in sign.number_names for n in sign.positional)
+        places = tuple(sign.takes.get(n, shortcut.ATTRIBUTE) for n in sign.positional)
 
         def public(*args: Any, **kwargs: Any) -> Any:
-            key = shortcut.kinds_of(args, takes_number, kwargs, sign.number_names)
-            found = memo.get(key) if key is not None else None
-            if found is not None:
-                bound, sources = found
-                operands = []
-                for where, kind in sources:
-                    x = args[where] if where.__class__ is int else kwargs[where] if where is not None else kind
-                    operands.append(x if kind is None or where is None else (kind, x))
+            try:
+                key = shortcut.kinds_of(args, places, kwargs, sign.takes)
+                found = memo.get(key) if key is not None else None
+                if found is not None:
+                    bound, sources = found
+                    operands = []
+                    for where, kind in sources:
+                        x = args[where] if where.__class__ is int else kwargs[where] if where is not None else kind
+                        operands.append(x if kind is None or where is None else (kind, x))
+                    return record(bound, operands)
+                arguments = bind(args, kwargs)
+                if key is None or arguments.get("out") is not None:
+                    return self.call(arguments)
+                arguments.pop("out", None)
+                arguments.pop("name", None)
+                operands, layout, attrs = self._operands_and_attrs(arguments)
+                bound = self.bind(layout, attrs)
+                came_from = self._sources(operands, layout, args, kwargs)
+                if came_from is not None:
+                    bounded(memo, 1024)[key] = (bound, came_from)
                 return record(bound, operands)
-            arguments = bind(args, kwargs)
-            if key is None or arguments.get("out") is not None:
-                return self.call(arguments)
-            arguments.pop("out", None)
-            arguments.pop("name", None)
-            operands, layout, attrs = self._operands_and_attrs(arguments)
-            bound = self.bind(layout, attrs)
-            places = self._sources(operands, layout, args, kwargs)
-            if places is not None:
-                bounded(memo, 1024)[key] = (bound, places)
-            return record(bound, operands)
+            except errors.TELLING as e:
+                raise errors.short(e)  # noqa: B904  # the same error, shorter
 
         return public
 
     def _sources(self, operands: list, layout: tuple, args: tuple, kwargs: dict[str, Any]) -> list | None:
         """Where each operand came from: (place or keyword, dtype of a number or None); None if one was made on the way."""
-        if not self._may_be_plain:
+        if not self._may_be_plain or self.looks_at_values:
             return None
         names = [n for n, count in zip(self.operand_names, layout) if count == 1]
         if len(names) != len(operands):
@@ -223,7 +232,7 @@ class Op:
                 where = passed.get(name)
                 if where is None:
                     found.append((None, x))  # a default
-                elif given[where].__class__ is float and x[0].kind == "f":
+                elif given[where].__class__ is float and x[0].kind == "f" and self.prepare_rule is None:
                     found.append((where, x[0]))
                 else:
                     return None
@@ -321,6 +330,8 @@ def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None, 
     value = read(x)
     if tape.state.grad and not x.stop_gradient and x._edge is None and value.sig.dtype.kind in "fc":
         raise errors.bad(f"{name}(x)", "a tensor that is no leaf, or no_grad()", "a leaf that requires gradients", kind=ValueError)
+    if tape.state.grad and x._view is not None and x._view.tracked and x._view.path and x._view.cell.leaf() is not None:
+        raise errors.bad(f"{name}(x)", "a tensor whose storage is its own, or no_grad()", "a view of a leaf that requires gradients")
     if new._value.sig.shape != value.sig.shape:
         raise errors.bad(f"{name}(x)", f"a result of x's shape {x.shape}", f"shape {new.shape}", kind=ValueError)
     if new._value.sig.dtype is not value.sig.dtype and not retype:
@@ -377,7 +388,10 @@ def _publish(made: Any, signature: Any, options: dict[str, Any]) -> Callable:
     bind, call = signature.bind, made.call
 
     def plain(*args: Any, **kwargs: Any) -> Any:
-        return call(bind(args, kwargs))
+        try:
+            return call(bind(args, kwargs))
+        except errors.TELLING as e:
+            raise errors.short(e)  # noqa: B904  # the same error, shorter
 
     public: Any = made.remembered() if isinstance(made, Op) and made.operand_names else plain
     _dress(public, made.name, made.doc, signature.public, made.body)

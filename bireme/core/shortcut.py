@@ -7,43 +7,47 @@ from typing import Any
 from weakref import ref
 
 from bireme.core import dtype as dtypes
-from bireme.core import flush, tape
+from bireme.core import errors, flush, tape
 from bireme.core.graph import Value, scalar_sig
 from bireme.core.tensor import Tensor
 
+ATTRIBUTE, OPERAND, NUMBER = 0, 1, 2  # what a parameter takes: a value, a tensor, a tensor or a number that travels
 
-def kinds_of(args: tuple, takes_number: tuple, kwargs: dict[str, Any], number_names: Any) -> tuple | None:
-    """What a call's memory is keyed by: Sigs of tensors, types of numbers that travel, values of all else.
 
-    None where something is in it that a key cannot stand for, such as a list with tensors.
+def kinds_of(args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], names: dict[str, int]) -> tuple | None:
+    """What a call's memory is keyed by: Sigs of operands, types of numbers that travel, values of all else.
+
+    None where something is in it that a key cannot stand for: a tensor as an attribute, a list with tensors.
     """
-    if len(args) > len(takes_number):
+    if len(args) > len(places):
         return None
     key: list[Any] = []
-    for x, travels in zip(args, takes_number):
-        if isinstance(x, Tensor):
-            key.append(x._value.sig)
-        elif (kind := x.__class__) is float and travels:
-            key.append(float)
-        elif kind is int or kind is bool or kind is str or kind is float or x is None or kind is dtypes.DType:
-            key += (kind, x)
-        elif (kind is list or kind is tuple) and all(i.__class__ is int for i in x):
-            key += (kind, *x)
-        else:
+    for x, takes in zip(args, places):
+        if not _add_kind(key, x, takes):
             return None
     for name, x in kwargs.items():
         key.append(name)
-        if isinstance(x, Tensor):
-            key.append(x._value.sig)
-        elif (kind := x.__class__) is float and name in number_names:
-            key.append(float)
-        elif kind is int or kind is bool or kind is str or kind is float or x is None or kind is dtypes.DType:
-            key += (kind, x)
-        elif (kind is list or kind is tuple) and all(i.__class__ is int for i in x):
-            key += (kind, *x)
-        else:
+        if not _add_kind(key, x, names.get(name, ATTRIBUTE)):
             return None
     return tuple(key)
+
+
+def _add_kind(key: list, x: Any, takes: int) -> bool:
+    if isinstance(x, Tensor):
+        if takes is ATTRIBUTE:
+            return False
+        key.append(x._value.sig)
+        return True
+    kind = x.__class__
+    if kind is float and takes is NUMBER:
+        key.append(float)
+    elif kind is int or kind is bool or kind is str or kind is float or x is None or kind is dtypes.DType:
+        key += (kind, x)
+    elif (kind is list or kind is tuple) and all(i.__class__ is int for i in x):
+        key += (kind, *x)
+    else:
+        return False
+    return True
 
 
 def binary(op: Any) -> Callable:
@@ -51,6 +55,8 @@ def binary(op: Any) -> Callable:
 
     It does what `Op.call` does once the tree of segments has seen the step; everything else goes the long way.
     """
+    if op.looks_at_values:
+        return op
     bound = op.bind((1, 1), tuple(op.signature.defaults[n] for n in op.attr_names))
     local, grad_state, debug_state = flush.local, tape.state, flush.debug_mode
     new_value, new_tensor, long_way = Value.__new__, Tensor.__new__, op.call
@@ -110,6 +116,9 @@ def binary(op: Any) -> Callable:
                     else:
                         t._edge, t.stop_gradient = None, True
                     return t
-        return long_way({names[0]: x, names[1]: y, **extra})
+        try:
+            return long_way({names[0]: x, names[1]: y, **extra})
+        except errors.TELLING as e:
+            raise errors.short(e)  # noqa: B904  # the same error, shorter
 
     return method

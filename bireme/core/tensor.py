@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from typing import Any
+from weakref import ref
 
 import jax
 import numpy as np
@@ -237,7 +238,11 @@ class Tensor:
 
     def _assign_value(self, new: Tensor) -> None:
         """Take another tensor's value without touching the tape or the in-place version: what optimizers do."""
-        store(self, read(new))
+        v, old = read(new), self._value
+        seg = v.segment
+        if seg is not None and old.leaf_of is seg and old.array is not None:
+            seg.replaced.append((ref(self), old.leaf))
+        store(self, v)
 
     def set_value(self, value: Any) -> None:
         """Replace the values; shape must agree, and the dtype stays.
@@ -282,10 +287,10 @@ class Tensor:
         if self._grad is not None:
             if set_to_zero:
                 # symbolic: `zero + g` is g, so the second step records the same program as the first
-                v = self._grad._value
-                self._grad._view = self._grad._edge = None
-                self._grad._value = Zero(v.sig, None, v.device)
-                self._grad.stop_gradient = True
+                g = self._grad
+                v = read(g)
+                store(g, Zero(v.sig, None, v.device))
+                g._edge, g.stop_gradient = None, True
             else:
                 self._grad = None
 
@@ -395,7 +400,7 @@ def _rebuild(cls: type[Tensor], host: np.ndarray, dtype: str, stop_gradient: boo
 def _to_host(x: Any) -> Any:
     """Tensors inside arguments of a NumPy function as arrays."""
     if isinstance(x, Tensor):
-        return x._host()
+        return x.numpy()  # a copy: what NumPy returns may be a view of it, which somebody may write into
     if isinstance(x, (list, tuple)):
         return type(x)(map(_to_host, x))
     return {k: _to_host(v) for k, v in x.items()} if isinstance(x, dict) else x
@@ -456,6 +461,8 @@ def store(t: Tensor, v: Value) -> None:
 def value_of(data: Any, dtype: Any = None, place: Any = None) -> Value:
     """A Value from Python data, an ndarray (copied), a jax array, a Tensor or anything with DLPack or `__array__`."""
     device = devices.current() if place is None else devices.parse(place, "to_tensor(place)")
+    if place is not None:
+        device.ensure()
     want = None if dtype is None else dtypes.of(dtype, "to_tensor(dtype)")
     if isinstance(data, Tensor):
         v = read(data)
@@ -540,6 +547,8 @@ def _sequence_array(data: Any, want: DType | None) -> np.ndarray:
         host = np.array(arrays, dtype=None)
     except (ValueError, OverflowError):
         raise errors.bad("to_tensor(data)", "rows of equal length", "ragged nested lists") from None
+    if host.dtype == np.uint64 and not any(isinstance(x, (np.ndarray, np.generic, Tensor)) for x in flat):
+        raise errors.bad("to_tensor(data)", "numbers in the range of int64", int(host.max()), kind=OverflowError)
     if host.dtype.kind not in "biufc" and host.dtype not in [d.np for d in dtypes.ALL]:
         kind = "ragged nested lists" if host.dtype == object else f"elements of type {host.dtype}"
         raise errors.bad("to_tensor(data)", "numbers", kind, kind=TypeError if host.dtype != object else ValueError)
@@ -579,6 +588,9 @@ def set_printoptions(precision: int | None = None, threshold: int | None = None,
     >>> bireme.set_printoptions(precision=8)
     """
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    for name, n in given.items():
+        if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0):
+            raise errors.bad(f"set_printoptions({name})", "an integer of 0 or more", n, kind=TypeError)
     _print.update({k: v for k, v in given.items() if v is not None})
     if sci_mode is not None:
         _print["suppress"] = not sci_mode

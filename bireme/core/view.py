@@ -21,12 +21,18 @@ class Cell:
     `version` counts every change (views compare it); `inplace_version` counts in-place operators by the user.
     """
 
-    __slots__ = ("value", "edge", "stop_gradient", "version", "inplace_version", "handles", "__weakref__")
+    __slots__ = ("value", "edge", "stop_gradient", "root", "version", "inplace_version", "handles", "__weakref__")
 
     def __init__(self, root: Tensor):
         self.value, self.edge, self.stop_gradient = root._value, root._edge, root.stop_gradient
+        self.root = ref(root)
         self.version, self.inplace_version = 0, root._version
         self.handles: list[ref[Tensor]] = []
+
+    def leaf(self) -> Tensor | None:
+        """The root, if it is a leaf that wants gradients: they go to that very tensor."""
+        root = self.root()
+        return root if root is not None and self.edge is None and root._edge is None and not root.stop_gradient else None
 
     def add(self, t: Tensor) -> None:
         handles = self.handles
@@ -56,6 +62,12 @@ class View:
 
     def refresh(self, t: Tensor) -> None:
         """Bring `t` up to date with the root."""
+        if not self.path:
+            t._value = self.cell.value
+            if self.tracked and self.cell.edge is not None:
+                t._edge, t.stop_gradient = self.cell.edge, self.cell.stop_gradient
+            self.version = self.cell.version
+            return
         with tape.GradMode(self.tracked):  # history is the view's own, whatever mode it is read in
             new = self._walk(tracked=self.tracked)[-1]
         t._value = new._value
@@ -68,9 +80,13 @@ class View:
     def _walk(self, tracked: bool) -> list[Tensor]:
         """The root and every step from it to this view, as tensors."""
         cell = self.cell
-        x = wrap(cell.value)
-        if tracked:
-            x._edge, x.stop_gradient = cell.edge, cell.stop_gradient
+        x = cell.leaf() if tracked else None
+        if x is not None:
+            read(x)
+        else:
+            x = wrap(cell.value)
+            if tracked:
+                x._edge, x.stop_gradient = cell.edge, cell.stop_gradient
         steps = [x]
         for bound, numbers in self.path:
             steps.append(tape.apply(bound, [steps[-1], *numbers])[0])

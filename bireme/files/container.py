@@ -19,7 +19,7 @@ import ml_dtypes
 import numpy as np
 
 MAX_HEADER = 100_000_000
-MAX_AXES = 32
+MAX_AXES = 64
 
 _TYPES: dict[str, Any] = {
     "BOOL": np.bool_, "U8": np.uint8, "I8": np.int8, "U16": np.uint16, "I16": np.int16, "U32": np.uint32,

@@ -10,6 +10,7 @@ import builtins
 from typing import Any
 
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 from jax import lax
 
@@ -557,12 +558,22 @@ def nonzero_of(x: Tensor, *, size: Size) -> Tensor:
     >>> bireme.nonzero(bireme.to_tensor([0, 5, 6])).tolist()
     [[1], [2]]
     """
-    return jnp.stack(jnp.nonzero(x, size=size), axis=1).astype(jnp.int64) if x.ndim else jnp.zeros((size, 0), jnp.int64)
+    return jnp.stack(jnp.nonzero(_is_set(x), size=size), axis=1).astype(jnp.int64) if x.ndim else jnp.zeros((size, 0), jnp.int64)
+
+
+def _is_set(x):
+    """Whether each element counts as not zero. Numbers below the smallest normal one do not: XLA flushes them to zero,
+    and the count, made on the host, must agree with the program."""
+    if not jnp.issubdtype(x.dtype, jnp.inexact):
+        return x != 0
+    return ~(jnp.abs(x) < jnp.finfo(x.dtype).tiny)
 
 
 @nonzero_of.size
 def _(x):
-    return np.count_nonzero(x)
+    if x.dtype.kind in "iub":
+        return np.count_nonzero(x)
+    return np.count_nonzero(~(np.abs(x) < ml_dtypes.finfo(x.dtype).tiny))
 
 
 @composite(method=True, alias={"x": "input"}, name_arg=False, out=True)

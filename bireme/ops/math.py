@@ -195,8 +195,8 @@ def _no_zero_divisor(arguments):
         raise errors.bad("floor_divide(y)", "divisors other than 0 for integers", 0, kind=ZeroDivisionError)
 
 
-floor_divide.prepare(_no_zero_divisor)
-remainder.prepare(_no_zero_divisor)
+floor_divide.prepare(_no_zero_divisor, values=True)
+remainder.prepare(_no_zero_divisor, values=True)
 
 
 @composite(method=True, inplace=True, promote="x y", floats=True, torch=True, out=True)
@@ -224,7 +224,12 @@ def power(x: Tensor | float, y: Tensor | float) -> Tensor:
     >>> bireme.pow(bireme.to_tensor([2.0]), bireme.to_tensor([3.0])).tolist()
     [8.0]
     """
-    return jnp.power(x, y)
+    if not jnp.issubdtype(x.dtype, jnp.integer):
+        return jnp.power(x, y)
+    # an integer to a negative power is a fraction, so 0, unless it is 1 or -1
+    out = jnp.power(x, jnp.maximum(y, 0))
+    one = jnp.where(x == 1, 1, jnp.where(x == -1, 1 - 2 * (y & 1), 0)).astype(x.dtype)
+    return jnp.where(y < 0, one, out)
 
 
 power.infer(elementwise("power"))

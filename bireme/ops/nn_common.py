@@ -93,7 +93,7 @@ def one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
     return (x[..., None] == jnp.arange(num_classes, dtype=x.dtype)).astype(jnp.float32)
 
 
-@one_hot.prepare
+@one_hot.prepare(values=True)
 def _(arguments):
     x, n = arguments["x"], arguments["num_classes"]
     if isinstance(x, Tensor):

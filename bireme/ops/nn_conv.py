@@ -57,7 +57,7 @@ def conv2d_of(x: Tensor, weight: Tensor, stride: Attr, padding: Attr, dilation: 
 
 
 @conv2d_of.check
-def _(x, weight, groups, channels_last):
+def _(x, weight, padding, dilation, groups, channels_last):
     if x.ndim != 4:
         raise errors.bad("conv2d(x)", "images of shape [batch, channels, height, width]", f"shape {list(x.shape)}")
     if weight.ndim != 4:
@@ -67,6 +67,12 @@ def _(x, weight, groups, channels_last):
         raise errors.bad("conv2d(x)", f"{weight.shape[1] * groups} channels, as weight has for {groups} groups", f"{channels}")
     if weight.shape[0] % groups:
         raise errors.bad("conv2d(weight)", f"outputs that {groups} groups divide", f"{weight.shape[0]}")
+    if isinstance(padding, tuple):
+        for n, k, d, (a, b) in zip(x.shape[1:3] if channels_last else x.shape[2:4], weight.shape[2:], dilation, padding):
+            if min(a, b) < 0:
+                raise errors.bad("conv2d(padding)", "widths of 0 or more", [a, b])
+            if x.size and n + a + b < (k - 1) * d + 1:
+                raise errors.bad("conv2d(weight)", f"a kernel within {n + a + b} pixels", f"{(k - 1) * d + 1}")
 
 
 @conv2d_of.flops
