@@ -26,8 +26,9 @@ from bireme.core.dtype import (
     uint8,
 )  # fmt: skip
 from bireme.core.flags import get_flags, set_flags
+from bireme.core.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from bireme.core.random import Generator, get_rng_state, seed, set_rng_state
-from bireme.core.tape import enable_grad, grad, is_grad_enabled, no_grad, set_grad_enabled
+from bireme.core.tape import grad
 from bireme.core.tensor import Parameter, Tensor, set_printoptions
 from bireme.defaults import get_default_dtype, is_tensor, set_default_dtype
 from bireme.files import load, save

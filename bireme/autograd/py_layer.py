@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 from weakref import ref
 
-from bireme.core import errors, flush, registry, tape
+from bireme.core import errors, flush, grad_mode, registry, tape
 from bireme.core.op import assign_inplace
 from bireme.core.tensor import Tensor, read, wrap
 
@@ -116,12 +116,12 @@ class PyLayer(PyLayerContext):
             read(t)
         targets = tuple([tape.target_of(t) for t in taken.tensors])
         sigs = tuple([t._sig for t in taken.tensors])
-        with tape.no_grad():
+        with grad_mode.no_grad():
             result = cls.forward(ctx, *args, **kwargs)
         returned = _Slots(result if isinstance(result, (list, tuple)) else [result])
         if not returned.tensors:
             raise errors.bad(f"{cls.__name__}.forward", "at least one Tensor among the results", result)
-        if not tape.is_grad_enabled() or all(t is None for t in targets):
+        if not grad_mode.is_grad_enabled() or all(t is None for t in targets):
             return result
         values = [read(t) for t in returned.tensors]
         call = _Call(cls, ctx, taken, returned, targets)
@@ -200,7 +200,7 @@ class _Saved:
     def __init__(self, t: Tensor):
         self.tensor: Any = t  # strong until forward has ended: what it does in place to `t` is part of what is saved
         self.value = self.source = self.packed = self.unpack = None
-        if tape.state.pack is not None:
+        if grad_mode.state.pack is not None:
             self.packed, self.unpack = tape.save_value(read(t))
 
     def settle(self, edge: Any, made: list[Tensor]) -> None:

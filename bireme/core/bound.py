@@ -96,7 +96,8 @@ class Bound:
                 found = self._trace(sigs)
             for s in found:
                 if s.ndim > MAX_AXES or s.size > MAX_ELEMENTS:
-                    raise errors.bad(f"{self.op.name}()", "a result that can exist", f"shape {list(s.shape)}")
+                    shown = str(list(s.shape)) if s.ndim <= 8 else f"of {s.ndim} axes"
+                    raise errors.bad(f"{self.op.name.removesuffix('_of')}()", "a result that can exist", f"shape {shown}")
             bounded(self._outs)[sigs] = found
         return found
 

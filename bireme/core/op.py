@@ -20,7 +20,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from bireme.core import convert, errors, registry, shortcut, tape, view
+from bireme.core import convert, errors, grad_mode, registry, shortcut, tape, view
 from bireme.core import dtype as dtypes
 from bireme.core.bound import Bound, GradOp, Interned, bounded, on_numpy
 from bireme.core.convert import Attr, Axes, Axis, Const, DTypeArg, Extra, Ints, Key, Shape, Size
@@ -328,9 +328,9 @@ def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None, 
     Edges older than `since` that saved the old value will refuse to go backwards; the operator's own may read it.
     """
     value = read(x)
-    if tape.state.grad and not x.stop_gradient and x._edge is None and value.sig.dtype.kind in "fc":
+    if grad_mode.state.grad and not x.stop_gradient and x._edge is None and value.sig.dtype.kind in "fc":
         raise errors.bad(f"{name}(x)", "a tensor that is no leaf, or no_grad()", "a leaf that requires gradients", kind=ValueError)
-    if tape.state.grad and x._view is not None and x._view.tracked and x._view.path and x._view.cell.leaf() is not None:
+    if grad_mode.state.grad and x._view is not None and x._view.tracked and x._view.path and x._view.cell.leaf() is not None:
         raise errors.bad(f"{name}(x)", "a tensor whose storage is its own, or no_grad()", "a view of a leaf that requires gradients")
     if new._value.sig.shape != value.sig.shape:
         raise errors.bad(f"{name}(x)", f"a result of x's shape {x.shape}", f"shape {new.shape}", kind=ValueError)
@@ -343,7 +343,7 @@ def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None, 
         x._view.write(x, new, since)
         return x
     x._value = read(new)
-    if tape.state.grad:  # under no_grad the numbers change and the history stays, as in Paddle
+    if grad_mode.state.grad:  # under no_grad the numbers change and the history stays, as in Paddle
         x._edge = new._edge
         if not new.stop_gradient:
             x.stop_gradient = False

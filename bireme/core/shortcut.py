@@ -7,7 +7,7 @@ from typing import Any
 from weakref import ref
 
 from bireme.core import dtype as dtypes
-from bireme.core import errors, flush, tape
+from bireme.core import errors, flush, grad_mode, tape
 from bireme.core.graph import Value, scalar_sig
 from bireme.core.tensor import Tensor
 
@@ -58,7 +58,7 @@ def binary(op: Any) -> Callable:
     if op.looks_at_values:
         return op
     bound = op.bind((1, 1), tuple(op.signature.defaults[n] for n in op.attr_names))
-    local, grad_state, debug_state = flush.local, tape.state, flush.debug_mode
+    local, grad_state, debug_state = flush.local, grad_mode.state, flush.debug_mode
     new_value, new_tensor, long_way = Value.__new__, Tensor.__new__, op.call
     names = op.operand_names
     extra = {n: d for n, d in op.signature.defaults.items() if n not in names}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import ref
 
-from bireme.core import flush, tape
+from bireme.core import flush, grad_mode, tape
 from bireme.core.graph import Value
 from bireme.core.tensor import Tensor, read, wrap
 
@@ -68,7 +68,7 @@ class View:
                 t._edge, t.stop_gradient = self.cell.edge, self.cell.stop_gradient
             self.version = self.cell.version
             return
-        with tape.GradMode(self.tracked):  # history is the view's own, whatever mode it is read in
+        with grad_mode.GradMode(self.tracked):  # history is the view's own, whatever mode it is read in
             new = self._walk(tracked=self.tracked)[-1]
         t._value = new._value
         if self.tracked:
@@ -94,7 +94,7 @@ class View:
 
     def overwrite(self, t: Tensor, v: Value) -> None:
         """New values without history."""
-        with tape.no_grad():
+        with grad_mode.no_grad():
             self._put(t, wrap(v), tracked=False)
         self.version = self.cell.version
 
@@ -103,7 +103,7 @@ class View:
         self.cell.value.marks = since
         self._put(t, new, tracked=self.tracked)
         self.cell.inplace_version += 1
-        if tape.state.grad:  # under no_grad the numbers change and the history stays, as in Paddle
+        if grad_mode.state.grad:  # under no_grad the numbers change and the history stays, as in Paddle
             t._edge = new._edge
             if not new.stop_gradient:
                 t.stop_gradient = False
@@ -117,7 +117,7 @@ class View:
             for (bound, numbers), source in zip(reversed(self.path), reversed(before[:-1])):
                 root = bound.op.put_rule(source, root, bound, numbers)
         cell.value = root._value
-        if tracked and tape.state.grad:
+        if tracked and grad_mode.state.grad:
             cell.edge = root._edge
             cell.stop_gradient = root.stop_gradient
         cell.version += 1
@@ -130,7 +130,7 @@ def attach(out: Tensor, x: Tensor, bound: Any, numbers: list) -> None:
     if view is None:
         view = _root(x)
     cell = view.cell
-    out._view = View(cell, (*view.path, (bound, numbers)), view.tracked and tape.state.grad)
+    out._view = View(cell, (*view.path, (bound, numbers)), view.tracked and grad_mode.state.grad)
     cell.add(out)
     flush.local.segment.cells.append(ref(cell))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from bireme.core import dtype as dtypes
 from bireme.core import errors
-from bireme.core.tape import no_grad
+from bireme.core.grad_mode import no_grad
 from bireme.core.tensor import Tensor
 from bireme.ops import clip, clip_by_global_norm, sqrt
 

@@ -122,6 +122,8 @@ class Dropout(Layer):
 
     def __init__(self, p: float = 0.5, axis: Any = None, mode: str = "upscale_in_train", name: str | None = None):
         super().__init__()
+        if isinstance(p, (int, float)) and not 0 <= p <= 1:
+            raise errors.bad("Dropout(p)", "a probability in [0, 1]", p)
         self.p, self.axis, self.mode, self.name = p, axis, mode, name
 
     def forward(self, input: Tensor) -> Tensor:

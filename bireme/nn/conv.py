@@ -42,6 +42,9 @@ class Conv2D(Layer):
         data_format: str = "NCHW",
     ):
         super().__init__()
+        for name, n in (("in_channels", in_channels), ("out_channels", out_channels), ("groups", groups)):
+            if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+                raise errors.bad(f"Conv2D({name})", "an integer of 1 or more", n)
         if in_channels % groups:
             raise errors.bad("Conv2D(in_channels)", f"a multiple of groups = {groups}", in_channels)
         if padding_mode not in _MODES:
@@ -53,6 +56,9 @@ class Conv2D(Layer):
         self._in_channels, self._out_channels, self._groups = in_channels, out_channels, groups
         self._kernel_size = _pair(kernel_size, "Conv2D(kernel_size)")
         self._stride, self._dilation = _pair(stride, "Conv2D(stride)"), _pair(dilation, "Conv2D(dilation)")
+        for name, sizes in (("kernel_size", self._kernel_size), ("stride", self._stride), ("dilation", self._dilation)):
+            if min(sizes) < 1:
+                raise errors.bad(f"Conv2D({name})", "numbers of 1 or more", list(sizes))
         self._padding, self._padding_mode, self._data_format = padding, padding_mode, data_format
         # Paddle counts all input channels here, also when groups divide them
         deviation = math.sqrt(2.0 / (in_channels * math.prod(self._kernel_size)))

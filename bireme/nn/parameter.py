@@ -71,6 +71,9 @@ def _shape(shape: Any, where: str) -> list[int]:
         shape = shape.tolist()
     if not isinstance(shape, (list, tuple)):
         raise errors.bad(where, "a list of sizes", shape, kind=TypeError)
+    for n in shape:
+        if not isinstance(n, (int, Tensor)) and not hasattr(n, "__index__"):
+            raise errors.bad(where, "integers", list(shape), kind=TypeError)
     size = [int(n) for n in shape]
     if any(n < 0 for n in size):
         raise errors.bad(where, "sizes of 0 or more", size)

@@ -12,7 +12,7 @@ import numpy as np
 from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.flush import close_step, run_closed
-from bireme.core.tape import no_grad
+from bireme.core.grad_mode import no_grad
 from bireme.core.tensor import Tensor
 from bireme.nn.clip import ClipGradBase
 from bireme.ops import to_tensor

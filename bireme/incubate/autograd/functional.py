@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bireme.autograd import derivative
-from bireme.core import errors, tape
+from bireme.core import errors, grad_mode, tape
 from bireme.core.tensor import Tensor, read, wrap
 from bireme.ops import clone, concat, ones_like, reshape, zeros_like
 
@@ -116,7 +116,7 @@ def _called(where: str, func: Callable, xs: Any) -> tuple[list[Tensor], Any, lis
     if not callable(func):
         raise errors.bad(f"{where}(func)", "a callable", func, kind=TypeError)
     inputs = [_variable(x) for x in _several(f"{where}(xs)", xs)]
-    with tape.enable_grad():
+    with grad_mode.enable_grad():
         ys = func(*inputs)
     return inputs, ys, _several(f"{where}(func)", ys)
 
@@ -124,7 +124,7 @@ def _called(where: str, func: Callable, xs: Any) -> tuple[list[Tensor], Any, lis
 def _variable(x: Tensor) -> Tensor:
     """A handle of its own to differentiate by; it keeps the history of `x`, so that the derivative has one too."""
     if not x.stop_gradient:
-        with tape.enable_grad():
+        with grad_mode.enable_grad():
             return clone(x)
     return wrap(read(x), stop_gradient=False)
 
