@@ -426,16 +426,13 @@ def _run_at_once(seg: Segment, bound: Any, outs: list[Value]) -> None:
 
 # ---------------------------------------------------------------- indices that only the device knows
 
-_guards: list[tuple[Any, str, Any]] = []
+_guards: list[tuple[Any, str, Any, type[Exception]]] = []
 
 
-def guard(bad: Value, message: str) -> None:
-    """Keep a boolean the program computes; if it turns out true, the next force raises IndexError with `message`."""
-    seg = bad.segment
-    if seg is None:
-        _guards.append((bad, message, errors.position()))
-    else:
-        seg.guards.append((bad, message, errors.position()))
+def guard(bad: Value, message: str, kind: type[Exception] = IndexError) -> None:
+    """Keep a boolean the program computes; if it turns out true, the next force raises `kind` with `message`."""
+    guards = _guards if bad.segment is None else bad.segment.guards
+    guards.append((bad, message, errors.position(), kind))
 
 
 def _keep_guards(seg: Segment) -> None:
@@ -447,7 +444,7 @@ def check_guards() -> None:
     """Raise for the first guard that failed; those that are not ready yet stay."""
     failed = None
     for item in list(_guards):  # a copy: other threads add to it
-        bad, message, pos = item
+        bad, message, pos, kind = item
         array = bad.array
         if array is not None and getattr(array, "is_ready", lambda: True)():
             try:
@@ -455,9 +452,9 @@ def check_guards() -> None:
             except ValueError:  # another thread was faster
                 continue
             if failed is None and bool(np.asarray(array)):
-                failed = f"{message}\n  at {errors.place_of(pos)}"
+                failed = kind(f"{message}\n  at {errors.place_of(pos)}")
     if failed is not None:
-        raise IndexError(failed)
+        raise failed
 
 
 # ---------------------------------------------------------------- fork

@@ -8,7 +8,7 @@ from jax import lax
 from scipy import special
 
 from bireme.core import dtype as dtypes
-from bireme.core import errors
+from bireme.core import errors, flush, registry
 from bireme.core.dtype import COMPLEX, FLOAT, INT
 from bireme.core.graph import sig_of
 from bireme.core.op import Const, DTypeArg, Extra, Tensor, composite, op
@@ -184,19 +184,29 @@ def _(g, x, y, sigs):
     return sum_to(g, sigs[0]), sum_to(-g * jnp.floor_divide(x, y), sigs[1])
 
 
-def _no_zero_divisor(arguments):
-    """Integers cannot be divided by zero: a number and a tensor whose values are at hand are looked at."""
-    x, y = arguments["x"], arguments["y"]
-    if isinstance(y, float) or not all(k.kind in "bi" for k in (x.dtype if isinstance(x, Tensor) else dtypes.of_number(x),
-                                                               y.dtype if isinstance(y, Tensor) else dtypes.of_number(y))):  # fmt: skip
-        return
-    host = read(y).array if isinstance(y, Tensor) else np.asarray(y)
-    if isinstance(host, np.ndarray) and host.size and not host.all():
-        raise errors.bad("floor_divide(y)", "divisors other than 0 for integers", 0, kind=ZeroDivisionError)
+def _no_zero_divisor(name: str):
+    """Integers cannot be divided by zero: what the host knows is looked at now, anything else by a flag of the program."""
+
+    def prepare(arguments):
+        x, y = arguments["x"], arguments["y"]
+        kinds = [v.dtype if isinstance(v, Tensor) else dtypes.of_number(v) for v in (x, y)]
+        if isinstance(y, float) or not all(k.kind in "bi" for k in kinds):
+            return
+        value = read(y) if isinstance(y, Tensor) else None
+        if value is not None and (value.array is None or not value.device.is_cpu):
+            if value.sig.size and not flush.local.segment.symbolic:
+                zero = registry.find("any")(registry.find("equal")(y, 0))
+                flush.guard(zero._value, f"{name}(y): expected divisors other than 0 for integers, got 0", ZeroDivisionError)
+            return
+        host = np.asarray(y if value is None else value.array)
+        if host.size and not host.all():
+            raise errors.bad(f"{name}(y)", "divisors other than 0 for integers", 0, kind=ZeroDivisionError)
+
+    return prepare
 
 
-floor_divide.prepare(_no_zero_divisor, values=True)
-remainder.prepare(_no_zero_divisor, values=True)
+floor_divide.prepare(_no_zero_divisor("floor_divide"), values=True)
+remainder.prepare(_no_zero_divisor("remainder"), values=True)
 
 
 @composite(method=True, inplace=True, promote="x y", floats=True, torch=True, out=True)
