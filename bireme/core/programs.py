@@ -46,7 +46,7 @@ class Entry:
     def __init__(self, graph: Graph, family: Family):
         self.graph, self.family = graph, family
         self.met = self.hits = self.last = 0
-        self.recent: deque[int] = deque(maxlen=16)  # when it was met without a program, by the family's clock
+        self.recent: deque[int] = deque(maxlen=48)  # when it was met without a program, by the family's clock
         self.exact: dict[tuple, Program] = {}
         self.compiled: list[Program] = []
         self.interpreted: Program | None = None
@@ -235,7 +235,7 @@ def _serving(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Prog
 def _may_compile(entry: Entry) -> bool:
     """Whether this skeleton may have one more program: a bounded number, replaced only by a clearly busier shape.
 
-    Clearly busier means: met 16 times since the program that would go was last used. With shapes drawn at random that
+    Clearly busier means: met 48 times since the program that would go was last used. With shapes drawn at random that
     hardly ever happens, so no step waits for a compile once the bound is reached.
     """
     family, bound = entry.family, flags.programs_per_skeleton.value
