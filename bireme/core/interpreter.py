@@ -42,10 +42,12 @@ class Interpreter:
             free |= {i for i in range(node.first, node.values) if i not in last and i not in wanted}
             steps.append((node.bound.plan(operands), args, node.first, node.bound.many, tuple(free)))
 
-        products = any(node.bound.uses_blas for node in graph.nodes)
+        # large products keep all threads; among small ones they would only wait for each other
+        products = [n.work - n.parent.work for n in graph.nodes if n.bound.uses_blas and n.parent is not None]
+        small = bool(products) and max(products) < 2000
 
         def call(leaves: list, vectors: list) -> list:
-            if products:
+            if small:
                 with _one_thread():
                     return interpret(leaves, vectors)
             return interpret(leaves, vectors)
@@ -74,7 +76,7 @@ _blas: list[Any] = []
 
 
 def _one_thread() -> Any:
-    """NumPy's BLAS on one thread: with more it gets up to ten times slower as soon as others want the cores."""
+    """NumPy's BLAS on one thread: with more, small products get up to ten times slower as soon as others want the cores."""
     if not _blas:
         _blas.append(threadpoolctl.ThreadpoolController().select(user_api="blas"))
     return _blas[0].limit(limits=1)
