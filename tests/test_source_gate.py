@@ -206,4 +206,4 @@ def test_no_foreign_paths_or_hosts():
 )
 def test_foreign_things_are_found(text):
     assert foreign(text) != []
-    assert foreign("import pypi_tools, docs/root/x.md, ~/work/x, https://github.com/x") == []
+    assert foreign("import pypi_tools, docs/root/x.md, ~/code/x, https://github.com/x") == []

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from bireme.core import dtype as dtypes
-from bireme.core import errors, flush, random, registry
+from bireme.core import errors, flush, random, registry, shortcut
 from bireme.core.dtype import DType
 from bireme.core.tensor import Tensor, read
 
@@ -221,7 +221,7 @@ class Signature:
         self.attr_names = tuple(p.name for p in self.attrs)
         self.sizes = [p for p in params if p.kind == "size"]
         self.number_types = options.get("numbers") or {}
-        codes = {p.name: 2 if p.kind == "number" else 1 for p in params if p.kind in ("tensor", "number", "list")}
+        codes = {p.name: shortcut.NUMBER if p.kind == "number" else shortcut.OPERAND for p in params if p.kind in ("tensor", "number", "list")}
         self.takes = codes | {other: codes[name] for other, name in self.aliases.items() if name in codes}
         self.labels = {p.name: f"{op}({p.name})" for p in params}
         self.public = self._inspectable(visible, options)

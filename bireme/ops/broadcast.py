@@ -51,12 +51,16 @@ def same(x: Sig) -> Sig:
 
 def sum_to(g, sig: Sig):
     """Sum a gradient over the axes along which its operand was broadcast."""
-    shape = sig.shape
-    if tuple(g.shape) == shape:
+    return sum_to_shape(g, sig.shape)
+
+
+def sum_to_shape(g, shape: tuple[int, ...]):
+    """The same for a shape; on NumPy and jax arrays alike."""
+    if tuple(g.shape) == tuple(shape):
         return g
     extra = g.ndim - len(shape)
     axes = tuple(range(extra)) + tuple(i + extra for i, n in enumerate(shape) if n == 1 and g.shape[i + extra] != 1)
-    return jnp.reshape(jnp.sum(g, axis=axes), shape)
+    return g.sum(axis=axes).reshape(shape)
 
 
 def conj_of(x):

@@ -21,7 +21,7 @@ from bireme.core.graph import sig_of
 from bireme.core.op import Attr, Axis, Size, Tensor, assign_inplace, composite, op
 from bireme.core.tensor import value_of
 from bireme.ops import logic, shape
-from bireme.ops.broadcast import broadcast_shape
+from bireme.ops.broadcast import broadcast_shape, sum_to_shape
 from bireme.ops.creation import full
 
 # ---------------------------------------------------------------- basic indexing: one view operator
@@ -300,13 +300,7 @@ pick_put.infer(lambda x: x)
 def _(g, index, axes, add, sigs):
     where = _where(g, index, axes)
     dx = g if add else g.at[where].set(0)
-    return (dx, jnp.reshape(_sum_back(g[where], sigs[1].shape), sigs[1].shape), *[None] * len(index))
-
-
-def _sum_back(g, shape):
-    extra = g.ndim - len(shape)
-    axes = tuple(range(extra)) + tuple(i + extra for i, n in enumerate(shape) if n == 1 and g.shape[i + extra] != 1)
-    return jnp.sum(g, axis=axes)
+    return (dx, sum_to_shape(g[where], sigs[1].shape), *[None] * len(index))
 
 
 def _check_picks(x: Tensor, picks: dict) -> None:

@@ -10,7 +10,7 @@ from bireme.core import errors
 from bireme.core.dtype import COMPLEX, FLOAT, INT
 from bireme.core.graph import sig_of
 from bireme.core.op import Tensor, composite, op
-from bireme.ops.broadcast import broadcast_shape
+from bireme.ops.broadcast import broadcast_shape, sum_to_shape
 
 
 def _product(x, y, transpose_x, transpose_y):
@@ -121,15 +121,15 @@ def _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, xp, product):
         if y.ndim == 1:
             wide = xp.expand_dims(wide, -1)
         dx, dy = _stack_grad(wide, a, b, transpose_x and x.ndim > 1, transpose_y and y.ndim > 1, xp, product)
-        dx = _sum_like(dx, a.shape, xp).reshape(sigs[0].shape)
-        return dx, _sum_like(dy, b.shape, xp).reshape(sigs[1].shape)
+        dx = sum_to_shape(dx, a.shape).reshape(sigs[0].shape)
+        return dx, sum_to_shape(dy, b.shape).reshape(sigs[1].shape)
     if y.ndim == 2 and x.ndim > 2 and not transpose_x:
         flat_g, flat_x = g.reshape(-1, g.shape[-1]), x.reshape(-1, x.shape[-1])
         dx = product(flat_g, y, False, not transpose_y).reshape(x.shape)
         dy = product(flat_g, flat_x, True, False) if transpose_y else product(flat_x, flat_g, True, False)
         return dx, dy
     dx, dy = _stack_grad(g, x, y, transpose_x, transpose_y, xp, product)
-    return _sum_like(dx, sigs[0].shape, xp), _sum_like(dy, sigs[1].shape, xp)
+    return sum_to_shape(dx, sigs[0].shape), sum_to_shape(dy, sigs[1].shape)
 
 
 def _stack_grad(g, x, y, transpose_x, transpose_y, xp, product):
@@ -142,12 +142,3 @@ def _stack_grad(g, x, y, transpose_x, transpose_y, xp, product):
     else:
         dy = product(x, g, not transpose_x, False)
     return dx, dy
-
-
-def _sum_like(g, shape, xp):
-    """Sum over stacks that were broadcast."""
-    if tuple(g.shape) == tuple(shape):
-        return g
-    extra = g.ndim - len(shape)
-    axes = tuple(range(extra)) + tuple(i + extra for i, n in enumerate(shape) if n == 1 and g.shape[i + extra] != 1)
-    return xp.sum(g, axis=axes).reshape(shape)

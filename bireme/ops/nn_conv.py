@@ -105,7 +105,7 @@ def _channels_last(data_format: str, where: str) -> bool:
 # ---------------------------------------------------------------- pooling
 
 
-def _windows(x, size, stride, fill):
+def _windows(x, size, stride):
     """One strided slice per place in the window, of an image [batch, height, width, channels] already padded."""
     height = (x.shape[1] - size[0]) // stride[0] + 1
     width = (x.shape[2] - size[1]) // stride[1] + 1
@@ -129,15 +129,15 @@ def pool2d_of(x: Tensor, size: Attr, stride: Attr, padding: Attr, kind: str, div
     """
     image = x if channels_last else jnp.transpose(x, (0, 2, 3, 1))
     if kind == "max":
-        parts = _windows(_padded(image, padding, -np.inf), size, stride, -np.inf)
+        parts = _windows(_padded(image, padding, -np.inf), size, stride)
         out = parts[0]
         for p in parts[1:]:
             out = jnp.where((p > out) | jnp.isnan(p), p, out)  # the first of equals gets the gradient, all of it
     else:
-        out = sum(_windows(_padded(image, padding, 0), size, stride, 0))
+        out = sum(_windows(_padded(image, padding, 0), size, stride))
         if divisor == "inside":  # only what lies inside the image counts
             ones = jnp.ones((1, *image.shape[1:3], 1), image.dtype)
-            out = out / sum(_windows(_padded(ones, padding, 0), size, stride, 0))
+            out = out / sum(_windows(_padded(ones, padding, 0), size, stride))
         else:
             out = out / np.asarray(divisor, image.dtype)
     return out if channels_last else jnp.transpose(out, (0, 3, 1, 2))

@@ -14,7 +14,6 @@ from bireme.core.convert import number
 from bireme.core.dtype import FLOAT
 from bireme.core.graph import sig_of
 from bireme.core.op import DTypeArg, Extra, Key, Shape, Tensor, composite, op
-from bireme.core.random import default_generator
 from bireme.ops.creation import placed
 
 
@@ -269,8 +268,3 @@ def dropout(x: Tensor, p: Any = 0.5, axis: Any = None, training: bool = True, mo
         if not 0 <= a < x.ndim:
             raise errors.bad("dropout(axis)", f"an axis in [0, {x.ndim - 1}]", a)
     return dropout_of.call({"x": x, "p": (dtypes.float32, float(value)), "scale": mode == "upscale_in_train", "axis": axes})
-
-
-def stream_key() -> tuple[int, int]:
-    """The next key of this thread's stream, for libraries that draw on the host."""
-    return default_generator().next_key()
