@@ -43,7 +43,8 @@ test: lint  ## lint, then the default test suite
 test-all: lint  ## lint, then every test, the long sweeps included
 	$(PY) -m pytest -n $(JOBS) --durations=25 --full
 
-api: $(READY)  ## rewrite the API snapshot, show what changed, compare with Paddle's signatures
+api: $(READY)  ## list the operators where they stand, rewrite the API snapshot, show what changed, compare with Paddle's signatures
+	@$(PY) -m tools.exports
 	@$(PY) -m tools.api_snapshot
 	@$(PY) -m tools.api_compare
 

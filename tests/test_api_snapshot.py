@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from tools import api_compare, api_snapshot
+from tools import api_compare, api_snapshot, exports
 
 
 def test_snapshot():
@@ -69,3 +69,10 @@ def test_stubs_count_as_missing():
     assert api_compare.stub(sample)
     assert not api_compare.stub(only)
     assert not inspect.isclass(only)
+
+
+def test_operators_stand_where_they_are_declared_to():
+    for module in exports.MODULES:
+        path = exports.path_of(module)
+        if path.exists():
+            assert path.read_text() == exports.written(path.read_text(), module), f"{path.name}: run `make api`"

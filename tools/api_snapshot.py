@@ -49,7 +49,7 @@ def _exists(name: str) -> bool:
 def public_names() -> Iterator[tuple[str, Any]]:
     """Every public name with its object: what the modules list, then what `Tensor` and the other classes offer."""
     for module in public_modules():
-        for name in module.__all__:
+        for name in sorted(module.__all__):
             value = getattr(module, name)
             if isinstance(value, ModuleType):
                 continue

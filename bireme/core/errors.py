@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections.abc import Container
 from types import CodeType, FrameType
 from typing import Any
 
@@ -89,6 +91,26 @@ def bad(where: str, expected: str, got: Any, hint: str | None = None, kind: type
     """The exception to raise for a bad argument: `raise bad("mean(axis)", "an axis in [-2, 1]", axis)`."""
     error = (WrongType if kind is TypeError else kind)(text(where, expected, got, hint))
     error._told = True  # type: ignore[attr-defined]
+    return error
+
+
+def renamed(error: Exception, op: str, parameters: Container[str]) -> Exception:
+    """An error that came from inside the function `op`, told as its own: users know the name that they called.
+
+    Where the inner operator's argument is one of `op` too, it is named as such, and otherwise with the operator it belongs to.
+    """
+    if not getattr(error, "_told", False) or not error.args:
+        return error
+    message = str(error.args[0])
+    found = re.match(r"(\w+)\((\w*)\): ", message)
+    if found is None or found[1] == op:
+        return error
+    message = (
+        f"{op}({found[2]}): {message[found.end() :]}"
+        if not found[2] or found[2] in parameters
+        else f"{op}({found[2]} of {found[1]}): {message[found.end() :]}"
+    )
+    error.args = (message, *error.args[1:])
     return error
 
 

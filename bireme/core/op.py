@@ -355,7 +355,7 @@ def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None, 
 
 
 _OPTIONS = frozenset((
-    "name", "method", "inplace", "out", "torch", "alias", "rejects", "varargs", "pack", "pairs", "name_arg",
+    "name", "public", "method", "inplace", "out", "torch", "alias", "rejects", "varargs", "pack", "pairs", "name_arg",
     "promote", "mix", "floats", "dtypes", "numbers", "view", "passes", "differentiable", "numpy",
 ))  # fmt: skip
 
@@ -368,7 +368,7 @@ def _known(options: dict[str, Any]) -> None:
 def op(**options: Any) -> Callable[[Callable], Op]:
     """Declare an operator.
 
-    How it is called: `name`, `method`, `inplace`, `out`, `torch`, `alias`, `rejects`, `varargs`, `pack`, `pairs`, `name_arg`. What
+    How it is called: `name`, `public`, `method`, `inplace`, `out`, `torch`, `alias`, `rejects`, `varargs`, `pack`, `pairs`, `name_arg`. What
     it takes: `promote`, `mix`, `floats`, `dtypes`, `numbers`. What it is: `view`, `passes`, `differentiable`, `numpy`.
     """
 
@@ -396,6 +396,8 @@ def _publish(made: Any, signature: Any, options: dict[str, Any]) -> Callable:
     public: Any = made.remembered() if isinstance(made, Op) and made.operand_names else plain
     _dress(public, made.name, made.doc, signature.public, made.body)
     PUBLIC[made.name] = public
+    for path in (options.get("public") or "").split():
+        EXPORTS[path] = made.name
     _install(public, made, signature, options)
     return public
 
@@ -406,6 +408,7 @@ def _dress(fn: Any, name: str, doc: str, signature: inspect.Signature, source: C
 
 
 PUBLIC: dict[str, Callable] = {}  # every public function by name: what bireme/__init__ lists from
+EXPORTS: dict[str, str] = {}  # where a function stands under another name or only elsewhere: path under bireme, name
 
 
 def _install(public: Any, made: Any, signature: Any, options: dict[str, Any]) -> None:
@@ -413,23 +416,26 @@ def _install(public: Any, made: Any, signature: Any, options: dict[str, Any]) ->
     if method:
         for name in [made.name] if method is True else method.split():
             setattr(Tensor, name, public)
-    if options.get("inplace"):
-        name = made.name + "_"
-        is_view = options.get("view", False)
+    inplace = options.get("inplace")
+    if inplace:
+        for name in [made.name + "_"] if inplace is True else inplace.split():
+            _install_inplace(name, public, made, signature, options.get("view", False))
 
-        def inplace(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-            if not isinstance(x, Tensor):
-                raise errors.bad(f"{name}(x)", "a Tensor", x, kind=TypeError)
-            if "out" in kwargs:
-                raise errors.bad(f"{name}(out)", "no out: x itself is changed", kwargs["out"], kind=TypeError)
-            since = tape.now()
-            new = public(x, *args, **kwargs)
-            return adopt(x, new) if is_view else assign_inplace(x, new, name, since, _retypes(x, new, made, name))
 
-        doc = f"In-place form of `{made.name}`: changes `x` and returns it."
-        _dress(inplace, name, doc, signature.inplace, made.body)
-        PUBLIC[name] = inplace
-        setattr(Tensor, name, inplace)
+def _install_inplace(name: str, public: Any, made: Any, signature: Any, is_view: bool) -> None:
+    def inplace(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if not isinstance(x, Tensor):
+            raise errors.bad(f"{name}(x)", "a Tensor", x, kind=TypeError)
+        if "out" in kwargs:
+            raise errors.bad(f"{name}(out)", "no out: x itself is changed", kwargs["out"], kind=TypeError)
+        since = tape.now()
+        new = public(x, *args, **kwargs)
+        return adopt(x, new) if is_view else assign_inplace(x, new, name, since, _retypes(x, new, made, name))
+
+    doc = f"In-place form of `{made.name}`: changes `x` and returns it."
+    _dress(inplace, name, doc, signature.inplace, made.body)
+    PUBLIC[name] = inplace
+    setattr(Tensor, name, inplace)
 
 
 def _retypes(x: Tensor, new: Tensor, made: Any, name: str) -> bool:
@@ -469,7 +475,10 @@ class Composite:
         if "name" not in self.signature.own_names:
             arguments.pop("name", None)
         self.signature.check_composite(arguments)
-        result = self.body(**arguments)
+        try:
+            result = self.body(**arguments)
+        except errors.TELLING as e:
+            raise errors.renamed(e, self.name, arguments)  # noqa: B904  # the same error, by the name that the user called
         return result if out is None else _write_out(out, result)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -176,7 +176,7 @@ def _(g, out, axis):
     return d - out * jnp.sum(d, axis=axis, keepdims=True)
 
 
-@composite(inplace=True, alias={"x": "input", "axis": "dim"}, out=True)
+@composite(public="nn.functional.softmax", inplace=True, alias={"x": "input", "axis": "dim"}, out=True)
 def softmax(x: Tensor, axis: int = -1, dtype: DTypeArg = None) -> Tensor:
     """exp(x) divided by its sum along `axis`.
 

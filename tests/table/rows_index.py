@@ -110,7 +110,7 @@ TABLE = [
     Row("gather", [call(floats(4, 3), np.array([2, 0, 2])), call(floats(4, 3), np.array([1, 2]), axis=1), call(floats(4, 3), np.array([[1], [0]])),
         call(floats(4, 3), np.array(1)),
                    call(floats(3), np.zeros(0, int))], _gather, dtypes=ALL, bad=[Bad(call(floats(2), np.array([2])),
-                   "index_select(index): expected indices in [-2, 1], got 2", IndexError)]),
+                   "gather(index): expected indices in [-2, 1], got 2", IndexError)]),
     Row("take_along_axis", [call(floats(2, 3), np.array([[2], [0]]), 1), call(floats(2, 3), np.array([[1, 0, -1]]), 0), call(floats(2, 3),
         np.array([[2, 0]]), axis=-1),
                             call(floats(3, 3), np.array([[2], [0]]), 1, False), call(np.zeros((2, 0)), np.zeros((2, 0), int), 1)], _along, dtypes=ALL,

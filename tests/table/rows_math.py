@@ -91,7 +91,7 @@ TABLE = [
     pair("subtract", np.subtract, [*with_number(broadcasting(), 2, 0.5), call(_i8, _i8)],
          dtypes=NUMBER, bad=[no_type("subtract", "bool", n=2)]),
     pair("multiply", np.multiply, [*with_number(broadcasting(), 2, 0.5), call(_i8, _i8)], dtypes=NUMBER | BOOL),
-    Row("mul", with_number(broadcasting(), 2, 0.5), np.multiply, dtypes=NUMBER | BOOL, bad=[misfit("multiply")]),
+    Row("mul", with_number(broadcasting(), 2, 0.5), np.multiply, dtypes=NUMBER | BOOL, bad=[misfit("mul")]),
     Row("quotient", with_number(broadcasting(low_y=0.5), 2, 0.5), np.divide, dtypes=ANY_FLOATED, out=floating, bad=[misfit("divide")]),
     pair("divide", _divide, [*with_number(broadcasting(low_y=0.5), 2, 0.5), call(floats(2, 3), floats(3, low=0.5), rounding_mode="floor"),
                              call(floats(2, 3), floats(3, low=0.5), rounding_mode="trunc"), call(floats(2, 3), -0.7, rounding_mode="trunc")],

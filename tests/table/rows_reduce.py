@@ -135,5 +135,5 @@ TABLE = [
     Row("mm", [call(floats(2, 3), floats(3, 4)), call(np.zeros((0, 3)), floats(3, 2)), call(floats(2, 3), mat2=floats(3, 1))],
         lambda x, mat2: x @ mat2, dtypes=NUMBER,
         skip={"0-d": "a product of matrices needs at least one axis"}, bad=[Bad(call(floats(2, 4), floats(5, 4)),
-        "matmul(y): expected 4 rows to match x of shape [2, 4], got shape [5, 4]")]),
+        "mm(y of matmul): expected 4 rows to match x of shape [2, 4], got shape [5, 4]")]),
 ]  # fmt: skip

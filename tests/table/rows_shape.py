@@ -91,7 +91,7 @@ TABLE = [
     Row("chunk", [call(floats(4, 2), 2), call(floats(2, 4), 2, axis=-1), call(NONE, 3, axis=2)], lambda x, chunks, axis=0: np.split(x, chunks, axis),
         dtypes=ALL,
         skip={"0-d": "there is no axis to split"},
-        bad=[Bad(call(floats(4), 3), "split(num_or_sections): expected a number of parts that divides 4, got 3")]),
+        bad=[Bad(call(floats(4), 3), "chunk(num_or_sections of split): expected a number of parts that divides 4, got 3")]),
     Row("tile", [call(floats(2, 3), [2, 1]), call(floats(2, 3), [2]), call(floats(2), [2, 3]), call(floats(), [2]), call(floats(2, 3), [0, 1]),
         call(NONE, [1, 2, 1])], np.tile, dtypes=ALL,
         bad=[Bad(call(floats(2), [-1]), "tile(repeat_times): expected counts of 0 or more, got [-1]")]),

@@ -1,0 +1,10 @@
+"""Special functions: a list of names."""
+
+from bireme.ops import (  # written by `make api`
+    logsumexp,
+)  # fmt: skip
+
+__all__: list[str] = []
+__all__ += [  # written by `make api`
+    "logsumexp",
+]  # fmt: skip
