@@ -105,12 +105,8 @@ def renamed(error: Exception, op: str, parameters: Container[str]) -> Exception:
     found = re.match(r"(\w+)\((\w*)\): ", message)
     if found is None or found[1] == op:
         return error
-    message = (
-        f"{op}({found[2]}): {message[found.end() :]}"
-        if not found[2] or found[2] in parameters
-        else f"{op}({found[2]} of {found[1]}): {message[found.end() :]}"
-    )
-    error.args = (message, *error.args[1:])
+    argument = found[2] if not found[2] or found[2] in parameters else f"{found[2]} of {found[1]}"
+    error.args = (f"{op}({argument}): {message[found.end() :]}", *error.args[1:])
     return error
 
 

@@ -1,13 +1,16 @@
 """One test per row of the operator table; and the table and the registry compared in both directions."""
 
+import importlib
 import zlib
+from pathlib import Path
 
 import pytest
 
 from bireme.core import xla
-from tests.table import checks, rows_creation, rows_index, rows_math, rows_nn, rows_reduce, rows_shape
+from tests.table import checks
 
-TABLE = [row for part in (rows_math, rows_reduce, rows_shape, rows_index, rows_creation, rows_nn) for row in part.TABLE]
+PARTS = [importlib.import_module(f"tests.table.{path.stem}") for path in sorted(Path(__file__).parent.glob("rows_*.py"))]
+TABLE = [row for part in PARTS for row in part.TABLE]
 LOWEST = {"cpu": {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}}
 
 
