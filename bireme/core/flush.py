@@ -153,9 +153,16 @@ def _pending(seg: Segment, node: Node) -> list[Value]:
     return outs
 
 
-def follow(seg: Segment, node: Node, numbers: list) -> list[Value] | None:
-    """Take a step that the tree knows; None if another thread cut the segment meanwhile."""
+def follow(seg: Segment, node: Node, numbers: list, leaves: list[Value]) -> list[Value] | None:
+    """Take a step that the tree knows; `leaves` are read for the first time. None if another thread cut the segment meanwhile."""
     try:
+        if leaves:
+            place = len(seg.leaves)
+            for v in leaves:
+                seg.leaves.append(ref(v))
+                seg.arrays.append(v.array)
+                v.leaf_of, v.leaf = seg, place
+                place += 1
         seg.numbers.extend(numbers)
         outs = _pending(seg, node)
         seg.state = node

@@ -96,7 +96,7 @@ class Node:
 
     __slots__ = (
         "parent", "bound", "key", "args", "sigs", "outs", "first", "values", "leaves", "numbers", "next", "depth", "nbytes",
-        "work", "pos", "graph", "over",
+        "work", "pos", "graph", "over", "passes",
     )  # fmt: skip
 
     parent: Node | None
@@ -116,6 +116,7 @@ class Node:
         self.first = self.values = self.leaves = self.numbers = self.depth = self.nbytes = 0
         self.work = 0.0
         self.next, self.over = {}, False
+        self.passes: dict | None = None  # backward passes that began here, see `walk`
 
 
 class Number:

@@ -20,7 +20,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from bireme.core import convert, errors, grad_mode, registry, shortcut, tape, view
+from bireme.core import convert, errors, grad_mode, registry, shortcut, tape, view, walk
 from bireme.core import dtype as dtypes
 from bireme.core.bound import Bound, GradOp, Interned, bounded, on_numpy
 from bireme.core.convert import Attr, Axes, Axis, Const, DTypeArg, Extra, Ints, Key, Shape, Size
@@ -339,6 +339,7 @@ def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None, 
     if new is x:
         return x
     value.marks = since = tape.now() if since is None else since
+    walk.changed[0] = tape.now()
     if x._view is not None:
         x._view.write(x, new, since)
         return x

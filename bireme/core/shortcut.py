@@ -7,7 +7,7 @@ from typing import Any
 from weakref import ref
 
 from bireme.core import dtype as dtypes
-from bireme.core import errors, flush, grad_mode, tape
+from bireme.core import flush, grad_mode, tape
 from bireme.core.graph import Value, scalar_sig
 from bireme.core.tensor import Tensor
 
@@ -59,9 +59,7 @@ def binary(op: Any) -> Callable:
         return op
     bound = op.bind((1, 1), tuple(op.signature.defaults[n] for n in op.attr_names))
     local, grad_state, debug_state = flush.local, grad_mode.state, flush.debug_mode
-    new_value, new_tensor, long_way = Value.__new__, Tensor.__new__, op.call
-    names = op.operand_names
-    extra = {n: d for n, d in op.signature.defaults.items() if n not in names}
+    new_value, new_tensor, long_way = Value.__new__, Tensor.__new__, op.public
 
     def method(x: Tensor, y: Any) -> Tensor:
         seg = local.segment
@@ -111,14 +109,12 @@ def binary(op: Any) -> Callable:
                                 edge.outs = (v,)
                         else:
                             tape._save(edge, bound, [vx, vy], [v])
+                        edge.first = node.first
                         seg.edges.append(ref(edge))
                         t._edge, t.stop_gradient = (edge, 0), False
                     else:
                         t._edge, t.stop_gradient = None, True
                     return t
-        try:
-            return long_way({names[0]: x, names[1]: y, **extra})
-        except errors.TELLING as e:
-            raise errors.short(e)  # noqa: B904  # the same error, shorter
+        return long_way(x, y)
 
     return method

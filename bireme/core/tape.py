@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import warnings
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from bireme.core import errors, flush, registry
 from bireme.core.grad_mode import GradMode, enable_grad, state
 from bireme.core.graph import Value, Zero, scalar_sig
 from bireme.core.tensor import Tensor, read, wrap
+from bireme.core.walk import Walk, add, freed, handle, key_of, leads
 
 _order = itertools.count(1)
 
@@ -38,9 +38,11 @@ class Edge(_Seldom):
     `inputs` has, per operand, None (no gradient), (Edge, output index), or the leaf Tensor that accumulates.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "bound", "inputs", "order", "out_sigs", "saved", "sigs")
+    __slots__ = ("__dict__", "__weakref__", "bound", "first", "inputs", "order", "out_sigs", "saved", "sigs")
 
+    plain = True  # its gradients are recorded steps and nothing else
     inputs: Any
+    first: int  # place of its first output in the segment that recorded it
 
     def __init__(self, bound: Any, inputs: Any, sigs: tuple, out_sigs: tuple, saved: Any = None):
         self.bound, self.inputs, self.sigs, self.out_sigs, self.saved = bound, inputs, sigs, out_sigs, saved
@@ -114,6 +116,8 @@ class Relay(Edge):
 
     __slots__ = ()
 
+    plain = False
+
     def __init__(self, leaf: Tensor):
         super().__init__(None, (leaf,), (), ())
         self.order = -1
@@ -130,6 +134,8 @@ class CustomEdge(Edge):
 
     __slots__ = ("function",)
 
+    plain = False
+
     def __init__(self, name: str, inputs: tuple, sigs: tuple, out_sigs: tuple, function: Callable[[list], list]):
         super().__init__(name, inputs, sigs, out_sigs)
         self.function: Any = function
@@ -143,7 +149,7 @@ class CustomEdge(Edge):
         self.function = None
 
     def pull(self, gs: list, needs: list[int], create_graph: bool) -> list[tuple[int, Tensor]]:
-        found = self.function([None if g is None else _handle(g) for g in gs])
+        found = self.function([None if g is None else handle(g) for g in gs])
         return [(i, found[i]) for i in needs if found[i] is not None]
 
     def push(self, vs: list) -> list[Tensor | None]:
@@ -190,6 +196,7 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
     values: list[Any] = []
     numbers: list[Any] = []
     targets: list[Any] = []
+    leaves: list[Value] = []
     needs = False
     for t in operands:
         if t.__class__ is tuple:
@@ -210,6 +217,9 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
                 key.append(v.index)
             elif v.leaf_of is seg:
                 key.append(~v.leaf)
+            elif v.array is not None and v.device is seg.device and flush.local.waiting is None and v not in leaves:
+                key.append(v.sig)
+                leaves.append(v)
             else:
                 key = None
         if t.stop_gradient:
@@ -220,7 +230,7 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
     if len(numbers) == len(values):
         key = None  # made of nothing: it belongs on the current device, which `record` looks at
     node = None if key is None else seg.state.next.get(tuple(key))
-    made = None if node is None or node.over or flush.debug_mode.at_once else flush.follow(seg, node, numbers)
+    made = None if node is None or node.over or flush.debug_mode.at_once else flush.follow(seg, node, numbers, leaves)
     if made is None:
         node = None
         made = flush.record(bound, values)
@@ -233,6 +243,7 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
             sigs = tuple([scalar_sig(v[0]) if v.__class__ is tuple else v.sig for v in values])
             edge = Edge(bound, targets, sigs, tuple([v.sig for v in made]))
         _save(edge, bound, values, made)
+        edge.first = made[0].index
         flush.local.segment.edges.append(ref(edge))
         for i, v in enumerate(made):
             t = new(Tensor)
@@ -267,95 +278,8 @@ def _save(edge: Edge, bound: Any, values: list, made: list) -> None:
 # ---------------------------------------------------------------- walking backwards
 
 
-class _Walk:
-    """One backward pass: gradients on their way, by edge and by leaf."""
-
-    def __init__(self, create_graph: bool, outer: bool):
-        self.create_graph = create_graph
-        self.hook_mode = create_graph or outer  # hooks are the user's code: they run in the mode of the caller
-        self.waiting: dict[Edge, list] = {}
-        self.heap: list[tuple[int, int, Edge]] = []
-        self.leaves: dict[int, list] = {}  # id -> [leaf, gradient]
-
-    def give(self, target: Any, g: Tensor) -> None:
-        if target.__class__ is tuple:
-            edge, i = target
-            gs = self.waiting.get(edge)
-            if gs is None:
-                gs = self.waiting[edge] = [None] * max(len(edge.out_sigs), 1)
-                heapq.heappush(self.heap, (-edge.order, id(edge), edge))
-            gs[i] = g if gs[i] is None else _add(gs[i], g)
-        else:
-            slot = self.leaves.get(id(target))
-            if slot is None:
-                self.leaves[id(target)] = [target, g]
-            else:
-                slot[1] = _add(slot[1], g)
-
-    def run(self, retain: bool, useful: set[Edge] | None, wanted: dict[Any, Tensor | None], blocked: set) -> None:
-        while self.heap:
-            edge = heapq.heappop(self.heap)[2]
-            gs = self.waiting.pop(edge)
-            if edge.hooks:
-                gs = [None if g is None else self.hooked(edge.hooks.get(i), g) for i, g in enumerate(gs)]
-            if wanted:
-                for i, g in enumerate(gs):
-                    if (edge, i) in wanted:
-                        wanted[edge, i] = g
-            if useful is not None and edge not in useful:
-                continue
-            if edge.inputs is None:
-                raise _freed(edge)
-            needs = [i for i, t in enumerate(edge.inputs) if t is not None and _key(t) not in blocked and _leads(t, useful, wanted)]
-            if not needs:
-                continue
-            inputs = edge.inputs
-            for i, g in edge.pull(gs, needs, self.create_graph):
-                self.give(inputs[i], g)
-            if not retain:
-                edge.free()
-
-    def hooked(self, hooks: Any, g: Tensor) -> Tensor:
-        """The gradient after the hooks registered for it."""
-        if not hooks:
-            return g
-        g = _handle(g)
-        with GradMode(self.hook_mode):
-            for hook in list(hooks.values()):
-                changed = hook(g)
-                if changed is None:
-                    continue
-                if not isinstance(changed, Tensor):
-                    raise errors.bad("register_hook(hook)", "one that returns a Tensor or None", changed, kind=TypeError)
-                if changed._sig.shape != g._sig.shape:
-                    raise errors.bad("register_hook(hook)", f"one that returns shape {g.shape}", f"shape {changed.shape}")
-                g = changed if changed._sig is g._sig else registry.find("cast")(changed, g.dtype)
-        return g
-
-
-def _leads(target: Any, useful: set[Edge] | None, wanted: dict) -> bool:
-    if useful is None:
-        return True
-    return (target[0] in useful or target in wanted) if target.__class__ is tuple else id(target) in wanted
-
-
-def _key(target: Any) -> Any:
-    return target if target.__class__ is tuple else id(target)
-
-
-def _add(a: Tensor, b: Tensor) -> Tensor:
-    return registry.find("add")(a, b)
-
-
 def _zeros(sig: Any) -> Tensor:
     return registry.find("zeros")(list(sig.shape), sig.dtype)
-
-
-def _handle(g: Tensor) -> Tensor:
-    """Another handle on a gradient for the user's code: one gradient may be on its way to several places."""
-    t = wrap(read(g), g.stop_gradient)
-    t._edge = g._edge
-    return t
 
 
 def _seed(t: Tensor, g: Any, where: str) -> Tensor:
@@ -387,7 +311,7 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool = False)
     flush.backward_starts()
     outer, state.grad = state.grad, False  # no `with`: an interrupt at the door of __exit__ would leave it off
     try:
-        walk = _Walk(False, outer)
+        walk = Walk(False, outer)
         for t, g in zip(roots, seeds):
             _reject_stopped(t, "backward(tensors)")
             read(t)
@@ -397,7 +321,7 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool = False)
                 warnings.warn(errors.text("backward(tensor)", "a floating tensor that requires gradients", got), stacklevel=2)
                 continue
             walk.give(target, _seed(t, g, "backward(grad_tensor)"))
-        walk.run(retain_graph, None, {}, set())
+        walk.run_remembered(retain_graph)
         for leaf, g in walk.leaves.values():
             accumulate(leaf, walk.hooked(leaf._hooks, g))
     finally:
@@ -413,7 +337,7 @@ def accumulate(leaf: Tensor, g: Tensor) -> None:
     elif read(held).__class__ is Zero:
         held._value = read(g)
     else:
-        held._assign_value(_add(held, g))
+        held._assign_value(add(held, g))
 
 
 def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
@@ -438,22 +362,22 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
         _reject_stopped(t, "grad(no_grad_vars)")
         read(t)
         if (target := target_of(t)) is not None:
-            blocked.add(_key(target))
+            blocked.add(key_of(target))
     wanted: dict[Any, Tensor | None] = {}
     keys = []
     for t in ins:
         _reject_stopped(t, "grad(inputs)")
         read(t)
         target = target_of(t)
-        keys.append(None if target is None else _key(target))
+        keys.append(None if target is None else key_of(target))
         if target is not None:
-            wanted[_key(target)] = None
+            wanted[key_of(target)] = None
     # Paddle frees nothing here unless told to: several calls in a row may differentiate one graph
     retain = create_graph or retain_graph is not False
     flush.backward_starts()
     outer = state.grad
     with GradMode(create_graph):
-        walk = _Walk(create_graph, outer)
+        walk = Walk(create_graph, outer)
         roots = []
         for t, g in zip(outs, seeds):
             _reject_stopped(t, "grad(outputs)")
@@ -480,8 +404,8 @@ def push(outputs: list[Tensor], inputs: list[Tensor], tangents: list[Tensor]) ->
 
     def move(target: Any, v: Tensor | None) -> None:
         if v is not None and target is not None:
-            key = _key(target)
-            moving[key] = _add(moving[key], v) if key in moving else v
+            key = key_of(target)
+            moving[key] = add(moving[key], v) if key in moving else v
 
     for t, v in zip(inputs, tangents):
         read(t)
@@ -492,16 +416,12 @@ def push(outputs: list[Tensor], inputs: list[Tensor], tangents: list[Tensor]) ->
         roots.append(target_of(t))
     for edge in sorted(_useful(roots, dict.fromkeys(moving)), key=lambda e: e.order):
         if edge.inputs is None:
-            raise _freed(edge)
-        vs = [None if t is None else moving.get(_key(t)) for t in edge.inputs]
+            raise freed(edge)
+        vs = [None if t is None else moving.get(key_of(t)) for t in edge.inputs]
         if any(v is not None for v in vs):
             for i, moved in enumerate(edge.push(vs)):
                 move((edge, i), moved)
-    return [None if t is None else moving.get(_key(t)) for t in roots]
-
-
-def _freed(edge: Edge) -> RuntimeError:
-    return RuntimeError(f"backward: the graph through {edge.name} has been freed\n  hint: pass retain_graph=True to the first backward")
+    return [None if t is None else moving.get(key_of(t)) for t in roots]
 
 
 def _useful(roots: list, wanted: dict) -> set[Edge]:
@@ -516,7 +436,7 @@ def _useful(roots: list, wanted: dict) -> set[Edge]:
         todo += [t[0] for t in e.inputs or () if t.__class__ is tuple]
     useful: set[Edge] = set()
     for e in sorted(edges, key=lambda e: e.order):
-        if e.inputs is None or any(t is not None and _leads(t, useful, wanted) for t in e.inputs):
+        if e.inputs is None or any(t is not None and leads(t, useful, wanted) for t in e.inputs):
             useful.add(e)
     return useful
 
