@@ -44,7 +44,7 @@ class Bound:
         self.many = op.many
         self.differentiable = op.differentiable
         self.passes, self.reads, self.reads_out = op.saves(layout)
-        self._grads = Interned()
+        self._grads: Interned | None = None
         self._plans: dict = {}
         self._outs: dict = {}
         self._jits: dict = {}
@@ -124,7 +124,7 @@ class Bound:
         found = self._plans.get(sigs)
         if found is None:
             if self.op.numpy_form is not None:
-                found = _typed(self._numpy(), self.infer(sigs), self.many, sigs)
+                found = _Typed(self._numpy(), self.infer(sigs), self.many, sigs)
             else:
                 found = interpreter.plan(self.lower("cpu"), sigs, self.many)
             bounded(self._plans, 128)[sigs] = found
@@ -149,8 +149,10 @@ class Bound:
 
     def grad_bound(self, given: tuple[bool, ...], needs: tuple[int, ...], sigs: tuple, outs: tuple) -> GradBound:
         """The gradient as an operator: of its operands in `needs`, with gradients of the outputs in `given`."""
-        key = (given, needs, sigs, outs)
-        return self._grads[key] or self._grads.keep(key, GradBound(self, given, needs, sigs, outs))
+        key, grads = (given, needs, sigs, outs), self._grads
+        if grads is None:
+            grads = self._grads = Interned()
+        return grads[key] or grads.keep(key, GradBound(self, given, needs, sigs, outs))
 
 
 class GradBound:
@@ -168,7 +170,7 @@ class GradBound:
         self.passes: frozenset[int] = frozenset()
         self.reads = None
         self.layout, self.attrs = (), ()
-        self._grads = Interned()
+        self._grads: Interned | None = None
         self._plans: dict = {}
         self._jits: dict = {}
 
@@ -243,7 +245,7 @@ class GradBound:
         if found is None:
             form = self.base.op.grad_numpy
             if form is not None:
-                found = _typed(functools.partial(self._rule, "numpy", rule=form, xp=np), self.infer(sigs), True, sigs)
+                found = _Typed(functools.partial(self._rule, "numpy", rule=form, xp=np), self.infer(sigs), True, sigs)
             else:
                 found = interpreter.plan(self.lower("cpu"), sigs, True)
             bounded(self._plans, 128)[sigs] = found
@@ -322,27 +324,35 @@ class Interned(dict):
         return made
 
 
-def _typed(form: Callable, outs: tuple[Sig, ...], many: bool, sigs: tuple) -> Callable:
-    """A NumPy form with half precision computed in float32, and results in the inferred types."""
-    small = {np.dtype(d.np) for d in (dtypes.float16, dtypes.bfloat16, dtypes.float8_e4m3fn, dtypes.float8_e5m2)}
-    wants = [s.dtype.np for s in outs]
-    widen = any(s.dtype.np in small for s in sigs)
+_SMALL = frozenset(np.dtype(d.np) for d in (dtypes.float16, dtypes.bfloat16, dtypes.float8_e4m3fn, dtypes.float8_e5m2))
 
-    def settle(x: Any, want: Any) -> Any:
-        x = x if isinstance(x, np.ndarray) else np.asarray(x)
-        return x if x.dtype == want else primitives.cast(x, want)
 
-    if not widen and not many and isinstance(form, np.ufunc):
-        want = wants[0]
-        return lambda *xs: o if getattr(o := form(*xs), "dtype", None) == want else settle(o, want)
+class _Typed:
+    """A NumPy form with half precision computed in float32, and results in the inferred types.
 
-    def call(*xs: Any) -> Any:
-        if widen:
-            xs = tuple([x.astype(np.float32) if x.dtype in small else x for x in map(np.asarray, xs)])
-        out = form(*xs)
-        return [settle(o, w) for o, w in zip(out, wants)] if many else settle(out, wants[0])
+    One object, not a closure: there is one for every shape that an operator was interpreted at.
+    """
 
-    return call
+    __slots__ = ("form", "many", "wants", "widen")
+
+    def __init__(self, form: Callable, outs: tuple[Sig, ...], many: bool, sigs: tuple):
+        self.form, self.many = form, many
+        self.wants = tuple([s.dtype.np for s in outs])
+        self.widen = any(s.dtype.np in _SMALL for s in sigs)
+
+    def __call__(self, *xs: Any) -> Any:
+        if self.widen:
+            xs = tuple([x.astype(np.float32) if x.dtype in _SMALL else x for x in map(np.asarray, xs)])
+        out = self.form(*xs)
+        if self.many:
+            return [_settled(o, w) for o, w in zip(out, self.wants)]
+        want = self.wants[0]
+        return out if getattr(out, "dtype", None) == want else _settled(out, want)
+
+
+def _settled(x: Any, want: Any) -> Any:
+    x = x if isinstance(x, np.ndarray) else np.asarray(x)
+    return x if x.dtype == want else primitives.cast(x, want)
 
 
 def _misfit(bound: Bound, sigs: tuple, e: Exception) -> Exception:

@@ -16,7 +16,7 @@ import numpy as np
 
 from bireme.core import device as devices
 from bireme.core import errors, flags, programs
-from bireme.core.graph import SYMBOLIC, Graph, Node, Number, Sig, Value, Zero, scalar_sig, sig_of
+from bireme.core.graph import SYMBOLIC, Graph, Node, Number, Sig, Value, Zero, scalar_sig, shared, sig_of
 
 
 class Segment:
@@ -216,8 +216,8 @@ def roll_back(seg: Segment) -> None:
 
 def _extend(seg: Segment, state: Node, key: tuple, bound: Any, operands: list) -> Node:
     """A sequence met for the first time: infer, check, and add a Node to the tree."""
-    sigs = tuple([scalar_sig(v[0]) if v.__class__ is tuple else v.sig for v in operands])
-    outs = bound.infer(sigs)
+    sigs = shared(tuple([scalar_sig(v[0]) if v.__class__ is tuple else v.sig for v in operands]))
+    outs = shared(bound.infer(sigs))
     node = Node()
     node.parent, node.bound, node.key, node.sigs, node.outs = state, bound, key, sigs, outs
     leaves, numbers = state.leaves, state.numbers

@@ -147,7 +147,7 @@ class Graph:
         self.key = (device, *[n.key for n in nodes])
         self.work, self.nbytes, self.device = last.work, last.nbytes, device
         # the same calls at other shapes have the same skeleton: operators and wiring without Sigs and attributes
-        self.skeleton: tuple[Any, ...] = (device, *[(n.bound.op, *[_shapeless(r) for r in n.key[1:]]) for n in nodes])
+        self.skeleton: tuple[Any, ...] = (device, *[shared((n.bound.op, *[_shapeless(r) for r in n.key[1:]])) for n in nodes])
         packs: dict[DType, list[int]] = {}
         for place, dtype in enumerate(self.number_dtypes):
             packs.setdefault(dtype, []).append(place)
@@ -194,5 +194,15 @@ class Graph:
         return "\n".join(lines)
 
 
+_SHARED: dict[tuple, tuple] = {}
+
+
+def shared(part: tuple) -> tuple:
+    """One object for equal tuples: the same calls at 500 shapes would have 500 of each, for the collector to walk."""
+    if len(_SHARED) > 100_000:
+        _SHARED.clear()
+    return _SHARED.setdefault(part, part)
+
+
 def _shapeless(r: Any) -> Any:
-    return (r.dtype, r.ndim) if r.__class__ is Sig else r
+    return shared((r.dtype, r.ndim)) if r.__class__ is Sig else r

@@ -139,6 +139,7 @@ class Op:
 
     # ------------------------------------------------------------ calling
 
+    @functools.lru_cache(maxsize=4096)  # noqa: B019  # operators live as long as the process
     def saves(self, layout: tuple) -> tuple[frozenset[int], frozenset[int] | None, bool]:
         """For a layout of operands: which pass gradients through, which the rule reads, and whether it reads `out`."""
         places: dict[str, list[int]] = {}
