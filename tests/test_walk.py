@@ -181,3 +181,20 @@ def test_a_layer_trained_as_if_walked(monkeypatch, repeated):
     walked(monkeypatch)
     assert losses() == pytest.approx(ours, rel=1e-4)  # interpreted or compiled by turns, hence not bit for bit
     assert repeated() == 0
+
+
+def test_a_pass_that_reaches_the_bound_of_pending_bytes(repeated):
+    before = bireme.get_flags("FLAGS_max_pending_bytes")
+    bireme.set_flags({"FLAGS_max_pending_bytes": 1 << 16})
+    try:
+        for _ in range(5):
+            w = bireme.full([4096], 0.5)
+            w.stop_gradient = False
+            chain(bireme.ones([4096]), w).backward()
+            first = w.grad[0].item()
+        assert repeated() >= 3
+    finally:
+        bireme.set_flags(before)
+    v = leaf(0.5)
+    chain(bireme.to_tensor([1.0]), v).backward()
+    assert v.grad.item() == pytest.approx(first)

@@ -133,7 +133,7 @@ def record(bound: Any, operands: list) -> list[Value]:
             _open_new()
         return record(bound, operands)
     if node.over and not seg.symbolic:
-        _limit(seg)
+        limit(seg)
     if debug_mode.at_once and not seg.symbolic:
         _run_at_once(seg, bound, outs)
     return outs
@@ -255,7 +255,7 @@ def has_live_tape(seg: Segment) -> bool:
     return bool(edges)
 
 
-def _limit(seg: Segment) -> None:
+def limit(seg: Segment) -> None:
     """Pending work reached a bound. Inside a live tape it may grow on: the cut comes at the end of the step."""
     if has_live_tape(seg) and seg.state.depth < 8 * flags.max_pending_nodes.value:
         return

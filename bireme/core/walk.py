@@ -136,6 +136,7 @@ def freed(edge: Any) -> RuntimeError:
 # ---------------------------------------------------------------- passes that were walked before
 
 changed = [0]  # when an in-place operator last changed a tensor, in the order of the tape: saved values are checked then
+_PENDING = 1 << 40  # tells a value that is pending itself from an array that the segment reads
 _GONE: ref = ref(Value.__new__(Value))  # stands for a value that nobody holds
 
 
@@ -181,9 +182,10 @@ class Wiring:
                     code.append((at << 20) + target[1])
                 else:
                     v = target._value
-                    if v.leaf_of is not seg or owners.setdefault(v.leaf, target) is not target:
+                    at = ~v.leaf if v.leaf_of is seg else ~v.index - _PENDING if v.segment is seg else None
+                    if at is None or owners.setdefault(at, target) is not target:
                         return None
-                    code.append(~v.leaf)
+                    code.append(at)
         for edge, gs in walk.waiting.items():
             code += (places.get(edge), *[None if g is None else _place_in(seg, g) for g in gs])
             if edge not in places or any(g is not None and _place_in(seg, g) is None for g in gs):
@@ -199,7 +201,7 @@ def _place_in(seg: Any, g: Tensor) -> int | None:
 class Path:
     """A pass as it was walked: where the segment ended, where its numbers came from, which value each leaf received."""
 
-    __slots__ = ("end", "leaves", "numbers", "places", "segment", "start", "visited", "_before")
+    __slots__ = ("end", "leaves", "numbers", "over", "places", "segment", "start", "visited", "_before")
 
     def __init__(self, wiring: Wiring):
         seg = wiring.segment
@@ -210,6 +212,7 @@ class Path:
         self.numbers: list[tuple[int, int]] | None = []  # (edge, operand) that each number was saved for
         self.leaves: list[tuple[int, int, int, Any]] = []  # (edge, operand) whose leaf receives, which value, its Sig
         self.end: Node = seg.state
+        self.over = False  # whether pending work reaches a bound on the way
 
     def passed(self, edge: Any) -> None:
         """Note an edge whose gradients have just been recorded."""
@@ -236,8 +239,9 @@ class Path:
         if len(seg.numbers) != start.numbers + len(self.numbers):
             return False
         while node is not start:
-            if node.over or node.parent is None:
+            if node.parent is None:
                 return False
+            self.over = self.over or node.over
             node = node.parent
         owners = {id(t): (self.places[e], i) for e in self.places for i, t in enumerate(e.inputs) if t is not None and t.__class__ is not tuple}
         for leaf, g in walk.leaves.values():
@@ -274,4 +278,6 @@ class Path:
         for place, i, index, _ in self.leaves:
             leaf = edges[place].inputs[i]
             walk.leaves[id(leaf)] = [leaf, wrap(made[index])]
+        if self.over:
+            flush.limit(seg)
         return True
