@@ -6,11 +6,16 @@ segments are cut. The bits come from a counter hash of two keys (ops.random).
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import secrets
 import threading
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
+from bireme.core import device as devices
 from bireme.core import errors
 
 _MASK = (1 << 64) - 1
@@ -70,9 +75,9 @@ class Generator:
 
 
 def _checked(seed: Any) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise errors.bad("seed(seed)", "an integer", seed, kind=TypeError)
-    return seed & _MASK
+    if not isinstance(seed, (int, float, np.number)) or not 0 <= seed <= _MASK:
+        raise errors.bad("seed(seed)", "an integer from 0 to 2**64 - 1", seed, kind=TypeError)
+    return int(seed)
 
 
 _threads = itertools.count()
@@ -85,6 +90,7 @@ class _Streams(threading.local):
         self.place = next(_threads)
         self.epoch = -1
         self.generator = Generator(0)
+        self.seeded: Generator | None = None
 
 
 _streams = _Streams()
@@ -100,7 +106,18 @@ def default_generator() -> Generator:
 
 
 def next_key() -> tuple[int, int]:
-    return default_generator().next_key()
+    return (_streams.seeded or default_generator()).next_key()
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Inside, keys come from a stream of their own that starts at `seed`; with 0, Paddle's word for none, from the usual one."""
+    before = _streams.seeded
+    _streams.seeded = Generator(_checked(seed)) if seed else before
+    try:
+        yield
+    finally:
+        _streams.seeded = before
 
 
 def seed(seed: int) -> Generator:
@@ -130,3 +147,22 @@ def set_rng_state(state_list: list, device: Any = None) -> None:
     if not isinstance(state_list, (list, tuple)) or len(state_list) != 1:
         raise errors.bad("set_rng_state(state_list)", "what get_rng_state returned", state_list, kind=TypeError)
     default_generator().set_state(state_list[0])
+
+
+def get_cuda_rng_state() -> list:
+    """Where the random stream is, once for each GPU: all devices draw from the same stream.
+
+    >>> bireme.set_cuda_rng_state(bireme.get_cuda_rng_state())
+    """
+    return [default_generator().get_state()] * devices.count("gpu")
+
+
+def set_cuda_rng_state(state_list: list) -> None:
+    """Go back to what `get_cuda_rng_state` returned.
+
+    >>> bireme.set_cuda_rng_state(bireme.get_cuda_rng_state())
+    """
+    if not isinstance(state_list, (list, tuple)) or len(state_list) != devices.count("gpu"):
+        raise errors.bad("set_cuda_rng_state(state_list)", "what get_cuda_rng_state returned", state_list, kind=TypeError)
+    if state_list:
+        default_generator().set_state(state_list[0])

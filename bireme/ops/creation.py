@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
+import re
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,10 +12,10 @@ import numpy as np
 
 from bireme.core import device as devices
 from bireme.core import dtype as dtypes
-from bireme.core import errors
+from bireme.core import errors, tape
 from bireme.core.convert import number
 from bireme.core.graph import sig_of
-from bireme.core.op import DTypeArg, Extra, Shape, Tensor, composite, op
+from bireme.core.op import Attr, DTypeArg, Extra, Shape, Tensor, composite, op
 from bireme.core.tensor import read, value_of
 
 
@@ -26,6 +27,16 @@ def to_tensor(data: Any, dtype: DTypeArg = None, place: Any = None, stop_gradien
     [2, 2]
     """
     return Tensor(value_of(data, dtype, place), stop_gradient=stop_gradient)
+
+
+@composite(name_arg=False)
+def as_tensor(data: Any, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+    """A tensor from numbers, lists, an array or another tensor, in other words than `to_tensor`; the data is copied.
+
+    >>> bireme.as_tensor([1.0, 2.0], requires_grad=True).stop_gradient
+    False
+    """
+    return to_tensor(data, dtype, device, not requires_grad)
 
 
 # ---------------------------------------------------------------- filled with a number
@@ -49,10 +60,17 @@ def _filled(where: str, shape: Any, value: Any, dtype: Any, device: Any = None, 
     kind = dtypes.of(dtype, f"{where}(dtype)")
     shape = () if shape is None else shape
     if not isinstance(value, Tensor):
-        if not isinstance(value, (int, float, builtins.complex, np.generic)):
-            raise errors.bad(f"{where}(fill_value)", "a number", value, kind=TypeError)
-        value = (kind, number(value, kind, f"{where}(fill_value)"))
+        value = (kind, number(_plain(value, f"{where}(fill_value)"), kind, f"{where}(fill_value)"))
     return placed(full_of.call({"fill_value": value, "shape": shape, "dtype": kind}), device, requires_grad)
+
+
+def _plain(value: Any, where: str) -> Any:
+    """A Python number, which may have been written as text."""
+    if isinstance(value, str) and re.fullmatch(r"\s*[-+]?(inf|nan|[0-9.]+(e[-+]?[0-9]+)?)\s*", value.lower()):
+        return float(value)
+    if not isinstance(value, (int, float, builtins.complex, np.generic)):
+        raise errors.bad(where, "a number", value, kind=TypeError)
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def placed(t: Tensor, device: Any, requires_grad: bool) -> Tensor:
@@ -132,7 +150,35 @@ def full_like(x: Tensor, fill_value: Any, dtype: DTypeArg = None, name: Extra = 
     >>> bireme.full_like(bireme.to_tensor([1.0, 2.0]), 5).tolist()
     [5.0, 5.0]
     """
-    return _filled("full_like", x.shape, fill_value, dtype or x.dtype, device, requires_grad)
+    kind = dtype or x.dtype
+    if not isinstance(fill_value, Tensor):
+        _must_hold(kind, _plain(fill_value, "full_like(fill_value)"))
+    return _filled("full_like", x.shape, fill_value, kind, device, requires_grad)
+
+
+def _must_hold(kind: Any, value: Any) -> None:
+    """`full` wraps a number that its type cannot hold, `full_like` refuses it, as in Paddle."""
+    if kind.is_complex or isinstance(value, builtins.complex) or not math.isfinite(value):
+        return
+    low, high = (0, 1) if kind is dtypes.bool_ else (np.iinfo(kind.np).min, np.iinfo(kind.np).max) if kind.is_integer else _limits(kind)
+    if not low <= value <= high:
+        raise errors.bad("full_like(fill_value)", f"a number in the range of {kind.name}", value)
+
+
+def _limits(kind: Any) -> tuple[float, float]:
+    info = dtypes.finfo(kind)
+    return info.min, info.max
+
+
+@composite(alias={"x": "input"})
+def empty_like(x: Tensor, dtype: DTypeArg = None, name: Extra = None, *, device: Any = None, requires_grad: bool = False,
+               pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """A tensor of x's shape and type whose values mean nothing yet (they are zeros).
+
+    >>> bireme.empty_like(bireme.to_tensor([1.0, 2.0])).shape
+    [2]
+    """
+    return _filled("empty_like", x.shape, 0, dtype or x.dtype, device, requires_grad)
 
 
 @composite(alias={"x": "input"})
@@ -155,6 +201,47 @@ def ones_like(x: Tensor, dtype: DTypeArg = None, name: Extra = None, *, device: 
     [1.0, 1.0]
     """
     return _filled("ones_like", x.shape, 1, dtype or x.dtype, device, requires_grad)
+
+
+@composite(method=True, varargs="size", name_arg=False)
+def new_empty(x: Tensor, size: Shape, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+    """A tensor of another shape in x's type, whose values mean nothing yet (they are zeros).
+
+    >>> bireme.to_tensor([1]).new_empty([2, 3]).shape
+    [2, 3]
+    """
+    return _filled("new_empty", size, 0, dtype or x.dtype, device, requires_grad)
+
+
+@composite(method=True, name_arg=False)
+def new_full(x: Tensor, size: Shape, fill_value: Any, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False,
+             pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """A tensor of another shape in x's type, filled with a number.
+
+    >>> bireme.to_tensor([1]).new_full([2], 7.5).tolist()
+    [7, 7]
+    """
+    return _filled("new_full", size, fill_value, dtype or x.dtype, device, requires_grad)
+
+
+@composite(method=True, varargs="size", name_arg=False)
+def new_ones(x: Tensor, size: Shape, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+    """Ones in x's type, in another shape.
+
+    >>> bireme.to_tensor([1]).new_ones([2]).tolist()
+    [1, 1]
+    """
+    return _filled("new_ones", size, 1, dtype or x.dtype, device, requires_grad)
+
+
+@composite(method=True, varargs="size", name_arg=False)
+def new_zeros(x: Tensor, size: Shape, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+    """Zeros in x's type, in another shape.
+
+    >>> bireme.to_tensor([1]).new_zeros([2]).tolist()
+    [0, 0]
+    """
+    return _filled("new_zeros", size, 0, dtype or x.dtype, device, requires_grad)
 
 
 # ---------------------------------------------------------------- counted
@@ -205,7 +292,7 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = Non
         values.append(x.item() if isinstance(x, np.generic) else x)
     kind = dtype
     if kind is None:
-        kind = next((k for k in kinds if k.kind == "f"), dtypes.int64)
+        kind = dtypes.get_default() if builtins.any(k.kind == "f" for k in kinds) else dtypes.int64
     if not builtins.all(map(math.isfinite, values)):
         raise errors.bad("arange()", "finite numbers", values)
     if kind.kind == "i":  # counted in the result's type: arange(3.5, dtype="int64") is [0, 1, 2]
@@ -219,22 +306,6 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = Non
     return placed(count_up.call({**arguments, "size": size, "dtype": kind}), device, requires_grad)
 
 
-@composite()
-def linspace(start: Any, stop: Any, num: Any, dtype: DTypeArg = None) -> Tensor:
-    """`num` numbers evenly from `start` to `stop`, both included.
-
-    >>> bireme.linspace(0, 10, 5).tolist()
-    [0.0, 2.5, 5.0, 7.5, 10.0]
-    """
-    first, last, num = float(start), float(stop), int(num)
-    if num < 0:
-        raise errors.bad("linspace(num)", "a count of 0 or more", num)
-    by = (last - first) / (num - 1) if num > 1 else 0.0
-    kind = dtype or dtypes.get_default()
-    arguments = {"start": (dtypes.float64, first), "step": (dtypes.float64, by)}
-    return placed(count_up.call({**arguments, "size": num, "dtype": kind}), None, False)
-
-
 @op(differentiable=False)
 def eye_of(num_rows: int, num_columns: int, dtype: DTypeArg) -> Tensor:
     """The unit matrix; use `eye`.
@@ -246,18 +317,23 @@ def eye_of(num_rows: int, num_columns: int, dtype: DTypeArg) -> Tensor:
 
 
 @composite(alias={"num_rows": "n", "num_columns": "m"})
-def eye(num_rows: int, num_columns: int | None = None, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None,
+def eye(num_rows: Attr, num_columns: Attr = None, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None,
         device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """A matrix with ones on its diagonal.
 
     >>> bireme.eye(2).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    columns = num_rows if num_columns is None else num_columns
-    for name, n in (("num_rows", num_rows), ("num_columns", columns)):
-        if n < 0:
-            raise errors.bad(f"eye({name})", "a count of 0 or more", n)
-    return placed(eye_of(num_rows, columns, dtype or dtypes.get_default()), device, requires_grad)
+    rows = _extent(num_rows, "eye(num_rows)")
+    columns = rows if num_columns is None else _extent(num_columns, "eye(num_columns)")
+    return placed(eye_of(rows, columns, dtype or dtypes.get_default()), device, requires_grad)
+
+
+def _extent(n: Any, where: str) -> int:
+    plain = int(n) if isinstance(n, (int, np.integer)) or (isinstance(n, Tensor) and n.size == 1 and n.dtype.is_integer) else -1
+    if plain < 0:
+        raise errors.bad(where, "a count of 0 or more", n, kind=TypeError)
+    return plain
 
 
 # ---------------------------------------------------------------- copied
@@ -295,12 +371,12 @@ def _as_array(x: Any) -> Any:
     if isinstance(x, (list, tuple)):
         value_of(x)  # refuses ragged lists and what is no number
         x = [np.asarray(i) for i in x] if any(isinstance(i, Tensor) for i in x) else x
-    return value_of(np.atleast_1d(np.asarray(x)))
+    return value_of(x if isinstance(x, np.ndarray) else np.atleast_1d(np.asarray(x)))
 
 
 @composite(name_arg=False)
 def assign(x: Any, output: Tensor | None = None) -> Tensor:
-    """A copy of a tensor or of data, which takes NumPy's type and at least one axis; into `output` if given.
+    """A copy of a tensor or of data, which takes NumPy's type and at least one axis; into `output` if given, whatever that was.
 
     >>> bireme.assign([1.0, 2.0]).tolist()
     [1.0, 2.0]
@@ -308,9 +384,11 @@ def assign(x: Any, output: Tensor | None = None) -> Tensor:
     new = clone(x) if isinstance(x, Tensor) else Tensor(_as_array(x))
     if output is None:
         return new
-    if output.shape != new.shape:
-        raise errors.bad("assign(output)", f"shape {new.shape}", output)
-    output._value, output._edge = read(new), new._edge
+    value = read(new)
+    if output._view is not None and value.sig.shape == output._value.sig.shape and value.sig.dtype is output.dtype:
+        output._view.write(output, new, tape.now())  # others that share the storage see it
+    else:
+        output._value, output._edge, output._view = value, new._edge, None
     if not new.stop_gradient:
         output.stop_gradient = False
     return output

@@ -10,10 +10,11 @@ from jax import lax
 
 from bireme.core import dtype as dtypes
 from bireme.core import errors
-from bireme.core.convert import number
-from bireme.core.dtype import FLOAT
+from bireme.core import random as streams
+from bireme.core.convert import ints, number
+from bireme.core.dtype import COMPLEX, FLOAT
 from bireme.core.graph import sig_of
-from bireme.core.op import DTypeArg, Extra, Key, Shape, Tensor, composite, op
+from bireme.core.op import Attr, DTypeArg, Extra, Key, Shape, Tensor, composite, op
 from bireme.ops.creation import placed
 
 
@@ -53,6 +54,12 @@ def normal_of(key, shape, dtype):
     return jnp.concatenate([radius * jnp.cos(angle), radius * jnp.sin(angle)])[:n].reshape(shape).astype(dtype)
 
 
+def complex_normal(key, shape, dtype):
+    """Complex normal numbers of variance 1: half of it in either part."""
+    parts = normal_of(key, (2, *shape), dtype) * np.asarray(0.5**0.5, dtype)
+    return parts[0] + 1j * parts[1]
+
+
 @op(differentiable=False, numpy=True)
 def uniform_of(low: Tensor | float, high: Tensor | float, shape: Shape, dtype: DTypeArg, key: Key = None) -> Tensor:
     """Uniform numbers in [low, high); use `uniform`.
@@ -74,8 +81,9 @@ def gaussian_of(mean: Tensor | float, std: Tensor | float, shape: Shape, dtype: 
     >>> bireme.randn([3]).shape
     [3]
     """
-    wide = jnp.float64 if dtype.np == np.float64 else jnp.float32
-    return (mean.astype(wide) + normal_of(key, shape, wide) * std.astype(wide)).astype(dtype.np)
+    wide = jnp.float64 if dtype.np in (np.float64, np.complex128) else jnp.float32
+    z = complex_normal(key, shape, wide) if dtype.kind == "c" else normal_of(key, shape, wide)
+    return (mean.astype(z.dtype) + z * std.astype(wide)).astype(dtype.np)
 
 
 gaussian_of.infer(lambda shape, dtype: sig_of(shape, dtype))
@@ -111,10 +119,10 @@ def randperm_of(n: int, dtype: DTypeArg, key: Key = None) -> Tensor:
 randperm_of.infer(lambda n, dtype: sig_of((n,), dtype))
 
 
-def _float_type(dtype: Any, where: str) -> Any:
+def _float_type(dtype: Any, where: str, allowed: frozenset = FLOAT) -> Any:
     kind = dtypes.get_default() if dtype is None else dtypes.of(dtype, where)
-    if kind not in FLOAT:
-        raise errors.bad(where, "a floating type", kind.name, kind=TypeError)
+    if kind not in allowed:
+        raise errors.bad(where, "a floating type" if allowed is FLOAT else "a floating or complex type", kind.name, kind=TypeError)
     return kind
 
 
@@ -124,15 +132,31 @@ def _numbered(op_made: Any, kind: Any, where: str, first: Any, second: Any, shap
     return op_made.call({names[0]: pairs[0], names[1]: pairs[1], "shape": shape, "dtype": dtype})
 
 
+def _gaussian(where: str, mean: Any, std: Any, shape: Any, dtype: Any) -> Tensor:
+    kind = _float_type(dtype, f"{where}(dtype)", FLOAT | COMPLEX)
+    middle = dtypes.complex128 if kind.is_complex else dtypes.float64
+    arguments = {"mean": (middle, number(mean, middle, f"{where}(mean)")), "std": (dtypes.float64, number(std, dtypes.float64, f"{where}(std)"))}
+    return gaussian_of.call({**arguments, "shape": shape, "dtype": kind})
+
+
+def _sized(where: str, shape: Any) -> Any:
+    """A shape that must be there; Paddle takes no bare number for it."""
+    if shape is None:
+        raise errors.bad(f"{where}(shape)", "a shape", None, kind=TypeError)
+    return shape
+
+
 @composite()
 def uniform(shape: Shape, dtype: DTypeArg = None, min: float = -1.0, max: float = 1.0, seed: int = 0, name: Extra = None, *,
             out: Extra = None, device: Any = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Uniform numbers in [min, max); [-1, 1) unless said otherwise.
+    """Uniform numbers in [min, max), [-1, 1) unless said otherwise; a `seed` other than 0 gives the same ones each time.
 
     >>> bireme.uniform([2, 3]).shape
     [2, 3]
     """
-    made = _numbered(uniform_of, dtypes.float64, "uniform(min)", min, max, shape, _float_type(dtype, "uniform(dtype)"))
+    kind = _float_type(dtype, "uniform(dtype)")
+    with streams.seeded(seed):
+        made = _numbered(uniform_of, dtypes.float64, "uniform(min)", min, max, _sized("uniform", shape), kind)
     return placed(made, device, requires_grad)
 
 
@@ -143,29 +167,63 @@ def rand(shape: Shape, dtype: DTypeArg = None) -> Tensor:
     >>> bireme.rand([2]).shape
     [2]
     """
-    return _numbered(uniform_of, dtypes.float64, "rand()", 0.0, 1.0, shape, _float_type(dtype, "rand(dtype)"))
+    return _numbered(uniform_of, dtypes.float64, "rand()", 0.0, 1.0, _sized("rand", shape), _float_type(dtype, "rand(dtype)"))
+
+
+@composite()
+def rand_like(input: Tensor, name: Extra = None, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Uniform numbers in [0, 1), of the shape and type of `input`.
+
+    >>> bireme.rand_like(bireme.zeros([2])).shape
+    [2]
+    """
+    kind = _float_type(dtype or input.dtype, "rand_like(dtype)")
+    return placed(_numbered(uniform_of, dtypes.float64, "rand_like()", 0.0, 1.0, input.shape, kind), device, requires_grad)
 
 
 @composite(varargs="shape", alias={"shape": "size"})
 def randn(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None, requires_grad: bool = False,
           pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """Standard normal numbers.
+    """Standard normal numbers; complex ones have a variance of 1, half of it in either part.
 
     >>> bireme.randn([2]).shape
     [2]
     """
-    made = _numbered(gaussian_of, dtypes.float64, "randn()", 0.0, 1.0, shape, _float_type(dtype, "randn(dtype)"))
-    return placed(made, device, requires_grad)
+    return placed(_gaussian("randn", 0.0, 1.0, _sized("randn", shape), dtype), device, requires_grad)
 
 
 @composite()
-def gaussian(shape: Shape, mean: float = 0.0, std: float = 1.0, seed: int = 0, dtype: DTypeArg = None) -> Tensor:
-    """Normal numbers with a mean and a standard deviation.
+def randn_like(x: Tensor, dtype: DTypeArg = None) -> Tensor:
+    """Standard normal numbers of the shape and type of `x`.
+
+    >>> bireme.randn_like(bireme.zeros([2])).shape
+    [2]
+    """
+    return _gaussian("randn_like", 0.0, 1.0, x.shape, dtype or x.dtype)
+
+
+@composite()
+def standard_normal(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None,
+                    requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """Standard normal numbers.
+
+    >>> bireme.standard_normal([2]).shape
+    [2]
+    """
+    return placed(_gaussian("standard_normal", 0.0, 1.0, _sized("standard_normal", shape), dtype), device, requires_grad)
+
+
+@composite()
+def gaussian(shape: Shape, mean: Attr = 0.0, std: float = 1.0, seed: int = 0, dtype: DTypeArg = None) -> Tensor:
+    """Normal numbers with a mean and a standard deviation; a `seed` other than 0 gives the same ones each time.
 
     >>> bireme.tensor.random.gaussian([2]).shape
     [2]
     """
-    return _numbered(gaussian_of, dtypes.float64, "gaussian(mean)", mean, std, shape, _float_type(dtype, "gaussian(dtype)"))
+    if dtype is None and isinstance(mean, complex):
+        dtype = dtypes.complex_of(dtypes.get_default())
+    with streams.seeded(seed):
+        return _gaussian("gaussian", mean, std, _sized("gaussian", shape), dtype)
 
 
 @composite()
@@ -175,24 +233,74 @@ def normal(mean: Tensor | float = 0.0, std: Tensor | float = 1.0, shape: Shape =
     >>> bireme.normal(0.0, 1.0, [2]).shape
     [2]
     """
-    like = next((t for t in (mean, std) if isinstance(t, Tensor)), None)
-    if like is None:
-        return gaussian([] if shape is None else shape, float(mean), float(std))  # type: ignore[arg-type]
-    z = gaussian(like.shape, dtype=like.dtype)
-    return z * std + mean
+    given = [t for t in (mean, std) if isinstance(t, Tensor)]
+    if not given:
+        return gaussian([] if shape is None else shape, mean, std)
+    kind = given[0].dtype if len(given) == 1 or given[0].dtype is given[1].dtype else dtypes.promote_any(given[0].dtype, given[1].dtype)
+    if kind not in FLOAT | COMPLEX:
+        raise errors.bad(f"normal({'mean' if given[0] is mean else 'std'})", "a floating or complex type", kind.name, kind=TypeError)
+    return _gaussian("normal", 0.0, 1.0, _common(given), kind) * std + mean
+
+
+def _common(given: list[Tensor]) -> list[int]:
+    try:
+        return list(np.broadcast_shapes(*[t.shape for t in given]))
+    except ValueError:
+        raise errors.bad("normal(std)", f"a shape that fits to that of mean, {given[0].shape}", given[1]) from None
 
 
 @composite()
-def randint(low: int = 0, high: int | None = None, shape: Shape = (1,), dtype: DTypeArg = None) -> Tensor:
+def log_normal(mean: Tensor | float = 1.0, std: Tensor | float = 2.0, shape: Shape = None) -> Tensor:
+    """Numbers whose logarithms are normal with this mean and standard deviation.
+
+    >>> bireme.log_normal(0.0, 1.0, [2]).shape
+    [2]
+    """
+    return normal(mean, std, shape).exp()
+
+
+def _integer(x: Any, where: str) -> int:
+    found = ints(x, 0, where)
+    if found is None or len(found) != 1 or isinstance(x, (list, tuple)):
+        raise errors.bad(where, "an integer", x, kind=TypeError)
+    return found[0]
+
+
+def _between(where: str, low: Any, high: Any, shape: Any, dtype: Any) -> Tensor:
+    low = _integer(low, f"{where}(low)")
+    if high is None:
+        if low < 1:
+            raise errors.bad(f"{where}(low)", "more than 0 where there is no high", low)
+        low, high = 0, low
+    high = _integer(high, f"{where}(high)")
+    if low >= high:
+        raise errors.bad(f"{where}(high)", f"more than low, {low}", high)
+    if dtype.is_integer and high - 1 > np.iinfo(dtype.np).max:
+        raise errors.bad(f"{where}(high)", f"at most {np.iinfo(dtype.np).max + 1} for {dtype.name}", high)
+    return _numbered(randint_of, dtypes.int64, f"{where}(low)", low, high - low, shape, dtype)
+
+
+@composite()
+def randint(low: Attr = 0, high: Attr = None, shape: Shape = [1], dtype: DTypeArg = None) -> Tensor:  # noqa: B006  # Paddle's default, not changed
     """Integers in [low, high), or in [0, low).
 
     >>> bireme.randint(5, shape=[2]).shape
     [2]
     """
-    low, high = (0, low) if high is None else (low, high)
-    if low >= high:
-        raise errors.bad("randint(high)", f"more than low, {low}", high)
-    return _numbered(randint_of, dtypes.int64, "randint(low)", low, high - low, shape, dtype or dtypes.int64)
+    kind = dtypes.int64 if dtype is None else dtype
+    if not kind.is_integer:
+        raise errors.bad("randint(dtype)", "an integer type", kind.name, kind=TypeError)
+    return _between("randint", low, high, _sized("randint", shape), kind)
+
+
+@composite()
+def randint_like(x: Tensor, low: Attr = 0, high: Attr = None, dtype: DTypeArg = None) -> Tensor:
+    """Integers in [low, high), or in [0, low), of the shape and in the type of `x`, whatever it is.
+
+    >>> bireme.randint_like(bireme.zeros([2]), 5).dtype
+    bireme.float32
+    """
+    return _between("randint_like", low, high, x.shape, dtype or x.dtype)
 
 
 @composite()
@@ -204,20 +312,9 @@ def randperm(n: int, dtype: DTypeArg = "int64") -> Tensor:
     """
     if n < 0:
         raise errors.bad("randperm(n)", "a count of 0 or more", n)
+    if dtype.kind not in "if":
+        raise errors.bad("randperm(dtype)", "an integer or floating type", dtype.name, kind=TypeError)
     return randperm_of(n, dtype)
-
-
-@op(method=True, differentiable=False, numpy=True)
-def bernoulli(x: Tensor, p: float | None = None, key: Key = None) -> Tensor:
-    """1 with the probability given by each element, else 0.
-
-    >>> bireme.bernoulli(bireme.to_tensor([0.0, 1.0])).tolist()
-    [0.0, 1.0]
-    """
-    return (unit(key, x.shape, jnp.float32) < x.astype(jnp.float32)).astype(x.dtype)
-
-
-bernoulli.infer(lambda x: x)
 
 
 @op(numpy=True)
