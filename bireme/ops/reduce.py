@@ -11,9 +11,10 @@ import numpy as np
 
 from bireme.core import dtype as dtypes
 from bireme.core import errors
-from bireme.core.dtype import COMPLEX, FLOAT, INT
+from bireme.core.dtype import BOOL, COMPLEX, FLOAT, INT
 from bireme.core.graph import sig_of
-from bireme.core.op import Axes, Axis, DTypeArg, Extra, Tensor, composite, op
+from bireme.core.op import Axes, DTypeArg, Extra, Tensor, composite, op
+from bireme.ops import creation, logic, shape
 
 
 def reduced_shape(shape: tuple[int, ...], axis: Any, keepdim: bool) -> tuple[int, ...]:
@@ -81,6 +82,8 @@ def _count(shape, axis):
 def _mean(x, axis, keepdim):
     axes = _axes(axis, x.ndim)
     n = pymath.prod([x.shape[a] for a in axes])
+    if x.dtype == jnp.bool_:
+        return jnp.any(x, axis=axes, keepdims=keepdim)  # in its own type, as of integers: true unless it is zero
     if jnp.issubdtype(x.dtype, jnp.integer):
         total = jnp.sum(x, axis=axes, keepdims=keepdim)
         return (jnp.sign(total) * (jnp.abs(total) // builtins.max(n, 1))).astype(x.dtype)  # towards zero
@@ -88,9 +91,9 @@ def _mean(x, axis, keepdim):
     return (jnp.sum(wide, axis=axes, keepdims=keepdim) / np.asarray(n, wide.real.dtype)).astype(x.dtype)
 
 
-@op(method=True, torch=True, out=True, dtypes=FLOAT | COMPLEX | INT)
+@op(method=True, torch=True, out=True, dtypes=FLOAT | COMPLEX | INT | BOOL)
 def mean(x: Tensor, axis: Axes = None, keepdim: bool = False, *, dtype: Extra = None) -> Tensor:
-    """Mean over `axis`, or over all elements; integers stay integers, unless `dtype` says what to compute in.
+    """Mean over `axis`, or over all elements; integers and bools keep their type, unless `dtype` says what to compute in.
 
     >>> bireme.mean(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0).tolist()
     [2.0, 3.0]
@@ -108,6 +111,8 @@ def _(arguments):
 def _mean_numpy(x, axis, keepdim):
     axes = _axes(axis, x.ndim)
     n = _count(x.shape, axis)
+    if x.dtype.kind == "b":
+        return np.any(x, axis=axes, keepdims=keepdim)
     if x.dtype.kind in "iu":
         total = np.sum(x, axis=axes, keepdims=keepdim)
         return np.sign(total) * (np.abs(total) // builtins.max(n, 1))
@@ -173,6 +178,26 @@ for _op, _np in ((max, np.max), (min, np.min)):
     _op.numpy_form = lambda x, axis, keepdim, f=_np: f(x, axis=_axes(axis, x.ndim), keepdims=keepdim)
 
 
+@composite(method=True, torch=True, out=True)
+def amax(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
+    """Largest element along `axis`, or of all; equal ones share the gradient.
+
+    >>> bireme.amax(bireme.to_tensor([[1, 5], [3, 4]]), axis=0).tolist()
+    [3, 5]
+    """
+    return max(x, axis, keepdim)
+
+
+@composite(method=True, torch=True, out=True)
+def amin(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
+    """Smallest element along `axis`, or of all; equal ones share the gradient.
+
+    >>> bireme.amin(bireme.to_tensor([[1, 5], [3, 4]]), axis=0).tolist()
+    [1, 4]
+    """
+    return min(x, axis, keepdim)
+
+
 @op(method=True, alias={"x": "input", "axis": "dim"})
 def prod(x: Tensor, axis: Axes = None, keepdim: bool = False, dtype: DTypeArg = None) -> Tensor:
     """Product over `axis`, or of all elements.
@@ -232,120 +257,65 @@ def _(g, out, x, axis, keepdim):
     if not keepdim:
         for a in _axes(axis, x.ndim):
             g, out = jnp.expand_dims(g, a), jnp.expand_dims(out, a)
-    return g * jnp.exp(x - jnp.where(jnp.isfinite(out), out, 0))
+    return g * jnp.exp(x - jnp.where(out == -np.inf, 0, out))  # nothing but -inf has no share
 
 
-@op(differentiable=False)
-def arg_extreme(x: Tensor, axis: Axis, keepdim: bool, dtype: DTypeArg, largest: bool) -> Tensor:
-    """Position of the largest or smallest element; use `argmax` and `argmin`.
+# ---------------------------------------------------------------- counts, and sums that leave out NaN
 
-    >>> bireme.argmax(bireme.to_tensor([1, 3, 2])).item()
-    1
+
+@op(method=True, differentiable=False)
+def count_nonzero(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
+    """How many elements along `axis`, or of all, are not zero.
+
+    >>> bireme.count_nonzero(bireme.to_tensor([0, 5, 6])).item()
+    2
     """
-    flat = x.reshape(-1) if axis is None or not x.ndim else x
-    out = (jnp.argmax if largest else jnp.argmin)(flat, axis=0 if axis is None else axis)
-    if keepdim and x.ndim:
-        out = out.reshape((1,) * x.ndim) if axis is None else jnp.expand_dims(out, axis)
-    return out.astype(dtype.np)
+    return jnp.sum(x != 0, axis=_axes(axis, x.ndim), keepdims=keepdim, dtype=jnp.int64)
 
 
-@arg_extreme.check
-def _(x, axis, largest):
-    if x.size == 0 and (axis is None or x.shape[axis] == 0):
-        raise errors.bad("argmax(x)" if largest else "argmin(x)", "an element to compare", f"shape {list(x.shape)}")
-
-
-@arg_extreme.infer
-def _(x, axis, keepdim, dtype):
-    return sig_of(reduced_shape(x.shape, None if axis is None else (axis,), keepdim) if x.ndim else (), dtype)
-
-
-def _positions(name: str, x: Tensor, axis: Any, keepdim: bool, dtype: Any, largest: bool) -> Tensor:
-    kind = dtypes.of("int64" if dtype is None else dtype, f"{name}(dtype)")
-    if kind not in (dtypes.int32, dtypes.int64):
-        raise errors.bad(f"{name}(dtype)", "int32 or int64", kind.name, kind=TypeError)
-    return arg_extreme(x, axis, keepdim, kind, largest)
-
-
-@composite(method=True, torch=True)
-def argmax(x: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeArg = "int64") -> Tensor:
-    """Position of the largest element along `axis`, or in the flattened tensor; the first of equals.
-
-    >>> bireme.argmax(bireme.to_tensor([1, 3, 2])).item()
-    1
-    """
-    return _positions("argmax", x, axis, keepdim, dtype, True)
-
-
-@composite(method=True, torch=True)
-def argmin(x: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeArg = "int64") -> Tensor:
-    """Position of the smallest element along `axis`, or in the flattened tensor; the first of equals.
-
-    >>> bireme.argmin(bireme.to_tensor([3, 1, 2])).item()
-    1
-    """
-    return _positions("argmin", x, axis, keepdim, dtype, False)
-
-
-@op(method=True, alias={"x": "input", "axis": "dim"}, out=True)
-def cumsum(x: Tensor, axis: Axis = None, dtype: DTypeArg = None) -> Tensor:
-    """Running sum along `axis`, or of the flattened tensor; integers add up in int64.
-
-    >>> bireme.cumsum(bireme.to_tensor([1, 2, 3])).tolist()
-    [1, 3, 6]
-    """
-    flat = x.reshape(-1) if axis is None else x
-    return jnp.cumsum(flat.astype(dtype.np), axis=0 if axis is None else axis, dtype=dtype.np) if flat.ndim else flat.astype(dtype.np)
-
-
-@cumsum.prepare
-def _(arguments):
-    x = arguments["x"]
-    if isinstance(x, Tensor) and arguments["dtype"] is None:
-        kind = x._value.sig.dtype
-        arguments["dtype"] = dtypes.int64 if kind.kind in "bi" else kind
-
-
-cumsum.infer(lambda x, axis, dtype: sig_of((x.size,) if axis is None else x.shape, dtype))
-
-
-@cumsum.grad
-def _(g, axis, sigs):
-    along = 0 if axis is None else axis
-    back = jnp.flip(jnp.cumsum(jnp.flip(g, along), axis=along), along) if g.ndim else g
-    return back.reshape(sigs[0].shape).astype(sigs[0].dtype.np)
-
-
-@op(method=True, floats=True, torch=True, out=True, dtypes=FLOAT)
-def var(x: Tensor, axis: Axes = None, unbiased: Extra = None, keepdim: bool = False, *, correction: float = 1) -> Tensor:
-    """Variance over `axis`, or over all elements; divided by n - `correction`, which `unbiased=False` makes 0.
-
-    >>> bireme.var(bireme.to_tensor([1.0, 3.0])).item()
-    2.0
-    """
-    axes = _axes(axis, x.ndim)
-    n = pymath.prod([x.shape[a] for a in axes])
-    d = x - jnp.mean(x, axis=axes, keepdims=True)
-    return jnp.sum(d * d, axis=axes, keepdims=keepdim) / np.asarray(builtins.max(n - correction, 0), x.dtype)
-
-
-@var.prepare
-def _(arguments):
-    unbiased = arguments.pop("unbiased")
-    if unbiased is not None:
-        if arguments["correction"] != 1:
-            raise errors.bad("var(correction)", "either unbiased or correction", "both")
-        arguments["correction"] = 1 if unbiased else 0
-
-
-var.infer(lambda x, axis, keepdim: sig_of(reduced_shape(x.shape, axis, keepdim), x.dtype))
+count_nonzero.numpy_form = lambda x, axis, keepdim: np.count_nonzero(x, axis=_axes(axis, x.ndim), keepdims=keepdim)
+count_nonzero.infer(lambda x, axis, keepdim: sig_of(reduced_shape(x.shape, axis, keepdim), dtypes.int64))
 
 
 @composite(method=True)
-def std(x: Tensor, axis: Axes = None, unbiased: bool = True, keepdim: bool = False) -> Tensor:
-    """Standard deviation over `axis`, or over all elements.
+def nansum(x: Tensor, axis: Axes = None, dtype: DTypeArg = None, keepdim: bool = False) -> Tensor:
+    """Sum over `axis`, or over all elements, with NaN as zero.
 
-    >>> bireme.std(bireme.to_tensor([1.0, 3.0]), unbiased=False).item()
-    1.0
+    >>> bireme.nansum(bireme.to_tensor([1.0, float("nan"), 2.0])).item()
+    3.0
     """
-    return var(x, axis, unbiased, keepdim).sqrt()
+    return sum(_without_nan(x), axis, dtype, keepdim)
+
+
+def _without_nan(x: Tensor) -> Tensor:
+    return logic.select(logic.isnan(x), creation.full([], 0, x.dtype), x) if x.dtype.is_inexact else x
+
+
+@composite(method=True)
+def nanmean(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
+    """Mean over `axis`, or over all elements, of those that are not NaN; integers become float32.
+
+    >>> bireme.nanmean(bireme.to_tensor([1.0, float("nan"), 2.0])).item()
+    1.5
+    """
+    if not x.dtype.is_inexact:
+        x = x.astype(dtypes.float32)
+    n = sum(logic.logical_not(logic.isnan(x)), axis, x.dtype, keepdim)
+    return sum(_without_nan(x), axis, None, keepdim) / n
+
+
+@composite(method=True)
+def reduce_as(x: Tensor, target: Tensor) -> Tensor:
+    """`x` summed over the axes along which `target` would be broadcast to its shape.
+
+    >>> bireme.reduce_as(bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([0, 0])).tolist()
+    [4, 6]
+    """
+    have, want = x.shape, target.shape
+    extra = len(have) - len(want)
+    if extra < 0 or builtins.any(n not in (1, have[i + extra]) for i, n in enumerate(want)):
+        raise errors.bad("reduce_as(target)", f"a shape that broadcasts to {have}", f"shape {want}")
+    axes = [*range(extra), *[i + extra for i, n in enumerate(want) if n == 1 and have[i + extra] != 1]]
+    if not axes:  # an empty list would mean all of them
+        return x.clone()
+    return shape.reshape(sum(x, axes, None, True), shape.Literal(want))
