@@ -11,7 +11,8 @@ from typing import Any
 from weakref import ref
 
 from bireme.core import flush, grad_mode, tape
-from bireme.core.graph import Value
+from bireme.core.bound import bounded
+from bireme.core.graph import Sig, Value, scalar_sig
 from bireme.core.tensor import Tensor, read, wrap
 
 
@@ -129,10 +130,68 @@ def attach(out: Tensor, x: Tensor, bound: Any, numbers: list) -> None:
     view = x._view
     if view is None:
         view = _root(x)
+    elif view.path and not _shares(view, bound, numbers):
+        return
     cell = view.cell
     out._view = View(cell, (*view.path, (bound, numbers)), view.tracked and grad_mode.state.grad)
     cell.add(out)
     flush.local.segment.cells.append(ref(cell))
+
+
+_known: dict[tuple, bool] = {}
+
+
+def _shares(view: View, bound: Any, numbers: list) -> bool:
+    """Whether the elements lie in the storage as a further view needs them: a reshape of a transposed tensor is a copy."""
+    key = (view.cell.value.sig, bound, *[b for b, _ in view.path])
+    found = _known.get(key)
+    if found is None:
+        bounded(_known)[key] = found = _layout(view.cell.value.sig, (*view.path, (bound, numbers))) is not None
+    return found
+
+
+def _layout(sig: Sig, path: tuple) -> tuple[tuple[int, ...], int] | None:
+    strides, first = in_a_row(sig.shape), 0
+    for bound, numbers in path:
+        out = bound.infer((sig, *[scalar_sig(n[0]) if n.__class__ is tuple else n._value.sig for n in numbers]))[0]
+        rule = bound.op.layout_rule
+        found = (in_a_row(out.shape), first) if rule is None else rule(sig, strides, first, bound, numbers)
+        if found is None:
+            return None
+        (strides, first), sig = found, out
+    return strides, first
+
+
+def in_a_row(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of elements that lie in order, without gaps."""
+    found, step = [], 1
+    for n in reversed(shape):
+        found.append(step)
+        step *= n
+    return tuple(reversed(found))
+
+
+def layout(t: Tensor) -> tuple[tuple[int, ...], int]:
+    """Where the elements of `t` lie in its storage: from one index to the next along each axis, and the first; in elements."""
+    view = t._view
+    found = None if view is None else _layout(view.cell.value.sig, view.path)
+    return (in_a_row(t._value.sig.shape), 0) if found is None else found
+
+
+def root_of(t: Tensor) -> Tensor:
+    """A tensor on the whole storage of `t`."""
+    view = t._view
+    if view is None or not view.path:
+        return t
+    cell = view.cell
+    root = cell.root()
+    if root is not None and root._view is not None and root._view.cell is cell and not root._view.path:
+        return root
+    whole = wrap(cell.value)
+    whole._edge, whole.stop_gradient = (cell.edge, cell.stop_gradient) if view.tracked else (None, True)
+    whole._view = View(cell, (), view.tracked)
+    cell.add(whole)
+    return whole
 
 
 def _root(x: Tensor) -> View:

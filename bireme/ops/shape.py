@@ -1,4 +1,4 @@
-"""Shapes: reshape, transpose and their kin share storage; concatenation, splitting and tiling copy."""
+"""Tensors in another shape: reshape, transpose and their kin share storage, expand copies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import numpy as np
 from bireme.core import errors
 from bireme.core.convert import ints, one_axis
 from bireme.core.graph import sig_of
-from bireme.core.op import Axes, Axis, Ints, Shape, Tensor, composite, op
+from bireme.core.op import Ints, Shape, Tensor, composite, op
+from bireme.core.view import in_a_row
 from bireme.ops.broadcast import sum_to
 
 
@@ -35,6 +36,8 @@ def _(arguments):
 
 def resolve_shape(sig, wanted: Any, where: str) -> tuple[int, ...]:
     """A shape with -1 and 0 worked out."""
+    if isinstance(wanted, (list, tuple)):  # Paddle takes 2.0 for 2 in a shape: what a division left
+        wanted = [int(n) if isinstance(n, float) and n.is_integer() else n for n in wanted]
     found = list(ints(wanted, 0, where) or ())
     for i, n in enumerate(found):
         if n == 0 and sig.size != 0:  # without elements, 0 is an extent
@@ -65,7 +68,35 @@ def _(g, sigs):
 
 @reshape.put
 def _(source, part, bound, numbers):
-    return _reshaped(part, source.shape)
+    return reshaped(part, source.shape)
+
+
+@reshape.layout
+def _(sig, strides, first, bound, numbers):
+    found = strides_as(sig.shape, strides, bound.attrs[0])
+    return None if found is None else (found, first)
+
+
+def strides_as(shape: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Strides that show the same elements in a new shape, or None if they do not lie so that there are any."""
+    if 0 in shape:
+        return in_a_row(new)
+    runs: list[tuple[int, int]] = []  # neighbouring axes that can be walked in one stride: (extent, stride)
+    for n, step in zip(shape, strides):
+        if n != 1 and runs and runs[-1][1] == n * step:
+            runs[-1] = (runs[-1][0] * n, step)
+        elif n != 1:
+            runs.append((n, step))
+    found: list[int] = []
+    left, step = 1, runs[-1][1] if runs else 1
+    for n in reversed(new):
+        if n != 1 and left == 1:
+            left, step = runs.pop()
+        if left % n:
+            return None
+        found.append(step)
+        left, step = left // n, step * n
+    return tuple(reversed(found))
 
 
 class Swap(list):
@@ -77,7 +108,10 @@ class Swap(list):
 _PAIRS = ("dim0", "dim1", "axis0", "axis1")
 
 
-@op(method=True, inplace=True, view=True, varargs="perm", pack=Swap, pairs=_PAIRS, alias={"x": "input"}, numpy=np.transpose)
+_SWAPS = "transpose swapaxes swapdims"
+
+
+@op(public=_SWAPS, method=_SWAPS, inplace=True, view=True, varargs="perm", pack=Swap, pairs=_PAIRS, alias={"x": "input"}, numpy=np.transpose)
 def transpose(x: Tensor, perm: Ints) -> Tensor:
     """Axes in another order, or two of them swapped: `x.transpose(0, 1)`. Shares storage.
 
@@ -119,6 +153,9 @@ def _(source, part, bound, numbers):
     return transpose(part, [int(i) for i in np.argsort(bound.attrs[0])])
 
 
+transpose.layout(lambda sig, strides, first, bound, numbers: (tuple([strides[i] for i in bound.attrs[0]]), first))
+
+
 Tensor.T = property(lambda x: transpose(x, list(range(x.ndim))[::-1]), doc="All axes in reverse order.")  # type: ignore[attr-defined]
 Tensor.mT = property(lambda x: transpose(x, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2]), doc="The last two axes swapped.")  # type: ignore[attr-defined]
 
@@ -135,6 +172,51 @@ def t(input: Tensor) -> Tensor:
     return transpose(input, list(range(input.ndim))[::-1])
 
 
+@composite(method=True, varargs="dims", pack=list, name_arg=False)
+def permute(input: Tensor, dims: Ints) -> Tensor:
+    """Axes in another order, as a list or one by one. Shares storage.
+
+    >>> bireme.permute(bireme.to_tensor([[1, 2], [3, 4]]), [1, 0]).tolist()
+    [[1, 3], [2, 4]]
+    """
+    return transpose(input, list(dims))
+
+
+@composite(method=True)
+def matrix_transpose(x: Tensor) -> Tensor:
+    """The last two axes swapped. Shares storage.
+
+    >>> bireme.matrix_transpose(bireme.to_tensor([[1, 2], [3, 4]])).tolist()
+    [[1, 3], [2, 4]]
+    """
+    if x.ndim < 2:
+        raise errors.bad("matrix_transpose(x)", "at least 2 axes", x)
+    return transpose(x, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])
+
+
+@composite(method=True)
+def moveaxis(x: Tensor, source: Ints, destination: Ints) -> Tensor:
+    """Axes at `source` moved to `destination`; the others keep their order. Shares storage.
+
+    >>> bireme.moveaxis(bireme.zeros([2, 3, 4]), 0, -1).shape
+    [3, 4, 2]
+    """
+    places = []
+    for name, axes in (("source", source), ("destination", destination)):
+        for a in axes:
+            if not -x.ndim <= a < x.ndim:
+                raise errors.bad(f"moveaxis({name})", f"axes in [{-x.ndim}, {x.ndim - 1}]", a, kind=errors.Unfit)
+        places.append([a % x.ndim for a in axes])
+        if len(set(places[-1])) != len(axes):
+            raise errors.bad(f"moveaxis({name})", "different axes", list(axes))
+    if len(source) != len(destination):
+        raise errors.bad("moveaxis(destination)", f"{len(source)} axes, as in source", list(destination), kind=errors.Unfit)
+    order = [a for a in range(x.ndim) if a not in places[0]]
+    for to, a in sorted(zip(places[1], places[0])):
+        order.insert(to, a)
+    return transpose(x, order)
+
+
 @composite(method=True, inplace=True, view=True, torch=True)
 def squeeze(x: Tensor, axis: Ints = None) -> Tensor:
     """Without axes of extent 1: all, or those named. Shares storage.
@@ -143,7 +225,7 @@ def squeeze(x: Tensor, axis: Ints = None) -> Tensor:
     [1, 2]
     """
     axes = [one_axis(a, x.ndim, "squeeze(axis)") for a in axis or range(x.ndim)]  # an empty list means all, as in Paddle
-    return _reshaped(x, [n for i, n in enumerate(x.shape) if n != 1 or i not in axes])
+    return reshaped(x, [n for i, n in enumerate(x.shape) if n != 1 or i not in axes])
 
 
 class Literal(tuple):
@@ -152,7 +234,8 @@ class Literal(tuple):
     __slots__ = ()
 
 
-def _reshaped(x: Tensor, shape: list[int]) -> Tensor:
+def reshaped(x: Tensor, shape: list[int]) -> Tensor:
+    """`x` in a shape that is worked out."""
     return reshape(x, Literal(shape))
 
 
@@ -169,7 +252,7 @@ def unsqueeze(x: Tensor, axis: Ints) -> Tensor:
         if not low <= a <= high:
             raise errors.bad("unsqueeze(axis)", f"an axis in [{low}, {high}]", a, kind=errors.OutOfRange)
         shape.insert(a if a >= 0 else a + len(shape) + 1, 1)
-    return _reshaped(x, shape)
+    return reshaped(x, shape)
 
 
 @composite(method=True, inplace=True, view=True, alias={"x": "input", "start_axis": "start_dim", "stop_axis": "end_dim"})
@@ -182,17 +265,48 @@ def flatten(x: Tensor, start_axis: int = 0, stop_axis: int = -1) -> Tensor:
     if x.ndim == 0:
         one_axis(start_axis, 0, "flatten(start_axis)")
         one_axis(stop_axis, 0, "flatten(stop_axis)")
-        return _reshaped(x, [1])
+        return reshaped(x, [1])
     a, b = one_axis(start_axis, x.ndim, "flatten(start_axis)"), one_axis(stop_axis, x.ndim, "flatten(stop_axis)")
     if a > b:
         raise errors.bad("flatten(stop_axis)", f"an axis not before start_axis {start_axis}", stop_axis)
-    return _reshaped(x, [*x.shape[:a], math.prod(x.shape[a : b + 1]), *x.shape[b + 1 :]])
+    return reshaped(x, [*x.shape[:a], math.prod(x.shape[a : b + 1]), *x.shape[b + 1 :]])
 
 
-# ---------------------------------------------------------------- copies
+@composite(method=True, name_arg=False)
+def ravel(input: Tensor) -> Tensor:
+    """All axes as one. Shares storage.
+
+    >>> bireme.ravel(bireme.to_tensor([[1, 2], [3, 4]])).tolist()
+    [1, 2, 3, 4]
+    """
+    return reshaped(input, [input.size])
 
 
-@op(method="expand broadcast_to", varargs="shape", alias={"x": "input", "shape": "size"}, numpy=lambda x, shape: np.broadcast_to(x, shape))
+@composite(method=True)
+def unflatten(x: Tensor, axis: int, shape: Any) -> Tensor:
+    """One axis as several; one extent may be -1. Shares storage.
+
+    >>> bireme.unflatten(bireme.to_tensor([1, 2, 3, 4]), 0, [2, -1]).tolist()
+    [[1, 2], [3, 4]]
+    """
+    if not -x.ndim <= axis < x.ndim:
+        raise errors.bad("unflatten(axis)", f"an axis in [{-x.ndim}, {x.ndim - 1}]", axis, kind=errors.Unfit)
+    if not isinstance(shape, (list, tuple, Tensor)):
+        raise errors.bad("unflatten(shape)", "a list of extents", shape, kind=TypeError)
+    axis %= x.ndim
+    dims = x._value.sig.shape
+    found = [dims[axis] if n == 0 and dims[axis] and i == 0 else n for i, n in enumerate(ints(shape, 0, "unflatten(shape)") or ())]
+    parts = resolve_shape(sig_of((dims[axis],), x.dtype), found, "unflatten(shape)")
+    return reshaped(x, [*dims[:axis], *parts, *dims[axis + 1 :]])
+
+
+# ---------------------------------------------------------------- broadcasting
+
+
+_EXPANDS = "expand broadcast_to"
+
+
+@op(public=_EXPANDS, method=_EXPANDS, varargs="shape", alias={"x": "input", "shape": "size"}, numpy=lambda x, shape: np.broadcast_to(x, shape))
 def expand(x: Tensor, shape: Shape) -> Tensor:
     """Axes of extent 1 repeated to `shape`; -1 keeps an extent.
 
@@ -226,169 +340,3 @@ expand.infer(lambda x, shape: sig_of(shape, x.dtype))
 @expand.grad(numpy=True)
 def _(g, sigs):
     return sum_to(g, sigs[0])
-
-
-@op(promote="x", mix="same", alias={"x": "tensors", "axis": "dim"}, out=True, numpy=lambda x, axis: np.concatenate(x, axis))
-def concat(x: list[Tensor], axis: Axis = 0) -> Tensor:
-    """Tensors joined along an axis.
-
-    >>> bireme.concat([bireme.to_tensor([1]), bireme.to_tensor([2, 3])]).tolist()
-    [1, 2, 3]
-    """
-    return jnp.concatenate(x, axis)
-
-
-@concat.check
-def _(x, axis):
-    if not x:
-        raise errors.bad("concat(x)", "at least one tensor", "an empty list")
-    first = x[0]
-    for i, s in enumerate(x):
-        if s.ndim == 0:
-            raise errors.bad(f"concat(x[{i}])", "a tensor with at least one axis", "a 0-d tensor")
-        if s.ndim != first.ndim or [n for k, n in enumerate(s.shape) if k != axis] != [n for k, n in enumerate(first.shape) if k != axis]:
-            raise errors.bad(f"concat(x[{i}])", f"shape {list(first.shape)} but for axis {axis}", f"shape {list(s.shape)}")
-
-
-@concat.infer
-def _(x, axis):
-    shape = list(x[0].shape)
-    shape[axis] = sum(s.shape[axis] for s in x)
-    return sig_of(tuple(shape), x[0].dtype)
-
-
-@concat.grad(numpy=True)
-def _(g, axis, sigs):
-    ends = np.cumsum([s.shape[axis] for s in sigs])
-    return [g[(slice(None),) * axis + (slice(int(e) - s.shape[axis], int(e)),)] for e, s in zip(ends, sigs)]
-
-
-@composite(alias={"x": "tensors", "axis": "dim"}, out=True)
-def stack(x: list[Tensor], axis: int = 0) -> Tensor:
-    """Tensors of one shape joined along a new axis.
-
-    >>> bireme.stack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
-    [[1, 2], [3, 4]]
-    """
-    if not isinstance(x, (list, tuple)) or not x:
-        raise errors.bad("stack(x)", "a list of at least one Tensor", x, kind=TypeError)
-    for i, s in enumerate(x):
-        if s.shape != x[0].shape:
-            raise errors.bad(f"stack(x[{i}])", f"shape {x[0].shape}", s)
-    axis = 0 if axis is None else axis
-    return concat([unsqueeze(s, axis) for s in x], axis if axis >= 0 else axis + x[0].ndim + 1)
-
-
-@op(numpy=lambda x, sizes, axis: np.split(x, np.cumsum(sizes)[:-1], axis))
-def split_sizes(x: Tensor, sizes: Ints, axis: Axis) -> list[Tensor]:
-    """A tensor cut along an axis into parts of the given sizes; use `split`.
-
-    >>> [p.tolist() for p in bireme.split(bireme.to_tensor([1, 2, 3]), [1, 2])]
-    [[1], [2, 3]]
-    """
-    return jnp.split(x, [int(i) for i in np.cumsum(sizes)[:-1]], axis)
-
-
-@split_sizes.infer
-def _(x, sizes, axis):
-    return [sig_of((*x.shape[:axis], n, *x.shape[axis + 1 :]), x.dtype) for n in sizes]
-
-
-@split_sizes.grad(numpy=True)
-def _(g, axis):
-    return jnp.concatenate(g, axis)
-
-
-@composite(method=True, torch=False)
-def split(x: Tensor, num_or_sections: Any, axis: Axis = 0) -> list[Tensor]:
-    """A tensor cut along an axis: into `n` equal parts, or into parts of the sizes listed (one may be -1).
-
-    >>> [p.tolist() for p in bireme.split(bireme.to_tensor([1, 2, 3, 4]), 2)]
-    [[1, 2], [3, 4]]
-    """
-    if x.ndim == 0:
-        raise errors.bad("split(x)", "a tensor with at least one axis", x)
-    total = x.shape[axis]
-    if isinstance(num_or_sections, (list, tuple)):
-        sizes = list(ints(num_or_sections, 0, "split(num_or_sections)") or ())
-        if sizes.count(-1) > 1 or any(n < -1 for n in sizes):
-            raise errors.bad("split(num_or_sections)", "sizes of 0 or more and at most one -1", sizes)
-        if -1 in sizes:
-            sizes[sizes.index(-1)] = total - sum(n for n in sizes if n != -1)
-        if sum(sizes) != total or builtins.min(sizes, default=-1) < 0:
-            raise errors.bad("split(num_or_sections)", f"sizes that add up to {total}", list(num_or_sections))
-    else:
-        n = ints(num_or_sections, 0, "split(num_or_sections)")[0]  # type: ignore[index]
-        if n <= 0 or total % n:
-            raise errors.bad("split(num_or_sections)", f"a number of parts that divides {total}", n)
-        sizes = [total // n] * n
-    return split_sizes(x, sizes, axis)
-
-
-@composite(method=True, torch=True)
-def chunk(x: Tensor, chunks: int, axis: Axis = 0) -> list[Tensor]:
-    """A tensor cut along an axis into equal parts.
-
-    >>> [p.tolist() for p in bireme.chunk(bireme.to_tensor([1, 2, 3, 4]), 2)]
-    [[1, 2], [3, 4]]
-    """
-    return split(x, chunks, axis)
-
-
-@op(method=True, numpy=np.tile)
-def tile(x: Tensor, repeat_times: Ints) -> Tensor:
-    """The tensor repeated along each axis.
-
-    >>> bireme.tile(bireme.to_tensor([1, 2]), [2]).tolist()
-    [1, 2, 1, 2]
-    """
-    return jnp.tile(x, repeat_times)
-
-
-@tile.prepare
-def _(arguments):
-    if arguments["repeat_times"] is None:
-        arguments["repeat_times"] = ()
-
-
-@tile.check
-def _(repeat_times):
-    if builtins.min(repeat_times, default=0) < 0:
-        raise errors.bad("tile(repeat_times)", "counts of 0 or more", list(repeat_times))
-
-
-@op(method=True)
-def flip(x: Tensor, axis: Axes) -> Tensor:
-    """Elements in reverse order along axes.
-
-    >>> bireme.flip(bireme.to_tensor([1, 2, 3]), 0).tolist()
-    [3, 2, 1]
-    """
-    return jnp.flip(x, axis)
-
-
-flip.infer(lambda x: x)
-flip.grad(lambda g, axis: jnp.flip(g, axis), numpy=True)
-
-
-@op(method=True, alias={"x": "input", "axis": "dims"})
-def roll(x: Tensor, shifts: Ints, axis: Any = None) -> Tensor:
-    """Shift elements cyclically along `axis`, or along the flattened tensor.
-
-    >>> bireme.roll(bireme.to_tensor([1, 2, 3]), shifts=1, axis=0).tolist()
-    [3, 1, 2]
-    """
-    return jnp.roll(x, shifts if axis is not None else shifts[0], axis=axis)
-
-
-@roll.prepare
-def _(arguments):
-    x, axis = arguments["x"], arguments["axis"]
-    if axis is None and len(ints(arguments["shifts"], 0, "roll(shifts)") or ()) != 1:
-        raise errors.bad("roll(shifts)", "one shift for the flattened tensor", arguments["shifts"])
-    if isinstance(x, Tensor) and axis is not None:
-        found = tuple(one_axis(a, x.ndim, "roll(axis)") for a in (axis if isinstance(axis, (list, tuple)) else [axis]))
-        shifts = ints(arguments["shifts"], 0, "roll(shifts)") or ()
-        if len(shifts) != len(found):
-            raise errors.bad("roll(shifts)", f"{len(found)} shifts, one for each axis", list(shifts))
-        arguments["axis"] = found

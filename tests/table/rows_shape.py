@@ -1,4 +1,4 @@
-"""Rows of shapes: views, joining, splitting, repeating."""
+"""Rows of shapes: the same elements in another shape, in another order of axes, broadcast."""
 
 import numpy as np
 
@@ -36,11 +36,13 @@ def _expand(x, shape):
     return np.broadcast_to(x, [x.shape[i - extra] if n == -1 else n for i, n in enumerate(shape)])
 
 
-def _split(x, parts, axis=0):
-    if isinstance(parts, int):
-        return np.split(x, parts, axis)
-    sizes = [n if n >= 0 else x.shape[axis] - sum(m for m in parts if m >= 0) for n in parts]
-    return np.split(x, np.cumsum(sizes)[:-1], axis)
+def _permute(x, *dims):
+    return np.transpose(x, dims[0] if isinstance(dims[0], list) else dims)
+
+
+def _unflatten(x, axis, shape):
+    axis %= x.ndim
+    return x.reshape([*x.shape[:axis], *[int(n) for n in shape], *x.shape[axis + 1 :]])
 
 
 def _unbind(x, axis=0):
@@ -70,38 +72,34 @@ TABLE = [
     Row("expand", [call(floats(2, 1), [2, 3]), call(floats(3), [2, -1]), call(floats(2, 1), [3, 2, 2]), call(floats(), [2]),
         call(np.zeros((2, 0, 1)), [2, 0, 3])], _expand, dtypes=ALL,
         bad=[Bad(call(floats(2, 3), [2, 4]), "expand(shape): expected a shape that [2, 3] broadcasts to, got [2, 4]")]),
-    Row("concat", [call([floats(2, 3), floats(1, 3)]), call([floats(2, 3), floats(2, 1), floats(2, 2)], axis=-1), call([floats(2)], axis=0),
-        call([NONE, floats(2, 1, 3)], 1)],
-        lambda x, axis=0: np.concatenate(x, axis), dtypes=ALL, skip={"0-d": "there is no axis to join along"},
-        bad=[Bad(call([]), "concat(x): expected at least one tensor, got an empty list"),
-             Bad(call([floats(2, 3), floats(2, 2)]), "concat(x[1]): expected shape [2, 3] but for axis 0, got shape [2, 2]"),
-             Bad(call(floats(2)), "concat(x): expected a list of Tensors, got a Tensor of shape [2]", TypeError)]),
-    Row("stack", [call([floats(2, 3), floats(2, 3, seed=1)]), call([floats(2, 3), floats(2, 3, seed=1)], axis=-1), call([floats(2), floats(2)], 1),
-        call([floats(), floats(seed=1)]), call([NONE, NONE])],
-        lambda x, axis=0: np.stack(x, axis), dtypes=ALL, bad=[Bad(call([floats(2), floats(3)]),
-        "stack(x[1]): expected shape [2], got a Tensor of shape [3]")]),
-    Row("split_sizes", [call(floats(5, 2), [1, 4], 0), call(floats(2, 4), [1, 0, 3], -1), call(NONE, [1, 1], 0)],
-        lambda x, sizes, axis: np.split(x, np.cumsum(sizes)[:-1], axis), dtypes=ALL, skip={"0-d": "there is no axis to split"}),
-    Row("split", [call(floats(4, 2), 2), call(floats(2, 4), [1, -1], axis=-1), call(floats(2, 4), [1, 3], 1), call(NONE, 3, axis=2),
-        call(floats(6), 3)], _split, dtypes=ALL,
-        skip={"0-d": "there is no axis to split"},
-        bad=[Bad(call(floats(4), 3), "split(num_or_sections): expected a number of parts that divides 4, got 3"),
-             Bad(call(floats(4), [1, 2]), "split(num_or_sections): expected sizes that add up to 4, got [1, 2]"),
-             Bad(call(floats(), 1), "split(x): expected a tensor with at least one axis, got a Tensor of shape []")]),
-    Row("chunk", [call(floats(4, 2), 2), call(floats(2, 4), 2, axis=-1), call(NONE, 3, axis=2)], lambda x, chunks, axis=0: np.split(x, chunks, axis),
-        dtypes=ALL,
-        skip={"0-d": "there is no axis to split"},
-        bad=[Bad(call(floats(4), 3), "chunk(num_or_sections of split): expected a number of parts that divides 4, got 3")]),
-    Row("tile", [call(floats(2, 3), [2, 1]), call(floats(2, 3), [2]), call(floats(2), [2, 3]), call(floats(), [2]), call(floats(2, 3), [0, 1]),
-        call(NONE, [1, 2, 1])], np.tile, dtypes=ALL,
-        bad=[Bad(call(floats(2), [-1]), "tile(repeat_times): expected counts of 0 or more, got [-1]")]),
-    Row("flip", [call(floats(2, 3), 0), call(floats(2, 3), [-1]), call(floats(2, 3, 2), axis=[0, 2]), call(floats(), []), call(NONE, 0)],
-        lambda x, axis: np.flip(x, tuple(axis) if isinstance(axis, list) else axis), dtypes=ALL,
-        bad=[Bad(call(floats(2, 3), 2), "flip(axis): expected an axis in [-2, 1], got 2")]),
-    Row("roll", [call(floats(2, 3), 1), call(floats(2, 3), 1, axis=0), call(floats(2, 3), [1, -2], axis=[0, -1]), call(floats(), 1),
-        call(NONE, 2, axis=0)], np.roll, dtypes=ALL,
-        bad=[Bad(call(floats(2, 3), [1, 2], axis=0), "roll(shifts): expected 1 shifts, one for each axis, got [1, 2]"),
-             Bad(call(floats(2, 3), 1, axis=2), "roll(axis): expected an axis in [-2, 1], got 2")]),
+    Row("permute", [call(floats(2, 3), [1, 0]), call(floats(2, 3, 4), [2, 0, 1]), call(floats(2, 3), 0, 1), call(floats(), []),
+        call(NONE, [2, 1, 0])],
+        _permute, dtypes=ALL, bad=[Bad(call(floats(2, 3), [0, 0]), "permute(perm of transpose): expected each of 2 axes once, got [0, 0]")]),
+    Row("matrix_transpose", [call(floats(2, 3)), call(floats(2, 3, 4)), call(NONE)], lambda x: np.swapaxes(x, -1, -2), dtypes=ALL,
+        skip={"0-d": "there are no two axes to swap"},
+        bad=[Bad(call(floats(3)), "matrix_transpose(x): expected at least 2 axes, got a Tensor of shape [3]")]),
+    Row("moveaxis", [call(floats(2, 3, 4), 0, -1), call(floats(2, 3, 4), [0, 1], [2, 0]), call(floats(2, 3), (1,), (0,)), call(floats(), [], []),
+        call(NONE, 0, 2)], np.moveaxis, dtypes=ALL,
+        bad=[Bad(call(floats(2, 3), 2, 0), "moveaxis(source): expected axes in [-2, 1], got 2", AssertionError),
+             Bad(call(floats(2, 3), [0, 0], [0, 1]), "moveaxis(source): expected different axes, got [0, 0]"),
+             Bad(call(floats(2, 3), [0], [0, 1]), "moveaxis(destination): expected 1 axes, as in source, got [0, 1]", AssertionError)]),
+    Row("ravel", [call(floats(2, 3)), call(floats()), call(NONE)], np.ravel, dtypes=ALL),
+    Row("unflatten", [call(floats(2, 6), 1, [2, 3]), call(floats(6), -1, [-1, 2]), call(floats(4, 3), 0, (2, 2)), call(floats(6), 0, [np.array(3),
+        2]),
+        call(np.zeros((2, 0)), 1, [0, 2])], _unflatten, dtypes=ALL, skip={"static": "an extent is read"},
+        bad=[Bad(call(floats(2, 6), 2, [2, 3]), "unflatten(axis): expected an axis in [-2, 1], got 2", AssertionError),
+             Bad(call(floats(6), 0, [4, 2]), "unflatten(shape): expected a shape of 6 elements, as x has, got [4, 2]"),
+             Bad(call(floats(6), 0, 6), "unflatten(shape): expected a list of extents, got 6", TypeError)]),
+    Row("expand_as", [call(floats(2, 1), floats(2, 3)), call(floats(3), floats(2, 3)), call(floats(), floats(2)), call(floats(1, 3),
+        np.zeros((0, 3)))],
+        lambda x, y: np.broadcast_to(x, y.shape), dtypes=ALL,
+        bad=[Bad(call(floats(2), floats(2, 3)), "expand_as(shape of expand): expected a shape that [2] broadcasts to, got [2, 3]")]),
+    Row("broadcast_tensors", [call([floats(2, 1), floats(3), floats()]), call([floats(2, 3)]), call([NONE, floats(3)])],
+        lambda input: list(np.broadcast_arrays(*input)), dtypes=ALL, skip={"method": "its first argument is a list"},
+        bad=[Bad(call([]), "broadcast_tensors(input): expected at least one tensor, got an empty list"),
+             Bad(call([floats(2), floats(3)]), "broadcast_tensors(): expected shapes that broadcast together, got shapes [2] and [3]"),
+             Bad(call([floats(2), ints(2)]), "broadcast_tensors(input[1]): expected float64, got int64", TypeError)]),
+    Row("shape_of", [call(floats(2, 3)), call(floats()), call(NONE)], lambda input: np.array(np.shape(input)), dtypes=ALL, out="int64", grad=0),
     Row("unbind_of", [call(floats(2, 3), 0), call(floats(2, 3), -1), call(np.zeros((2, 0, 3)), 2)], _unbind, dtypes=ALL,
         skip={"0-d": "there is no axis to take apart"}),
     Row("unbind", [call(floats(2, 3)), call(floats(2, 3), axis=-1), call(np.zeros((2, 0, 3)), axis=2)], _unbind, dtypes=ALL,

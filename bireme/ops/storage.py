@@ -1,0 +1,135 @@
+"""What a tensor can be asked about its storage and its history, address and gradient node, and functions applied to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bireme.core import errors
+from bireme.core.op import Tensor, assign_inplace
+from bireme.core.tape import target_of
+from bireme.core.tensor import read
+
+
+class GradNode:
+    """A step of the backward pass, to be looked at: `name()` and, in `next_functions`, where its gradients go."""
+
+    __slots__ = ("_target",)
+
+    def __init__(self, target: Any):
+        self._target = target
+
+    def name(self) -> str:
+        """Name of the operator, as in `TanhGradNode`; a leaf's is `GradNodeAccumulation`.
+
+        >>> x = bireme.to_tensor([1.0], stop_gradient=False)
+        >>> bireme.tanh(x).grad_fn.name()
+        'TanhGradNode'
+        """
+        if isinstance(self._target, Tensor):
+            return "GradNodeAccumulation"
+        return "".join(word.capitalize() for word in self._target[0].name.split("_")) + "GradNode"
+
+    @property
+    def next_functions(self) -> list[GradNode | None]:
+        """The steps that its gradients go to, one per operand that takes any."""
+        if isinstance(self._target, Tensor):
+            return [None]
+        return [GradNode(target) for target in self._target[0].inputs or () if target is not None]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GradNode) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> Any:
+        return id(self._target) if isinstance(self._target, Tensor) else (id(self._target[0]), self._target[1])
+
+    def __repr__(self) -> str:
+        return f"<{self.name()}>"
+
+
+def _grad_fn(self: Tensor) -> GradNode | None:
+    """The step of the backward pass that starts here, or None if there is none."""
+    read(self)  # a view may have been written through another handle
+    target = target_of(self)
+    return None if target is None else GradNode(target)
+
+
+def data_ptr(self: Tensor) -> int:
+    """Address of the elements on their device; runs what is pending.
+
+    >>> bireme.ones([2]).data_ptr() != 0
+    True
+    """
+    return 0 if self.size == 0 else self._exported().unsafe_buffer_pointer()
+
+
+def sparse_dim(self: Tensor) -> int:
+    """Number of sparse axes: none, of a dense tensor.
+
+    >>> bireme.zeros([2, 3]).sparse_dim()
+    0
+    """
+    return 0
+
+
+def dense_dim(self: Tensor) -> int:
+    """Number of dense axes: all, of a dense tensor.
+
+    >>> bireme.zeros([2, 3]).dense_dim()
+    2
+    """
+    return self.ndim
+
+
+def apply(self: Tensor, func: Callable) -> Tensor:
+    """What a function makes of the tensor, which must not require gradients.
+
+    >>> bireme.to_tensor([1.0, 2.0]).apply(lambda x: x * 2).tolist()
+    [2.0, 4.0]
+    """
+    return _applied(self, func, "apply")
+
+
+def apply_(self: Tensor, func: Callable) -> Tensor:
+    """In-place form of `apply`: changes the tensor and returns it.
+
+    >>> bireme.to_tensor([1.0, 2.0]).apply_(lambda x: x * 2).tolist()
+    [2.0, 4.0]
+    """
+    return assign_inplace(self, _applied(self, func, "apply_"), "apply_")
+
+
+def _applied(x: Tensor, func: Any, name: str) -> Tensor:
+    if not callable(func):
+        raise errors.bad(f"{name}(func)", "a function of a Tensor", func, kind=TypeError)
+    if not x.stop_gradient:
+        raise errors.bad(f"{name}()", "a tensor that requires no gradient", "one that does", hint="use x.detach()", kind=RuntimeError)
+    found = func(x)
+    if not isinstance(found, Tensor):
+        raise errors.bad(f"{name}(func)", "a function that returns a Tensor", f"one that returns {errors.show(found)}", kind=TypeError)
+    return found
+
+
+def _set_grad(self: Tensor, value: Tensor | None) -> None:
+    self.grad = value
+
+
+def _install() -> None:
+    for method in (data_ptr, sparse_dim, dense_dim, apply, apply_):
+        setattr(Tensor, method.__name__, method)
+    facts = {
+        "grad_fn": property(_grad_fn, doc=_grad_fn.__doc__),
+        "grad_": property(lambda self: self.grad, _set_grad, doc="The gradient, as `grad` is."),
+        "layout": property(lambda self: "NCHW", doc="Order of the axes in memory: as they are written."),
+        "num_shard": property(lambda self: None, doc="Number of shards; None of a tensor that is whole."),
+        "placements": property(lambda self: None, doc="How it is spread over devices; None of a tensor that is whole."),
+        "process_mesh": property(lambda self: None, doc="Devices that it is spread over; None of a tensor that is whole."),
+    }
+    for name, fact in facts.items():
+        setattr(Tensor, name, fact)
+
+
+_install()
