@@ -143,3 +143,76 @@ def test_a_value_that_does_not_fit_leaves_nothing_behind(key):
     with pytest.raises(ValueError, match="broadcasts to shape"):
         x[key] = bireme.arange(8).reshape([2, 4])
     assert (x + 1).tolist() == [1, 2, 3]
+
+
+def test_a_place_is_an_integer_wherever_it_comes_from():
+    """Known or not yet computed, as a tensor or an array: beside arrays, it is what an int is."""
+    x = bireme.to_tensor(source((2, 3, 4)))
+    for one in (1, np.int64(1), np.array(1), bireme.to_tensor(1), bireme.to_tensor([0, 1]).max(), bireme.to_tensor([1])[0]):
+        same(x[one, :, [0, 2]], source((2, 3, 4))[1][:, [0, 2]])
+        same(x[one], source((2, 3, 4))[1])
+        same(x[:, one], source((2, 3, 4))[:, 1])
+        same(x[0, one:], source((2, 3, 4))[0, 1:])
+
+
+def test_what_is_not_computed_yet_is_checked_too():
+    x = bireme.to_tensor(source((3, 2)))
+    late = bireme.to_tensor([1, 2]) + 1
+    calls = [
+        lambda: x[late],
+        lambda: bireme.gather_nd(x, late.reshape([2, 1])),
+        lambda: bireme.index_add(x, late, 0, x[:2]),
+        lambda: bireme.put_along_axis(x, late.reshape([1, 2]), 1.0, 0),
+        lambda: bireme.scatter_nd_add(x, late.reshape([2, 1]), x[:2]),
+        lambda: bireme.index_fill(x, late, 0, 1.0),
+        lambda: bireme.take(x, late + 3),
+        lambda: bireme.masked_scatter(x, x * 2 >= 0, bireme.to_tensor([1.0])),
+    ]
+    for by in ("interpreter", "xla"):
+        for call in calls:
+            with executor.use(by), pytest.raises((IndexError, AssertionError), match=r"expected .*, got"):
+                call().numpy()
+
+
+def test_a_mask_is_not_looked_at_for_a_value_that_is_the_same_everywhere():
+    x = bireme.to_tensor(source((3, 4)))
+    with bireme.core.flush.capture() as graph:  # where nothing can be looked at
+        y = bireme.core.tensor.wrap(graph.input((3, 4), bireme.float32))
+        y[y > 5] = 0.0
+        y[y[:, 0] > 3] = bireme.to_tensor([1.0, 2.0, 3.0, 4.0])
+    (found,) = graph.finish([y._value]).run([x.numpy()], by="interpreter")
+    wanted = source((3, 4))
+    wanted[wanted > 5] = 0
+    wanted[wanted[:, 0] > 3] = [1, 2, 3, 4]
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_only_the_last_of_several_writes_has_a_gradient():
+    def grads(made, *operands):
+        return [g.tolist() for g in bireme.grad(made, operands, bireme.to_tensor([1.0, 2.0, 3.0]))]
+
+    i = bireme.to_tensor([0, 2, 0])
+    x, v = bireme.zeros([3]), bireme.ones([3])
+    x.stop_gradient = v.stop_gradient = False
+    y = x * 1
+    y[i] = v
+    for made in (y, bireme.scatter(x, i, v), bireme.index_put(x, [i], v), bireme.put_along_axis(x, i, v, 0)):
+        assert grads(made, x, v) == [[0.0, 2.0, 0.0], [0.0, 3.0, 1.0]]
+
+
+def test_the_gradient_of_a_product_with_zeros():
+    x = bireme.to_tensor([0.0, 2.0, 0.0], stop_gradient=False)
+    v = bireme.to_tensor([3.0, 0.0, 5.0, 0.0], stop_gradient=False)
+    made = bireme.put_along_axis(x, bireme.to_tensor([0, 1, 1, 2]), v, 0, "mul")
+    gx, gv = bireme.grad(made, [x, v], bireme.ones([3]))
+    assert (gx.tolist(), gv.tolist()) == ([3.0, 0.0, 0.0], [0.0, 10.0, 0.0, 0.0])
+
+
+def test_products_of_complex_numbers():
+    x = bireme.to_tensor([1 + 1j, 2j], stop_gradient=False)
+    v = bireme.to_tensor([2 - 1j, 3 + 0j], stop_gradient=False)
+    made = bireme.put_along_axis(x, bireme.to_tensor([1, 1]), v, 0, "mul")
+    np.testing.assert_allclose(made.numpy(), [1 + 1j, 2j * (2 - 1j) * 3], rtol=1e-6)
+    gx, gv = bireme.grad(made, [x, v], bireme.ones([2], "complex64"))
+    np.testing.assert_allclose(gx.numpy(), np.conj([1, 3 * (2 - 1j)]), rtol=1e-6)
+    np.testing.assert_allclose(gv.numpy(), np.conj([2j * 3, 2j * (2 - 1j)]), rtol=1e-6)

@@ -1,0 +1,256 @@
+"""Writing by index: `x[...] = value`, and the functions that return a changed copy instead."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from bireme.core import dtype as dtypes
+from bireme.core import errors, tape
+from bireme.core.convert import check_range
+from bireme.core.graph import sig_of
+from bireme.core.op import Attr, Axis, Ints, Tensor, assign_inplace, composite, op
+from bireme.core.tensor import value_of
+from bireme.ops import logic, shape
+from bireme.ops.broadcast import sum_to_shape
+from bireme.ops.creation import full
+from bireme.ops.index import (
+    Index,
+    kept,
+    lined_up,
+    picked_shape,
+    put_back,
+    put_slice,
+    put_slice_numpy,
+    slice_view,
+    slices,
+    take_slice,
+)  # fmt: skip
+from bireme.ops.places import combined, from_front, last_written, put_axis, take_axis
+
+# ---------------------------------------------------------------- into a slice
+
+
+@op(numpy=put_slice_numpy)
+def slice_put(x: Tensor, part: Tensor, starts: list[Tensor], spec: Attr) -> Tensor:
+    """A tensor with a slice replaced; use `x[...] = value`.
+
+    >>> x = bireme.to_tensor([1, 2, 3]); x[1:] = 0; x.tolist()
+    [1, 0, 0]
+    """
+    return put_slice(x, part, starts, spec)
+
+
+slice_put.infer(lambda x: x)
+
+
+@slice_put.grad(numpy=lambda g, starts, spec: _put_grad_numpy(g, starts, spec))
+def _(g, starts, spec):
+    hole = put_slice(g, jnp.zeros([n for n, _, _ in spec], g.dtype), starts, spec)
+    return (hole, take_slice(g, starts, spec), *[None] * len(starts))
+
+
+def _put_grad_numpy(g, starts, spec):
+    hole = np.array(g)
+    hole[slices(starts, spec)] = 0
+    return (hole, g[slices(starts, spec)].reshape(kept(spec)), *[None] * len(starts))
+
+
+@slice_view.put
+def _(source, part, bound, numbers):
+    return slice_put.call({"x": source, "part": part, "starts": list(numbers), "spec": bound.attrs[0]})
+
+
+# ---------------------------------------------------------------- at picked places
+
+
+@op(numpy=True)
+def pick_put(x: Tensor, part: Tensor, index: list[Tensor], axes: Attr, add: bool = False, unique: bool = False) -> Tensor:
+    """A tensor with picked elements replaced, or with something added to them; use `x[...] = value`.
+
+    >>> x = bireme.to_tensor([5, 6, 7]); x[bireme.to_tensor([2, 0])] = 1; x.tolist()
+    [1, 6, 1]
+    """
+    line, at = lined_up(x, axes)
+    flat = combined([x.shape[a] for a in axes], index)
+    part = jnp.broadcast_to(part, (*line.shape[:at], *flat.shape, *line.shape[at + 1 :]))
+    return put_back(put_axis(line, flat, part, at, "add" if add else "set", unique), x.shape, axes)
+
+
+pick_put.infer(lambda x: x)
+
+
+@pick_put.grad(numpy=True)
+def _(g, index, axes, add, unique, sigs):
+    line, at = lined_up(g, axes)
+    flat = combined([g.shape[a] for a in axes], index)
+    dx = g if add else put_back(put_axis(line, flat, 0, at, "set", unique), g.shape, axes)
+    part = take_axis(line, flat, at)
+    if not add and not unique:  # what was written over has no part in the result
+        stays = last_written(flat, line.shape[at])
+        part = jnp.where(stays.reshape(stays.shape + (1,) * (line.ndim - at - 1)), part, jnp.zeros_like(part))
+    return (dx, sum_to_shape(part, sigs[1].shape), *[None] * len(index))
+
+
+def written(x: Tensor, key: Any, value: Tensor, add: bool = False) -> Tensor:
+    """`x` after `x[key] = value`, or after `x[key] += value` with every duplicate counted."""
+    if not add and _covers(x, key, value):  # no need to look at the mask
+        mask = shape.reshaped(key, [*key.shape, *[1] * (x.ndim - key.ndim)])
+        if value.ndim > x.ndim - key.ndim:
+            value = shape.reshaped(value, [])
+        return logic.select(mask, value, x)
+    index = Index(x, key)
+    if not index.picks:
+        part = _fitted(value, list(kept(index.spec)), index.adds)
+        if add:
+            part = part + slice_view.call({"x": x, "starts": index.numbers(), "spec": tuple(index.spec)})
+        return slice_put.call({"x": x, "part": part, "starts": index.numbers(), "spec": tuple(index.spec)})
+    base = index.basic(x.detach()) if x.stop_gradient else index.basic(x)
+    index.check(base)
+    picked = list(index.picks.values())
+    axes = tuple(index.picks)
+    value = _fitted(value, picked_shape(base.shape, axes, [i.shape for i in picked]), [])
+    part = pick_put.call({"x": base.clone(), "part": value, "index": picked, "axes": axes, "add": add, "unique": index.unique})
+    if index.adds:
+        part = shape.reshaped(part, list(kept(index.spec)))
+    whole = all(n == d and step == 1 and not drop for (n, step, drop), d in zip(index.spec, x.shape))
+    return part if whole else slice_put.call({"x": x, "part": part, "starts": index.numbers(), "spec": tuple(index.spec)})
+
+
+def _covers(x: Tensor, key: Any, value: Tensor) -> bool:
+    """Whether a mask over x's first axes takes a value that is the same for all that it covers."""
+    if not isinstance(key, Tensor) or key.dtype is not dtypes.bool_ or not key.ndim or key.shape != x.shape[: key.ndim]:
+        return False
+    rest = x.shape[key.ndim :]
+    if value.size == 1:
+        return value.ndim <= len(rest) or value.ndim <= 1
+    return value.ndim <= len(rest) and all(a in (1, b) for a, b in zip(reversed(value.shape), reversed(rest)))
+
+
+def setitem(x: Tensor, key: Any, value: Any) -> None:
+    """`x[key] = value`."""
+    since = tape.now()
+    assign_inplace(x, written(x, key, value_like(x, value)), "setitem", since)
+
+
+def value_like(x: Tensor, value: Any) -> Tensor:
+    """What is written, in x's type."""
+    if isinstance(value, Tensor):
+        return value if value.dtype is x.dtype else value.astype(x.dtype)
+    if isinstance(value, (bool, int, float, builtins.complex)):
+        if isinstance(value, float) and x.dtype.is_integer:
+            return full([], value, "float64").astype(x.dtype)
+        return full([], value, x.dtype)
+    return Tensor(value_of(value, x.dtype))
+
+
+def _fitted(value: Tensor, wanted: list[int], adds: list[int]) -> Tensor:
+    """The value broadcast to the slice it goes into; `adds` are the places of new axes, which the slice does not have."""
+    target = list(wanted)
+    for place in adds:
+        target.insert(place, 1)
+    dims = value.shape
+    while len(dims) > len(target) and dims[0] == 1:
+        dims = dims[1:]
+    if len(dims) > len(target) or any(a not in (1, b) for a, b in zip(reversed(dims), reversed(target))):
+        raise errors.bad("x[index] = value", f"a value that broadcasts to shape {target}", f"shape {value.shape}")
+    if dims != value.shape:
+        value = shape.reshaped(value, dims)
+    if dims != target:
+        value = shape.expand(value, target)
+    return shape.reshaped(value, wanted) if adds else value
+
+
+Tensor.__setitem__ = setitem  # type: ignore[attr-defined]
+
+
+# ---------------------------------------------------------------- as functions
+
+
+@composite(method=True, inplace=True)
+def index_put(x: Tensor, indices: list[Tensor], value: Tensor, accumulate: bool = False) -> Tensor:
+    """`x` with `value` at the elements that tensors of integers or masks pick, or added to them.
+
+    >>> bireme.index_put(bireme.zeros([3]), [bireme.to_tensor([0, 2])], bireme.to_tensor([5.0, 6.0])).tolist()
+    [5.0, 0.0, 6.0]
+    """
+    if not indices:
+        raise errors.bad("index_put(indices)", "at least one tensor", [])
+    if value.dtype is not x.dtype:
+        raise errors.bad("index_put(value)", f"x's type {x.dtype.name}", value.dtype.name, kind=TypeError)
+    return written(x, indices[0] if len(indices) == 1 else tuple(indices), value, accumulate)
+
+
+@op(differentiable=False, numpy=True)
+def places_in(index: Tensor, n: int) -> Tensor:
+    """Which of `n` places are in an index; use `index_fill`.
+
+    >>> bireme.index_fill(bireme.zeros([3]), bireme.to_tensor([0, 2]), 0, 5).tolist()
+    [5.0, 0.0, 5.0]
+    """
+    return put_axis(jnp.zeros(n, bool), from_front(index, n), True)
+
+
+places_in.infer(lambda index, n: sig_of((n,), dtypes.bool_))
+
+
+@composite(method=True, inplace=True)
+def index_fill(x: Tensor, index: Tensor, axis: Axis, value: Tensor | float) -> Tensor:
+    """`x` with one number at all places of an index along `axis`.
+
+    >>> bireme.index_fill(bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([1]), 1, 9).tolist()
+    [[1, 9], [3, 9]]
+    """
+    if not x.ndim:
+        raise errors.bad("index_fill(x)", "a tensor with at least one axis", x, kind=errors.OutOfRange)
+    if isinstance(value, Tensor) and value.ndim:
+        raise errors.bad("index_fill(value)", "a number or a 0-d Tensor", value)
+    n = x.shape[axis]
+    if index.dtype is dtypes.bool_ and index.shape == [n]:
+        mask = index
+    elif index.dtype.kind == "i":
+        check_range("index_fill(index)", index, -n, n)
+        mask = places_in(shape.reshape(index, [-1]), n)
+    else:
+        raise errors.bad("index_fill(index)", f"a tensor of integers or a mask of shape [{n}]", index, kind=TypeError)
+    return logic.select(shape.reshaped(mask, [n if k == axis else 1 for k in range(x.ndim)]), value_like(x, value), x)
+
+
+@composite(method=True)
+def select_scatter(x: Tensor, values: Tensor, axis: Axis, index: int) -> Tensor:
+    """`x` with `values` at one place along `axis`.
+
+    >>> bireme.select_scatter(bireme.zeros([2, 2]), bireme.to_tensor([1.0, 2.0]), 1, 0).tolist()
+    [[1.0, 0.0], [2.0, 0.0]]
+    """
+    if not x.ndim:
+        raise errors.bad("select_scatter(x)", "a tensor with at least one axis", x, kind=errors.OutOfRange)
+    n, rest = x.shape[axis], [*x.shape[:axis], *x.shape[axis + 1 :]]
+    if not -n <= index < n:
+        raise errors.bad("select_scatter(index)", f"an index in [{-n}, {n - 1}]", index, kind=errors.OutOfRange)
+    if values.shape != rest:
+        raise errors.bad("select_scatter(values)", f"shape {rest}, that of a slice of x", f"shape {values.shape}", kind=errors.Misfit)
+    return written(x, (slice(None),) * axis + (index,), value_like(x, values))
+
+
+@composite(method=True)
+def slice_scatter(x: Tensor, value: Tensor, axes: Ints, starts: Ints, ends: Ints, strides: Ints) -> Tensor:
+    """`x` with `value`, broadcast, in the slice from `starts` to `ends` by `strides` along `axes`.
+
+    >>> bireme.slice_scatter(bireme.zeros([5]), bireme.to_tensor([1.0, 2.0]), [0], [0], [4], [2]).tolist()
+    [1.0, 0.0, 2.0, 0.0, 0.0]
+    """
+    key = [slice(None)] * x.ndim
+    for given in (axes, starts, ends, strides):
+        if given is None or len(given) != len(axes):
+            raise errors.bad("slice_scatter(axes, starts, ends, strides)", "as many of each", [axes, starts, ends, strides])
+    for axis, start, end, stride in zip(axes, starts, ends, strides):
+        if not -x.ndim <= axis < x.ndim:
+            raise errors.bad("slice_scatter(axes)", f"axes in [{-x.ndim}, {x.ndim - 1}]", axis, kind=errors.OutOfRange)
+        if not stride:
+            raise errors.bad("slice_scatter(strides)", "strides other than 0", list(strides))
+        key[axis] = slice(start, end, stride)
+    return written(x, tuple(key), value_like(x, value))
