@@ -12,8 +12,8 @@ from bireme.core import errors
 from bireme.core.keywords import renamed
 from bireme.core.op import Tensor, assign_inplace
 from bireme.core.tensor import value_of
+from bireme.ops.arithmetic import cast
 from bireme.ops.creation import full
-from bireme.ops.math import cast
 
 
 def _tensor(x: Any, where: str) -> Tensor:
@@ -152,16 +152,6 @@ def is_same_shape(self: Tensor, y: Tensor, /) -> bool:
     return self.shape == _tensor(y, "is_same_shape(y)").shape
 
 
-def _strides(self: Tensor) -> list[int]:
-    """Elements from one index to the next along each axis, in the order that Paddle keeps them."""
-    found: list[int] = []
-    step = 1
-    for n in reversed(self.shape):
-        found.insert(0, step)
-        step *= n
-    return found
-
-
 def _casts(name: str, dtype: dtypes.DType) -> Any:
     def method(self: Tensor) -> Tensor:
         return cast(self, dtype)
@@ -184,24 +174,28 @@ def _install() -> None:
     for f in (is_floating_point, is_integer, is_complex, is_empty, numel, rank, to, fill_, zero_, type_as, is_same_shape):
         setattr(Tensor, f.__name__, f)
     kinds = {d.name: d for d in (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.float16, dtypes.bfloat16,
-                                 dtypes.float32, dtypes.float64)}  # fmt: skip
+                                 dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128)}  # fmt: skip
     kinds |= {
         "bool": dtypes.bool_,
+        "byte": dtypes.uint8,
+        "char": dtypes.int8,
+        "short": dtypes.int16,
         "int": dtypes.int32,
         "long": dtypes.int64,
         "half": dtypes.float16,
         "float": dtypes.float32,
         "double": dtypes.float64,
+        "cfloat": dtypes.complex64,
+        "cdouble": dtypes.complex128,
     }
     for name, dtype in kinds.items():
         setattr(Tensor, name, _casts(name, dtype))
-    for name, answer in (("is_tensor", True), ("is_dense", True), ("is_contiguous", True), ("is_dist", False), ("is_sparse", False),
+    for name, answer in (("is_tensor", True), ("is_dense", True), ("is_dist", False), ("is_sparse", False),
                          ("is_sparse_coo", False), ("is_sparse_csr", False), ("is_selected_rows", False)):  # fmt: skip
         doc = f"{answer}, of every tensor here.\n\n>>> bireme.zeros([1]).{name}()\n{answer}"
         setattr(Tensor, name, _answers(name, answer, doc))
-    for name in ("value", "get_tensor", "contiguous"):
+    for name in ("value", "get_tensor"):
         setattr(Tensor, name, _answers(name, None, f"The tensor itself.\n\n>>> bireme.ones([1]).{name}().tolist()\n[1.0]"))
-    Tensor.strides = property(_strides, doc=_strides.__doc__)  # type: ignore[attr-defined]
 
 
 _install()

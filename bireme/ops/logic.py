@@ -1,4 +1,4 @@
-"""Comparison, logic and bits."""
+"""Comparison and logic."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from bireme.core import dtype as dtypes
-from bireme.core.dtype import BOOL, INT
+from bireme.core import errors
+from bireme.core.dtype import FLOAT, INT
 from bireme.core.graph import sig_of
-from bireme.core.op import Extra, Tensor, composite, op
-from bireme.ops.broadcast import broadcast_shape, comparison, elementwise, same, sum_to
+from bireme.core.op import Extra, Tensor, assign_inplace, composite, op
+from bireme.ops.broadcast import broadcast_shape, comparison, sum_to
 
 
-@op(method="equal eq", promote="x y", differentiable=False, numpy=np.equal, torch=True, out=True)
+@op(public="equal eq", method="equal eq", inplace=True, retype=True, promote="x y", differentiable=False, numpy=np.equal, torch=True, out=True)
 def equal(x: Tensor, y: Tensor | float) -> Tensor:
     """Elementwise `x == y`.
 
@@ -22,7 +23,7 @@ def equal(x: Tensor, y: Tensor | float) -> Tensor:
     return jnp.equal(x, y)
 
 
-@op(method="not_equal ne", promote="x y", differentiable=False, numpy=np.not_equal)
+@op(method="not_equal ne", inplace=True, retype=True, promote="x y", differentiable=False, numpy=np.not_equal)
 def not_equal(x: Tensor, y: Tensor | float) -> Tensor:
     """Elementwise `x != y`.
 
@@ -32,7 +33,7 @@ def not_equal(x: Tensor, y: Tensor | float) -> Tensor:
     return jnp.not_equal(x, y)
 
 
-@op(method="less_than lt less", promote="x y", differentiable=False, numpy=np.less)
+@op(public="less_than less", method="less_than lt less", inplace="less_than_ less_", retype=True, promote="x y", differentiable=False, numpy=np.less)
 def less_than(x: Tensor, y: Tensor | float) -> Tensor:
     """Elementwise `x < y`.
 
@@ -42,7 +43,7 @@ def less_than(x: Tensor, y: Tensor | float) -> Tensor:
     return jnp.less(x, y)
 
 
-@op(method="less_equal le", promote="x y", differentiable=False, numpy=np.less_equal)
+@op(method="less_equal le", inplace=True, retype=True, promote="x y", differentiable=False, numpy=np.less_equal)
 def less_equal(x: Tensor, y: Tensor | float) -> Tensor:
     """Elementwise `x <= y`.
 
@@ -52,7 +53,17 @@ def less_equal(x: Tensor, y: Tensor | float) -> Tensor:
     return jnp.less_equal(x, y)
 
 
-@op(method="greater_than gt", promote="x y", differentiable=False, numpy=np.greater, torch=True, out=True)
+@op(
+    public="greater_than gt",
+    method="greater_than gt",
+    inplace=True,
+    retype=True,
+    promote="x y",
+    differentiable=False,
+    numpy=np.greater,
+    torch=True,
+    out=True,
+)
 def greater_than(x: Tensor, y: Tensor | float) -> Tensor:
     """Elementwise `x > y`.
 
@@ -62,7 +73,7 @@ def greater_than(x: Tensor, y: Tensor | float) -> Tensor:
     return jnp.greater(x, y)
 
 
-@op(method="greater_equal ge", promote="x y", differentiable=False, numpy=np.greater_equal)
+@op(method="greater_equal ge", inplace=True, retype=True, promote="x y", differentiable=False, numpy=np.greater_equal)
 def greater_equal(x: Tensor, y: Tensor | float) -> Tensor:
     """Elementwise `x >= y`.
 
@@ -76,7 +87,7 @@ for _op in (equal, not_equal, less_than, less_equal, greater_than, greater_equal
     _op.infer(comparison(_op.name, dtypes.bool_))
 
 
-@op(method=True, promote="x y", mix="floats", differentiable=False, numpy=np.logical_and, torch=True)
+@op(method=True, inplace=True, retype=True, promote="x y", mix="floats", differentiable=False, numpy=np.logical_and, torch=True)
 def logical_and(x: Tensor, y: Tensor, out: Extra = None) -> Tensor:
     """Elementwise `x and y` of what is not zero.
 
@@ -86,7 +97,7 @@ def logical_and(x: Tensor, y: Tensor, out: Extra = None) -> Tensor:
     return jnp.logical_and(x, y)
 
 
-@op(method=True, promote="x y", mix="floats", differentiable=False, numpy=np.logical_or, torch=True)
+@op(method=True, inplace=True, retype=True, promote="x y", mix="floats", differentiable=False, numpy=np.logical_or, torch=True)
 def logical_or(x: Tensor, y: Tensor, out: Extra = None) -> Tensor:
     """Elementwise `x or y` of what is not zero.
 
@@ -96,7 +107,17 @@ def logical_or(x: Tensor, y: Tensor, out: Extra = None) -> Tensor:
     return jnp.logical_or(x, y)
 
 
-@op(method=True, differentiable=False, numpy=np.logical_not, torch=True)
+@op(method=True, inplace=True, retype=True, promote="x y", mix="floats", differentiable=False, numpy=np.logical_xor, torch=True)
+def logical_xor(x: Tensor, y: Tensor, out: Extra = None) -> Tensor:
+    """Whether one of the two is not zero, but not both.
+
+    >>> bireme.logical_xor(bireme.to_tensor([True, True]), bireme.to_tensor([True, False])).tolist()
+    [False, True]
+    """
+    return jnp.logical_xor(x, y)
+
+
+@op(method=True, inplace=True, retype=True, differentiable=False, numpy=np.logical_not, torch=True)
 def logical_not(x: Tensor, out: Extra = None) -> Tensor:
     """Elementwise `not x`.
 
@@ -108,52 +129,8 @@ def logical_not(x: Tensor, out: Extra = None) -> Tensor:
 
 logical_and.infer(comparison("logical_and", dtypes.bool_))
 logical_or.infer(comparison("logical_or", dtypes.bool_))
+logical_xor.infer(comparison("logical_xor", dtypes.bool_))
 logical_not.infer(lambda x: sig_of(x.shape, dtypes.bool_))
-
-
-@op(method=True, promote="x y", mix="same", dtypes=INT | BOOL, differentiable=False, numpy=np.bitwise_and)
-def bitwise_and(x: Tensor, y: Tensor | int, out: Extra = None) -> Tensor:
-    """Bits set in both.
-
-    >>> bireme.bitwise_and(bireme.to_tensor([6]), bireme.to_tensor([3])).tolist()
-    [2]
-    """
-    return jnp.bitwise_and(x, y)
-
-
-@op(method=True, promote="x y", mix="same", dtypes=INT | BOOL, differentiable=False, numpy=np.bitwise_or, torch=True)
-def bitwise_or(x: Tensor, y: Tensor | int, out: Extra = None) -> Tensor:
-    """Bits set in either.
-
-    >>> bireme.bitwise_or(bireme.to_tensor([6]), bireme.to_tensor([3])).tolist()
-    [7]
-    """
-    return jnp.bitwise_or(x, y)
-
-
-@op(method=True, promote="x y", mix="same", dtypes=INT | BOOL, differentiable=False, numpy=np.bitwise_xor)
-def bitwise_xor(x: Tensor, y: Tensor | int, out: Extra = None) -> Tensor:
-    """Bits set in one of the two.
-
-    >>> bireme.bitwise_xor(bireme.to_tensor([6]), bireme.to_tensor([3])).tolist()
-    [5]
-    """
-    return jnp.bitwise_xor(x, y)
-
-
-@op(method=True, dtypes=INT | BOOL, differentiable=False, numpy=np.invert)
-def bitwise_not(x: Tensor, out: Extra = None) -> Tensor:
-    """All bits turned.
-
-    >>> bireme.bitwise_not(bireme.to_tensor([0])).tolist()
-    [-1]
-    """
-    return jnp.invert(x)
-
-
-for _op in (bitwise_and, bitwise_or, bitwise_xor):
-    _op.infer(elementwise(_op.name))
-bitwise_not.infer(same)
 
 
 @op(method=True, differentiable=False, numpy=np.isnan, torch=True)
@@ -186,7 +163,37 @@ def isfinite(x: Tensor) -> Tensor:
     return jnp.isfinite(x)
 
 
-for _op in (isnan, isinf, isfinite):
+@op(method=True, dtypes=FLOAT | INT, differentiable=False, numpy=True)
+def isposinf(x: Tensor) -> Tensor:
+    """Whether each element is plus infinity.
+
+    >>> bireme.isposinf(bireme.to_tensor([1.0, float("inf"), -float("inf")])).tolist()
+    [False, True, False]
+    """
+    return x == np.inf
+
+
+@op(method=True, dtypes=FLOAT | INT, differentiable=False, numpy=True)
+def isneginf(x: Tensor) -> Tensor:
+    """Whether each element is minus infinity.
+
+    >>> bireme.isneginf(bireme.to_tensor([1.0, float("inf"), -float("inf")])).tolist()
+    [False, False, True]
+    """
+    return x == -np.inf
+
+
+@op(method=True, differentiable=False, numpy=np.isreal)
+def isreal(x: Tensor) -> Tensor:
+    """Whether each element has no imaginary part.
+
+    >>> bireme.isreal(bireme.to_tensor([1 + 0j, 1j])).tolist()
+    [True, False]
+    """
+    return jnp.isreal(x)
+
+
+for _op in (isnan, isinf, isfinite, isposinf, isneginf, isreal):
     _op.infer(lambda x: sig_of(x.shape, dtypes.bool_))
 
 
@@ -209,6 +216,61 @@ def _(condition, x, y):
 def _(g, condition, sigs):
     zero = jnp.zeros_like(g)
     return None, sum_to(jnp.where(condition, g, zero), sigs[1]), sum_to(jnp.where(condition, zero, g), sigs[2])
+
+
+@composite(method=True)
+def where_(condition: Tensor, x: Tensor | None = None, y: Tensor | float | None = None) -> Tensor:
+    """In-place form of `where`: changes `x` to `y` where the condition does not hold, and returns it.
+
+    >>> bireme.where_(bireme.to_tensor([True, False]), bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])).tolist()
+    [1, 4]
+    """
+    if x is None or y is None:
+        raise errors.bad("where_(x, y)", "both", "one of them")
+    if condition.dtype is not dtypes.bool_:
+        raise errors.bad("where_(condition)", "a bool tensor", condition, kind=TypeError)
+    return assign_inplace(x, select(condition, x, y), "where_")
+
+
+def _chosen(inputs, index):
+    picked = jnp.broadcast_to(index.reshape(-1, *[1] * (inputs[0].ndim - 1)), (index.shape[0], *inputs[0].shape[1:]))
+    out = jnp.zeros_like(inputs[0][: index.shape[0]])
+    for i, x in enumerate(inputs):
+        out = jnp.where(picked == i, x[: index.shape[0]], out)
+    return out
+
+
+@op(method=True, promote="inputs", mix="same", numpy=lambda inputs, index: np.stack(inputs)[index.ravel(), np.arange(index.shape[0])])
+def multiplex(inputs: list[Tensor], index: Tensor) -> Tensor:
+    """Rows from several tensors of one shape: row i of the tensor that `index[i]` names.
+
+    >>> x, y = bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([[5, 6], [7, 8]])
+    >>> bireme.multiplex([x, y], bireme.to_tensor([[1], [0]])).tolist()
+    [[5, 6], [3, 4]]
+    """
+    return _chosen(inputs, index)
+
+
+@multiplex.check
+def _(inputs, index):
+    if len(inputs) < 2:
+        raise errors.bad("multiplex(inputs)", "at least two tensors", f"{len(inputs)}")
+    first = inputs[0]
+    if first.ndim < 2:
+        raise errors.bad("multiplex(inputs[0])", "at least two axes", f"shape {list(first.shape)}")
+    for i, s in enumerate(inputs):
+        if s.shape != first.shape:
+            raise errors.bad(f"multiplex(inputs[{i}])", f"shape {list(first.shape)} like the first", f"shape {list(s.shape)}")
+    if index.ndim != 2 or index.shape[1] != 1 or index.shape[0] > first.shape[0] or index.dtype.kind != "i":
+        raise errors.bad("multiplex(index)", f"integers of shape [{first.shape[0]}, 1]", f"{index.dtype.name} of shape {list(index.shape)}")
+
+
+@multiplex.index
+def _(named):
+    return [("index", 0, len(named["inputs"]))]
+
+
+multiplex.infer(lambda inputs, index: sig_of((index.shape[0], *inputs[0].shape[1:]), inputs[0].dtype))
 
 
 @op(differentiable=False)
@@ -237,15 +299,48 @@ def equal_all(x: Tensor, y: Tensor) -> Tensor:
 
 
 @composite(method=True)
+def isclose(x: Tensor, y: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
+    """Whether `|x - y| <= atol + rtol * |y|`, elementwise; an infinity is close to itself alone.
+
+    >>> bireme.isclose(bireme.to_tensor([1.0, 2.0]), bireme.to_tensor([1.0 + 1e-9, 2.1])).tolist()
+    [True, False]
+    """
+    if not x.dtype.is_inexact:
+        x, y = x.astype("float64"), y.astype("float64")
+    near = logical_and(less_equal((x - y).abs(), y.abs() * rtol + atol), isfinite(y))
+    near = logical_or(equal(x, y), near)
+    return logical_or(near, logical_and(isnan(x), isnan(y))) if equal_nan else near
+
+
+@composite(method=True)
 def allclose(x: Tensor, y: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """Whether `|x - y| <= atol + rtol * |y|` everywhere, as a 0-d tensor.
 
     >>> bireme.allclose(bireme.to_tensor([1.0]), bireme.to_tensor([1.0 + 1e-9])).item()
     True
     """
-    if not x.dtype.is_inexact:
-        x, y = x.astype("float64"), y.astype("float64")
-    near = logical_or(equal(x, y), less_equal((x - y).abs(), y.abs() * rtol + atol))
-    if equal_nan:
-        near = logical_or(near, logical_and(isnan(x), isnan(y)))
-    return near.all()
+    return isclose(x, y, rtol, atol, equal_nan).all()
+
+
+@op(promote="x test_x", differentiable=False, numpy=lambda x, test_x, invert: np.isin(x, test_x, invert=invert))
+def contained(x: Tensor, test_x: Tensor, invert: bool) -> Tensor:
+    """Whether each element is among others; use `isin`.
+
+    >>> bireme.isin(bireme.to_tensor([1, 2]), bireme.to_tensor([2, 3])).tolist()
+    [False, True]
+    """
+    return jnp.isin(x, test_x, invert=invert)
+
+
+contained.infer(lambda x: sig_of(x.shape, dtypes.bool_))
+
+
+@composite(method=True)
+def isin(x: Tensor, test_x: Tensor, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """Whether each element of `x` is among those of `test_x`, or not among them with `invert`.
+
+    >>> bireme.isin(bireme.to_tensor([1, 2]), bireme.to_tensor([2, 3])).tolist()
+    [False, True]
+    """
+    del assume_unique  # a promise that would save nothing here
+    return contained(x, test_x, invert)

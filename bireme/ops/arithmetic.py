@@ -1,0 +1,384 @@
+"""Types and arithmetic: casts, sums, products, quotients, powers, divisors."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from bireme.core import dtype as dtypes
+from bireme.core import errors, flush, registry
+from bireme.core.dtype import COMPLEX, FLOAT, INT
+from bireme.core.graph import sig_of
+from bireme.core.op import Const, DTypeArg, Extra, Tensor, assign_inplace, composite, op
+from bireme.core.tensor import convert, read
+from bireme.ops import vectorised
+from bireme.ops.broadcast import conj_of, elementwise, sum_to
+
+NUMBER = FLOAT | COMPLEX | INT
+
+
+# ---------------------------------------------------------------- types
+
+
+@op(method="cast astype", inplace=True, retype=True, name_arg=False, numpy=convert)
+def cast(x: Tensor, dtype: DTypeArg) -> Tensor:
+    """The same numbers in another type; floats become integers towards zero.
+
+    >>> bireme.cast(bireme.to_tensor([1.7, -1.7]), "int32").tolist()
+    [1, -1]
+    """
+    if x.dtype == dtype.np:
+        return x
+    if jnp.issubdtype(x.dtype, jnp.complexfloating) and dtype.kind not in "cb":
+        x = jnp.real(x)
+    if dtype.kind == "i" and dtype.itemsize < 4 and jnp.issubdtype(x.dtype, jnp.floating):
+        x = x.astype(jnp.int32)  # Paddle wraps (300 to uint8 is 44) where XLA's own conversion would clamp
+    return x.astype(dtype.np)
+
+
+@cast.prepare
+def _(arguments):
+    if arguments["dtype"] is None:
+        raise errors.bad("cast(dtype)", "a data type", None, kind=TypeError)
+
+
+@cast.infer
+def _(x, dtype):
+    return sig_of(x.shape, dtype)
+
+
+@cast.grad(numpy=lambda g, sigs: convert(g, sigs[0].dtype))
+def _(g, sigs):
+    dtype = sigs[0].dtype
+    return (jnp.real(g) if jnp.iscomplexobj(g) and dtype.kind != "c" else g).astype(dtype.np)
+
+
+# ---------------------------------------------------------------- two operands
+
+
+@op(method=True, inplace=True, promote="x y", passes="x y", numpy=np.add, torch=True, out=True)
+def add(x: Tensor, y: Tensor | float, *, alpha: Extra = 1) -> Tensor:
+    """Elementwise sum with broadcasting; `y` is multiplied by `alpha` first.
+
+    >>> bireme.add(bireme.to_tensor([1, 2]), bireme.to_tensor([10])).tolist()
+    [11, 12]
+    """
+    return jnp.add(x, y)
+
+
+def _scaled(arguments):
+    alpha = arguments.pop("alpha")
+    if not isinstance(alpha, (Tensor, int, float, complex, np.number)):
+        raise errors.bad("add(alpha)", "a number", alpha, kind=TypeError)
+    if alpha != 1:
+        arguments["y"] = arguments["y"] * alpha
+
+
+add.prepare(_scaled)
+add.infer(elementwise("add"))
+
+
+@add.grad(numpy=True)
+def _(g, sigs):
+    return sum_to(g, sigs[0]), sum_to(g, sigs[1])
+
+
+@op(method=True, inplace=True, promote="x y", passes="x", dtypes=NUMBER, numpy=np.subtract)
+def subtract(x: Tensor | float, y: Tensor | float) -> Tensor:
+    """Elementwise difference with broadcasting.
+
+    >>> bireme.subtract(bireme.to_tensor([5, 6]), bireme.to_tensor([1])).tolist()
+    [4, 5]
+    """
+    return jnp.subtract(x, y)
+
+
+subtract.infer(elementwise("subtract"))
+
+
+@subtract.grad(numpy=True)
+def _(g, sigs):
+    return sum_to(g, sigs[0]), sum_to(-g, sigs[1])
+
+
+@op(method=True, inplace=True, promote="x y", numpy=np.multiply, torch=True)
+def multiply(x: Tensor, y: Tensor | float) -> Tensor:
+    """Elementwise product with broadcasting.
+
+    >>> bireme.multiply(bireme.to_tensor([1, 2]), bireme.to_tensor([10])).tolist()
+    [10, 20]
+    """
+    return jnp.multiply(x, y)
+
+
+@composite(method=True, inplace=True, promote="x y", torch=True, out=True)
+def mul(x: Tensor, y: Tensor | float) -> Tensor:
+    """Elementwise product with broadcasting: `multiply` under its other name.
+
+    >>> bireme.mul(bireme.to_tensor([1, 2]), bireme.to_tensor([10])).tolist()
+    [10, 20]
+    """
+    return multiply(x, y)
+
+
+multiply.infer(elementwise("multiply"))
+
+
+@multiply.grad(numpy=True)
+def _(g, x, y, sigs, needs):
+    dx = sum_to(g * conj_of(y), sigs[0]) if needs[0] else None
+    return dx, sum_to(g * conj_of(x), sigs[1]) if needs[1] else None
+
+
+@op(promote="x y", floats=True, numpy=np.divide)
+def quotient(x: Tensor | float, y: Tensor | float) -> Tensor:
+    """`x / y`; use `divide`.
+
+    >>> (bireme.to_tensor([1.0, 3.0]) / 2).tolist()
+    [0.5, 1.5]
+    """
+    return jnp.divide(x, y)
+
+
+quotient.infer(elementwise("divide"))
+
+
+@quotient.grad(numpy=True)
+def _(g, out, y, sigs):
+    d = g / conj_of(y)
+    return sum_to(d, sigs[0]), sum_to(-d * conj_of(out), sigs[1])
+
+
+@op(method=True, inplace=True, promote="x y", mix="any", dtypes=FLOAT | INT, differentiable=False)
+def floor_divide(x: Tensor | float, y: Tensor | float) -> Tensor:
+    """Elementwise quotient rounded towards minus infinity, as Python's `//`.
+
+    >>> bireme.floor_divide(bireme.to_tensor([-7]), bireme.to_tensor([2])).tolist()
+    [-4]
+    """
+    return jnp.floor_divide(x, y)
+
+
+floor_divide.infer(elementwise("floor_divide"))
+floor_divide.on("cpu")(vectorised.single(vectorised.floor_divide, floor_divide.body))
+
+
+@op(public="remainder mod floor_mod", method="remainder mod floor_mod", inplace="remainder_ mod_ floor_mod_", promote="x y", dtypes=FLOAT | INT)
+def remainder(x: Tensor | float, y: Tensor | float) -> Tensor:
+    """Elementwise remainder with the sign of the divisor, as Python's `%`.
+
+    >>> bireme.remainder(bireme.to_tensor([-7]), bireme.to_tensor([2])).tolist()
+    [1]
+    """
+    return jnp.remainder(x, y)
+
+
+remainder.infer(elementwise("remainder"))
+
+
+remainder.on("cpu")(vectorised.single(vectorised.remainder, remainder.body))
+
+
+@remainder.grad
+def _(g, x, y, sigs, platform):
+    divide = vectorised.floor_divide if platform == "cpu" and x.dtype == jnp.float32 else jnp.floor_divide
+    return sum_to(g, sigs[0]), sum_to(-g * divide(x, y), sigs[1])
+
+
+def _no_zero_divisor(name: str):
+    """Integers cannot be divided by zero: what the host knows is looked at now, anything else by a flag of the program."""
+
+    def prepare(arguments):
+        x, y = arguments["x"], arguments["y"]
+        kinds = [v.dtype if isinstance(v, Tensor) else dtypes.of_number(v) for v in (x, y)]
+        if isinstance(y, float) or not all(k.kind in "bi" for k in kinds):
+            return
+        value = read(y) if isinstance(y, Tensor) else None
+        if value is not None and (value.array is None or not value.device.is_cpu):
+            if value.sig.size and not flush.local.segment.symbolic:
+                zero = registry.find("any")(registry.find("equal")(y, 0))
+                flush.guard(zero._value, f"{name}(y): expected divisors other than 0 for integers, got 0", ZeroDivisionError)
+            return
+        host = np.asarray(y if value is None else value.array)
+        if host.size and not host.all():
+            raise errors.bad(f"{name}(y)", "divisors other than 0 for integers", 0, kind=ZeroDivisionError)
+
+    return prepare
+
+
+floor_divide.prepare(_no_zero_divisor("floor_divide"), values=True)
+remainder.prepare(_no_zero_divisor("remainder"), values=True)
+
+
+@composite(public="divide div", method="divide div", inplace="divide_ div_", promote="x y", floats=True, torch=True, out=True)
+def divide(x: Tensor | float, y: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
+    """Elementwise quotient with broadcasting; integers become float32, unless `rounding_mode` is "floor" or "trunc".
+
+    >>> bireme.divide(bireme.to_tensor([1.0, 3.0]), bireme.to_tensor([2.0])).tolist()
+    [0.5, 1.5]
+    """
+    if rounding_mode is None:
+        return quotient(x, y)
+    if rounding_mode == "floor":
+        return floor_divide(x, y)
+    if rounding_mode != "trunc":
+        raise errors.bad("divide(rounding_mode)", "None, 'floor' or 'trunc'", rounding_mode)
+    down = floor_divide(x, y)
+    if down.dtype.is_floating:
+        return registry.find("trunc")(quotient(x, y))
+    # rounded down where it should have been towards zero: where the signs differ and something is left over
+    return down + ((down * y != x) & (down < 0)).astype(down.dtype)
+
+
+@op(promote="x y", dtypes=NUMBER)
+def power(x: Tensor | float, y: Tensor | float) -> Tensor:
+    """`x` to the power of a tensor `y`; use `pow`.
+
+    >>> bireme.pow(bireme.to_tensor([2.0]), bireme.to_tensor([3.0])).tolist()
+    [8.0]
+    """
+    if not jnp.issubdtype(x.dtype, jnp.integer):
+        return jnp.power(x, y)
+    # an integer to a negative power is a fraction, so 0, unless it is 1 or -1
+    out = jnp.power(x, jnp.maximum(y, 0))
+    one = jnp.where(x == 1, 1, jnp.where(x == -1, 1 - 2 * (y & 1), 0)).astype(x.dtype)
+    return jnp.where(y < 0, one, out)
+
+
+power.infer(elementwise("power"))
+
+
+@power.grad
+def _(g, out, x, y, sigs):
+    safe = jnp.where(x == 0, 1, x)
+    dx = g * conj_of(y * jnp.power(x, y - 1))
+    dx = jnp.where(y == 0, 0, dx)
+    dy = g * conj_of(jnp.where(x == 0, 0, out * jnp.log(safe)))
+    return sum_to(dx, sigs[0]), sum_to(dy, sigs[1])
+
+
+@op()
+def power_const(x: Tensor, y: Const) -> Tensor:
+    """`x` to a power that is part of the program; use `pow`.
+
+    >>> bireme.pow(bireme.to_tensor([3.0]), 2).tolist()
+    [9.0]
+    """
+    if y == 0.5:
+        return jnp.sqrt(x)
+    if y == -0.5:
+        return lax.rsqrt(x)
+    return lax.integer_pow(x, int(y))
+
+
+power_const.infer(lambda x: x)
+
+
+@composite(method=True, inplace=True, alias={"x": "input", "y": "exponent"}, out=True)
+def pow(x: Tensor, y: Tensor | float) -> Tensor:
+    """`x` to the power `y`, elementwise.
+
+    >>> bireme.pow(bireme.to_tensor([1.0, 2.0, 3.0]), 2).tolist()
+    [1.0, 4.0, 9.0]
+    """
+    if isinstance(y, float) and x.dtype.is_integer:
+        y = int(y)  # as in Paddle: the type stays, so the exponent takes it (`x ** 2.5` is float32)
+    # squares, cubes and roots stay constants: with the exponent as an input they would be 30 times slower
+    if isinstance(y, (int, float)) and not isinstance(y, bool) and x.dtype.is_inexact:
+        if y in (-2, -1, 2, 3, 4) or (y in (0.5, -0.5) and not x.dtype.is_complex):
+            return power_const(x, int(y) if y == int(y) else float(y))
+    return power(x, y)
+
+
+@composite(method=True, name_arg=False, out=True)
+def true_divide(input: Tensor, other: Tensor | float) -> Tensor:
+    """Elementwise quotient: `divide` under its other name; integers become float32.
+
+    >>> bireme.true_divide(bireme.to_tensor([1, 3]), bireme.to_tensor([2])).tolist()
+    [0.5, 1.5]
+    """
+    return quotient(input, other)
+
+
+# ---------------------------------------------------------------- sums of several
+
+
+@op(numpy=True)
+def sum_of(inputs: list[Tensor]) -> Tensor:
+    """The sum of tensors of one shape and type; use `add_n`.
+
+    >>> bireme.add_n([bireme.to_tensor([1]), bireme.to_tensor([2])]).tolist()
+    [3]
+    """
+    total = inputs[0]
+    for x in inputs[1:]:
+        total = jnp.add(total, x)
+    return total
+
+
+@sum_of.check
+def _(inputs):
+    if not inputs:
+        raise errors.bad("add_n(inputs)", "at least one tensor", "an empty list", kind=TypeError)
+    first = inputs[0]
+    for i, s in enumerate(inputs):
+        if s.shape != first.shape:
+            raise errors.bad(f"add_n(inputs[{i}])", f"shape {list(first.shape)} like the first", f"shape {list(s.shape)}")
+        if s.dtype is not first.dtype:
+            raise errors.bad(f"add_n(inputs[{i}])", f"{first.dtype.name} like the first", s.dtype.name)
+
+
+sum_of.infer(lambda inputs: inputs[0])
+sum_of.grad(lambda g, sigs: tuple([g] * len(sigs)), numpy=True)
+
+
+@composite(method=True)
+def add_n(inputs: Extra) -> Tensor:
+    """The sum of a list of tensors of one shape; a single tensor is its own sum.
+
+    >>> bireme.add_n([bireme.to_tensor([1]), bireme.to_tensor([2]), bireme.to_tensor([3])]).tolist()
+    [6]
+    """
+    return sum_of([inputs] if isinstance(inputs, Tensor) else inputs)
+
+
+@composite(method=True)
+def increment(x: Tensor, value: float = 1.0) -> Tensor:
+    """Add a number to a tensor of one element, in place; the type stays.
+
+    >>> bireme.increment(bireme.to_tensor([1])).tolist()
+    [2]
+    """
+    if x.size > 1:
+        raise errors.bad("increment(x)", "a tensor of one element", x)
+    if x.dtype not in NUMBER:
+        raise errors.bad("increment(x)", "numbers", x, kind=TypeError)
+    return assign_inplace(x, add(x, int(value) if x.dtype.is_integer else value), "increment")
+
+
+# ---------------------------------------------------------------- divisors
+
+
+@op(method=True, inplace=True, promote="x y", mix="same", dtypes=INT, differentiable=False, numpy=np.gcd)
+def gcd(x: Tensor, y: Tensor) -> Tensor:
+    """Greatest common divisor, elementwise; that of zeros is zero.
+
+    >>> bireme.gcd(bireme.to_tensor([12, 0]), bireme.to_tensor([20, 5])).tolist()
+    [4, 5]
+    """
+    return jnp.gcd(x, y)
+
+
+@op(method=True, inplace=True, promote="x y", mix="same", dtypes=INT, differentiable=False, numpy=np.lcm)
+def lcm(x: Tensor, y: Tensor) -> Tensor:
+    """Least common multiple, elementwise; zero if one of them is.
+
+    >>> bireme.lcm(bireme.to_tensor([12, 0]), bireme.to_tensor([20, 5])).tolist()
+    [60, 0]
+    """
+    return jnp.lcm(x, y)
+
+
+gcd.infer(elementwise("gcd"))
+lcm.infer(elementwise("lcm"))
