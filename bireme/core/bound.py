@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import types
 from collections.abc import Callable
 from typing import Any
@@ -12,12 +13,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bireme.core import device as devices
 from bireme.core import dtype as dtypes
 from bireme.core import errors, interpreter, primitives
 from bireme.core.graph import Sig, sig_of
 
-MAX_AXES, MAX_ELEMENTS = 64, 1 << 40
+MAX_AXES = 64
+SMALL = 1 << 30  # bytes of a result whose size nobody has to look at
 MAX_BOUND = 4096  # attributes, plans and gradients remembered per operator
+
+
+def _unthinkable(sig: Sig) -> bool:
+    """Whether an empty result has axes that no library can count."""
+    return math.prod([n for n in sig.shape if n]) * sig.dtype.itemsize >= 1 << 62
 
 
 class Bound:
@@ -58,6 +66,11 @@ class Bound:
         """Whether its NumPy form multiplies matrices."""
         return self.op.flops_rule is not None
 
+    @property
+    def by_numpy(self) -> bool:
+        """Whether NumPy does it much faster than a compiled program on CPU."""
+        return bool(self.op.options.get("by_numpy"))
+
     def arguments(self, arrays: Any) -> dict[str, Any]:
         """Flat operands and attributes as the body's keyword arguments."""
         named, i = dict(zip(self.op.attr_names, self.attrs)), 0
@@ -95,11 +108,18 @@ class Bound:
             else:
                 found = self._trace(sigs)
             for s in found:
-                if s.ndim > MAX_AXES or s.size > MAX_ELEMENTS:
-                    shown = str(list(s.shape)) if s.ndim <= 8 else f"of {s.ndim} axes"
-                    raise errors.bad(f"{self.op.name.removesuffix('_of')}()", "a result that can exist", f"shape {shown}")
+                if s.ndim > MAX_AXES:
+                    raise errors.bad(f"{self.op.name.removesuffix('_of')}()", f"a result of at most {MAX_AXES} axes", f"{s.ndim} axes")
+                if (s.nbytes > SMALL and s.nbytes > devices.current().capacity) or (s.size == 0 and _unthinkable(s)):
+                    raise self._too_large(s)
             bounded(self._outs)[sigs] = found
         return found
+
+    def _too_large(self, sig: Sig) -> Exception:
+        """Refused before anything is allocated: a system that overcommits would end the process instead."""
+        shown = f"shape {list(sig.shape)}, {sig.nbytes / 2**30:.1f} GiB of {sig.dtype.name}"
+        have = f"{devices.current().capacity / 2**30:.1f} GiB"
+        return errors.bad(f"{self.op.name.removesuffix('_of')}()", f"a result that fits into {have} of memory", shown, kind=MemoryError)
 
     def _trace(self, sigs: tuple[Sig, ...]) -> tuple[Sig, ...]:
         specs = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in sigs]
@@ -114,7 +134,7 @@ class Bound:
     def work(self, sigs: tuple[Sig, ...], outs: tuple[Sig, ...]) -> float:
         """Microseconds that the interpreter would take, roughly: to choose a tier, not to be exact."""
         moved = sum([s.size for s in sigs]) + sum([s.size for s in outs])
-        flops = self.op.flops_rule(*sigs) if self.op.flops_rule is not None and self.layout == (1,) * len(sigs) else 0
+        flops = self.op.flops_rule(*sigs) if self.op.flops_rule is not None and {1, None}.issuperset(self.layout) else 0
         form = self.op.numpy_form
         calls = 1 if isinstance(form, np.ufunc) else 4 if form is not None else 12
         return 1.5 * calls * max(1, -min([n for n in self.layout if n is not None], default=0)) + moved * 5e-4 + flops * 2e-5
@@ -180,6 +200,10 @@ class GradBound:
     @property
     def uses_blas(self) -> bool:
         return self.base.uses_blas
+
+    @property
+    def by_numpy(self) -> bool:
+        return self.base.by_numpy
 
     def infer(self, sigs: tuple[Sig, ...]) -> tuple[Sig, ...]:
         return tuple([self.sigs[i] for i in self.needs])
@@ -384,8 +408,14 @@ def _rebound(fn: Any, seen: dict) -> Callable:
     new = types.FunctionType(fn.__code__, scope, fn.__name__, fn.__defaults__, fn.__closure__)
     new.__kwdefaults__ = fn.__kwdefaults__
     seen[fn] = new
-    for name in fn.__code__.co_names:
+    for name in _names(fn.__code__):
         other = scope.get(name)
         if isinstance(other, types.FunctionType) and other.__globals__.get("jnp") is jnp:
             scope[name] = _rebound(other, seen)
     return new
+
+
+def _names(code: types.CodeType) -> set[str]:
+    """The names that a function looks up, also in the functions and comprehensions inside it."""
+    inner = [_names(c) for c in code.co_consts if isinstance(c, types.CodeType)]
+    return set(code.co_names).union(*inner)

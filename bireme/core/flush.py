@@ -53,6 +53,7 @@ class _Local(threading.local):
         self.segment = Segment()
         self.waiting: Segment | None = None
         self.depth = 0
+        self.trace: Any = None  # what a composite's body records, see `replay`
         _announce(self.segment)
 
 
@@ -84,6 +85,7 @@ class debug_mode:
 
     at_once = False
     check_nan = False
+    long_way = 0  # somebody wants every call to go through its operator: a trace, mixed precision
 
 
 def _read_flags() -> None:
@@ -344,6 +346,8 @@ def _drop_lone_views(seg: Segment) -> None:
 
 def force(v: Value) -> Any:
     """The array of a Value, running what it waits for."""
+    if local.trace is not None:
+        local.trace.spoiled = True
     if v.array is None:
         seg = v.segment
         if seg is not None:

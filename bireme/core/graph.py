@@ -154,6 +154,11 @@ class Graph:
         self.packs = tuple(packs.items())
         self.entry: Any = None
 
+    @property
+    def work_by_numpy(self) -> float:
+        """The part of the work that NumPy does much faster than a compiled program."""
+        return sum(n.work - n.parent.work for n in self.nodes if n.parent is not None and n.bound.by_numpy)
+
     def pack(self, numbers: list) -> list[np.ndarray]:
         """The segment's Python numbers as one vector per dtype."""
         return [np.array([numbers[i] for i in places], dtype.np) for dtype, places in self.packs]

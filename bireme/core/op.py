@@ -20,7 +20,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from bireme.core import convert, errors, grad_mode, registry, shortcut, tape, view, walk
+from bireme.core import amp, convert, errors, flush, grad_mode, registry, replay, shortcut, tape, view, walk
 from bireme.core import dtype as dtypes
 from bireme.core.bound import Bound, GradOp, Interned, bounded, on_numpy
 from bireme.core.convert import Attr, Axes, Axis, Const, DTypeArg, Extra, Ints, Key, Shape, Size
@@ -29,11 +29,15 @@ from bireme.core.tensor import Tensor, read
 __all__ = ["Attr", "Axes", "Axis", "Const", "DTypeArg", "Extra", "Ints", "Key", "Shape", "Size", "Tensor", "composite", "op"]
 
 
+LIST = object()  # in what a call's memory knows of an operand: all tensors of a list
+
+
 class Op:
     """A declared operator."""
 
     def __init__(self, body: Callable, options: dict[str, Any]):
         self.body, self.name = body, options.get("name") or body.__name__
+        self.told = _told(self.name, options)
         self.doc = inspect.getdoc(body) or ""
         self.lowerings: dict[str, Callable] = {}
         hints = typing.get_type_hints(body)
@@ -58,6 +62,7 @@ class Op:
         self.prepare_rule: Callable | None = None
         self.looks_at_values = False
         self.put_rule: Callable | None = None
+        self.layout_rule: Callable | None = None
         self.size_rule: Callable | None = None
         self.index_rule: Callable | None = None
         self.grad_names: tuple[str, ...] = ()
@@ -72,6 +77,7 @@ class Op:
         self._promoted = self.promote or (self.operand_names[:1] if self.floats or self.dtypes else ())
         self._may_be_plain = bool(self.operand_names) and all(p.kind in ("tensor", "number") for p in self.signature.operands)
         self._may_be_plain = self._may_be_plain and not self.signature.sizes
+        self._may_be_remembered = all(p.kind in ("tensor", "number", "list") for p in self.signature.operands) and not self.signature.sizes
         self._all_given = (1,) * len(self.operand_names)
         self.options = options
 
@@ -111,6 +117,14 @@ class Op:
     def put(self, rule: Callable) -> Callable:
         """Declare the inverse of a view: (source, new part, bound, numbers) -> new source."""
         self.put_rule = rule
+        return rule
+
+    def layout(self, rule: Callable) -> Callable:
+        """Declare where a view's elements lie: (sig, strides, place of the first, bound, numbers) -> (strides, place of the first).
+
+        None says that the elements do not lie so that they could be shared: then the result has storage of its own.
+        """
+        self.layout_rule = rule
         return rule
 
     def size(self, rule: Callable) -> Callable:
@@ -168,15 +182,17 @@ class Op:
         arguments.pop("name", None)
         operands, layout, attrs = self._operands_and_attrs(arguments)
         result = self.record(self.bind(layout, attrs), operands)
-        return result if out is None else _write_out(out, result)
+        return result if out is None else _write_out(out, result, self.name)
 
     def record(self, bound: Bound, operands: list) -> Any:
         """Record a call whose operands and attributes are settled."""
         if self.index_rule is not None:
-            self._check_indices(bound, operands)
+            self.check_indices(bound, operands)
         made = tape.apply(bound, operands)
         if self.is_view:
             view.attach(made[0], operands[0], bound, operands[1:])
+        if flush.local.trace is not None:
+            flush.local.trace.calls.append((self, bound, operands, made))
         return self.container(made) if self.many else made[0]
 
     def remembered(self) -> Callable:
@@ -187,11 +203,13 @@ class Op:
         """
         sign = self.signature
         memo: dict[tuple, tuple[Bound, list]] = {}
-        bind, record = sign.bind, self.record
+        bind, record, mixed = sign.bind, self.record, amp.state
         places = tuple(sign.takes.get(n, shortcut.ATTRIBUTE) for n in sign.positional)
 
         def public(*args: Any, **kwargs: Any) -> Any:
             try:
+                if mixed.policy is not None:
+                    args, kwargs = amp.cast_arguments(self, args, kwargs)
                 key = shortcut.kinds_of(args, places, kwargs, sign.takes)
                 found = memo.get(key) if key is not None else None
                 if found is not None:
@@ -199,7 +217,10 @@ class Op:
                     operands = []
                     for where, kind in sources:
                         x = args[where] if where.__class__ is int else kwargs[where] if where is not None else kind
-                        operands.append(x if kind is None or where is None else (kind, x))
+                        if kind is LIST:
+                            operands += x
+                        else:
+                            operands.append(x if kind is None or where is None else (kind, x))
                     return record(bound, operands)
                 arguments = bind(args, kwargs)
                 if key is None or arguments.get("out") is not None:
@@ -213,22 +234,32 @@ class Op:
                     bounded(memo, 1024)[key] = (bound, came_from)
                 return record(bound, operands)
             except errors.TELLING as e:
-                raise errors.short(e)  # noqa: B904  # the same error, shorter
+                raise errors.short(e, self.told)  # noqa: B904  # the same error, shorter
 
         return public
 
     def _sources(self, operands: list, layout: tuple, args: tuple, kwargs: dict[str, Any]) -> list | None:
         """Where each operand came from: (place or keyword, dtype of a number or None); None if one was made on the way."""
-        if not self._may_be_plain or self.looks_at_values:
-            return None
-        names = [n for n, count in zip(self.operand_names, layout) if count == 1]
-        if len(names) != len(operands):
+        if not self._may_be_remembered or self.looks_at_values:
             return None
         sign = self.signature
         given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
         passed: dict[str, Any] = {**dict(zip(sign.positional, range(len(args)))), **{sign.aliases.get(k, k): k for k in kwargs}}
         found: list[tuple[Any, Any]] = []
-        for name, x in zip(names, operands):
+        rest = iter(operands)
+        for name, count in zip(self.operand_names, layout):
+            if count is None:
+                continue
+            if count <= 0:
+                where = passed.get(name)
+                own = [next(rest) for _ in range(-count)]
+                if where is None or len(own) != len(given[where]) or any(x is not t for x, t in zip(own, given[where])):
+                    return None
+                found.append((where, LIST))
+                continue
+            if count != 1:
+                return None
+            x = next(rest)
             if x.__class__ is tuple:
                 where = passed.get(name)
                 if where is None:
@@ -246,7 +277,10 @@ class Op:
 
     def _operands_and_attrs(self, arguments: dict[str, Any]) -> tuple[list, tuple, tuple]:
         if self.prepare_rule is not None:
-            self.prepare_rule(arguments)
+            try:
+                self.prepare_rule(arguments)
+            except errors.TELLING as e:  # it may have called another operator
+                raise errors.renamed(e, self.told, arguments, part=True)  # noqa: B904
         sign = self.signature
         plain = self._plain(arguments)
         if plain is not None:
@@ -286,7 +320,11 @@ class Op:
         names = self._promoted
         given = [(n, arguments[n]) for n in names if arguments[n] is not None]
         found = convert.common_dtype(self.name, [x for _, x in given], self.mix)
-        if found is None:
+        if found is None:  # nothing but numbers
+            wrong = [(n, x) for n, x in given if self.dtypes is not None and not self.floats and dtypes.of_number(x) not in self.dtypes]
+            if wrong:
+                allowed = ", ".join(sorted(d.name for d in self.dtypes or ()))
+                raise errors.bad(f"{self.name}({wrong[0][0]})", f"one of {allowed}", wrong[0][1], kind=TypeError)
             return
         if self.floats and found.kind in "bi":
             found = dtypes.float32
@@ -304,7 +342,7 @@ class Op:
             else:
                 arguments[n] = (found, convert.number(x, found, f"{self.name}({n})"))
 
-    def _check_indices(self, bound: Bound, operands: list) -> None:
+    def check_indices(self, bound: Bound, operands: list) -> None:
         assert self.index_rule is not None
         named = bound.arguments([None if t.__class__ is tuple else t._value.sig for t in operands])
         tensors = bound.arguments(operands)
@@ -312,15 +350,38 @@ class Op:
             convert.check_range(f"{self.name.removesuffix('_of')}({name})", tensors[name], low, high)
 
 
-def _write_out(out: Any, result: Any) -> Any:
+def _told(name: str, options: dict[str, Any]) -> str:
+    """What users call it: the name under which it is public, not that of an operator inside."""
+    paths = (options.get("public") or "").split()
+    return paths[0].rpartition(".")[2] if paths else name.removesuffix("_of")
+
+
+def _write_out(out: Any, result: Any, name: str) -> Any:
     if isinstance(result, (list, tuple)):
+        if not isinstance(out, (list, tuple)) or len(out) != len(result):
+            raise errors.bad(f"{name}(out)", f"{len(result)} Tensors", out, kind=TypeError)
         for o, r in zip(out, result):
-            _write_out(o, r)
+            _write_out(o, r, name)
         return out
     if not isinstance(out, Tensor):
-        raise errors.bad("out", "a Tensor", out, kind=TypeError)
-    assign_inplace(out, result, "out")
+        raise errors.bad(f"{name}(out)", "a Tensor", out, kind=TypeError)
+    if out._value.sig is result._value.sig:
+        assign_inplace(out, result, f"{name}(out)")
+    else:  # as in Paddle, it becomes what the result is
+        _must_not_be_leaf(out, f"{name}(out)")
+        out._value, out._edge, out._view, out.stop_gradient = read(result), result._edge, None, result.stop_gradient
+        out._version += 1
     return out
+
+
+def _must_not_be_leaf(x: Tensor, where: str) -> None:
+    if grad_mode.state.grad and not x.stop_gradient and x._edge is None and x._value.sig.dtype.kind in "fc":
+        raise errors.bad(where, "a tensor that is no leaf, or no_grad()", "a leaf that requires gradients", kind=ValueError)
+
+
+def _changed(name: str) -> str:
+    """The argument that an in-place operator changes."""
+    return name if "(" in name else f"{name}(x)"
 
 
 def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None, retype: bool = False) -> Tensor:
@@ -329,12 +390,13 @@ def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None, 
     Edges older than `since` that saved the old value will refuse to go backwards; the operator's own may read it.
     """
     value = read(x)
-    if grad_mode.state.grad and not x.stop_gradient and x._edge is None and value.sig.dtype.kind in "fc":
-        raise errors.bad(f"{name}(x)", "a tensor that is no leaf, or no_grad()", "a leaf that requires gradients", kind=ValueError)
+    if flush.local.trace is not None:
+        flush.local.trace.spoiled = True
+    _must_not_be_leaf(x, _changed(name))
     if grad_mode.state.grad and x._view is not None and x._view.tracked and x._view.path and x._view.cell.leaf() is not None:
-        raise errors.bad(f"{name}(x)", "a tensor whose storage is its own, or no_grad()", "a view of a leaf that requires gradients")
+        raise errors.bad(_changed(name), "a tensor whose storage is its own, or no_grad()", "a view of a leaf that requires gradients")
     if new._value.sig.shape != value.sig.shape:
-        raise errors.bad(f"{name}(x)", f"a result of x's shape {x.shape}", f"shape {new.shape}", kind=ValueError)
+        raise errors.bad(_changed(name), f"a result of x's shape {x.shape}", f"shape {new.shape}", kind=ValueError)
     if new._value.sig.dtype is not value.sig.dtype and not retype:
         new = registry.find("cast")(new, value.sig.dtype)
     if new is x:
@@ -358,7 +420,7 @@ def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None, 
 
 _OPTIONS = frozenset((
     "name", "public", "method", "inplace", "out", "torch", "alias", "rejects", "varargs", "pack", "pairs", "name_arg",
-    "promote", "mix", "floats", "dtypes", "numbers", "view", "passes", "differentiable", "numpy",
+    "promote", "mix", "floats", "dtypes", "numbers", "retype", "view", "passes", "differentiable", "numpy", "plain", "amp", "by_numpy",
 ))  # fmt: skip
 
 
@@ -371,7 +433,7 @@ def op(**options: Any) -> Callable[[Callable], Op]:
     """Declare an operator.
 
     How it is called: `name`, `public`, `method`, `inplace`, `out`, `torch`, `alias`, `rejects`, `varargs`, `pack`, `pairs`, `name_arg`. What
-    it takes: `promote`, `mix`, `floats`, `dtypes`, `numbers`. What it is: `view`, `passes`, `differentiable`, `numpy`.
+    it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `retype`. What it is: `view`, `passes`, `differentiable`, `numpy`, `by_numpy`, `plain`, `amp`.
     """
 
     _known(options)
@@ -393,9 +455,10 @@ def _publish(made: Any, signature: Any, options: dict[str, Any]) -> Callable:
         try:
             return call(bind(args, kwargs))
         except errors.TELLING as e:
-            raise errors.short(e)  # noqa: B904  # the same error, shorter
+            raise errors.short(e, made.told)  # noqa: B904  # the same error, shorter
 
-    public: Any = made.remembered() if isinstance(made, Op) and made.operand_names else plain
+    remembers = made.operand_names if isinstance(made, Op) else options.get("plain")
+    public: Any = made.remembered() if remembers else plain
     _dress(public, made.name, made.doc, signature.public, made.body)
     PUBLIC[made.name] = public
     for path in (options.get("public") or "").split():
@@ -425,13 +488,20 @@ def _install(public: Any, made: Any, signature: Any, options: dict[str, Any]) ->
 
 
 def _install_inplace(name: str, public: Any, made: Any, signature: Any, is_view: bool) -> None:
+    another = name.removesuffix("_") != made.name
+
     def inplace(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if not isinstance(x, Tensor):
             raise errors.bad(f"{name}(x)", "a Tensor", x, kind=TypeError)
         if "out" in kwargs:
             raise errors.bad(f"{name}(out)", "no out: x itself is changed", kwargs["out"], kind=TypeError)
         since = tape.now()
-        new = public(x, *args, **kwargs)
+        try:
+            new = public(x, *args, **kwargs)
+        except errors.TELLING as e:
+            if another:  # told by the name that the user called
+                errors.renamed(e, name, signature.defaults)
+            raise
         return adopt(x, new) if is_view else assign_inplace(x, new, name, since, _retypes(x, new, made, name))
 
     doc = f"In-place form of `{made.name}`: changes `x` and returns it."
@@ -441,12 +511,12 @@ def _install_inplace(name: str, public: Any, made: Any, signature: Any, is_view:
 
 
 def _retypes(x: Tensor, new: Tensor, made: Any, name: str) -> bool:
-    """Whether an in-place operator gives `x` the wider type of its result, as Paddle's arithmetic does."""
+    """Whether an in-place operator gives `x` the type of its result: a wider one, as Paddle's arithmetic does, or any with `retype`."""
     old, kind = x._value.sig.dtype, new._value.sig.dtype
     options = made.options
-    if old is kind or not (options.get("promote") or options.get("floats")):
+    if old is kind or not (options.get("promote") or options.get("floats") or options.get("retype")):
         return False
-    wider = dtypes.promote(old, kind) is kind or (options.get("floats") and old.kind in "bi" and kind.kind == "f")
+    wider = options.get("retype") or dtypes.promote(old, kind) is kind or (options.get("floats") and old.kind in "bi" and kind.kind == "f")
     if not wider or x._view is not None:
         raise errors.bad(f"{name}(x)", f"a result of x's type {old.name}", kind.name, hint=f"use x = x.{made.name}(...)", kind=TypeError)
     return True
@@ -454,6 +524,8 @@ def _retypes(x: Tensor, new: Tensor, made: Any, name: str) -> bool:
 
 def adopt(x: Tensor, new: Tensor) -> Tensor:
     """Let `x` become the view `new` of its own storage: what reshape_ and squeeze_ do."""
+    if flush.local.trace is not None:
+        flush.local.trace.spoiled = True
     x._value, x._edge, x._view = new._value, new._edge, new._view
     if x._view is not None:
         x._view.cell.add(x)
@@ -466,6 +538,7 @@ class Composite:
 
     def __init__(self, body: Callable, options: dict[str, Any]):
         self.body, self.name, self.doc = body, options.get("name") or body.__name__, inspect.getdoc(body) or ""
+        self.told = _told(self.name, options)
         self.public: Any = None
         hints = typing.get_type_hints(body)
         hints.pop("return", None)
@@ -480,11 +553,42 @@ class Composite:
         try:
             result = self.body(**arguments)
         except errors.TELLING as e:
-            raise errors.renamed(e, self.name, arguments)  # noqa: B904  # the same error, by the name that the user called
-        return result if out is None else _write_out(out, result)
+            raise errors.renamed(e, self.told, arguments)  # noqa: B904  # the same error, by the name that the user called
+        return result if out is None else _write_out(out, result, self.name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.call(self.signature.bind(args, kwargs))
+
+    def remembered(self) -> Callable:
+        """The public call with a memory of the operators that the body recorded, see `replay`."""
+        sign, new = self.signature, 0
+        memo: dict[tuple, replay.Steps | None] = {}
+        takes = {n: shortcut.OPERAND for n, code in sign.takes.items() if code is not shortcut.ATTRIBUTE}
+        places = tuple(takes.get(n, shortcut.ATTRIBUTE) for n in sign.positional)
+
+        def public(*args: Any, **kwargs: Any) -> Any:
+            nonlocal new
+            try:
+                key = shortcut.kinds_of(args, places, kwargs, takes) if new < replay.FORGET else None
+                if key is not None:
+                    tensors = replay.given(args, kwargs)
+                    key += (amp.state.policy, *replay.repeats(tensors))
+                    steps = memo.get(key)
+                    if steps is not None:
+                        return steps.again(tensors)
+                arguments = sign.bind(args, kwargs)
+                if key is None or key in memo or arguments.get("out") is not None:
+                    return self.call(arguments)
+                new += 1
+                with replay.Trace() as trace:
+                    result = self.call(arguments)
+                memo[key] = replay.steps_of(trace, tensors, result)
+                return result
+            except errors.TELLING as e:
+                # the same error, by the name that the user called, and shorter
+                raise errors.short(errors.renamed(e, self.told, sign.defaults), self.told)  # noqa: B904
+
+        return public
 
 
 def composite(**options: Any) -> Callable[[Callable], Composite]:

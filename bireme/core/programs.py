@@ -98,7 +98,7 @@ def _entry_of(state: Node, device: Any, n_live: int) -> Entry:
             entry = _graphs[graph.key] = graph.entry = Entry(graph, family)
             # a compiled call costs some 50 us and 4 us a result, its compile a thousand times that: a logging line
             # that takes the interpreter 120 us is never worth it
-            entry.cheap = graph.work < 120 + 2 * (n_live + len(graph.leaf_sigs))
+            entry.cheap = graph.work < 120 + 2 * (n_live + len(graph.leaf_sigs)) or graph.work_by_numpy > graph.work / 2
             debug.met(entry)
             if len(_graphs) > MAX_GRAPHS:
                 _, old = _graphs.popitem(last=False)
@@ -128,7 +128,10 @@ def execute(seg: Any, held: set[int]) -> None:
     key = (live, tuple(dead))
     program = entry.exact.get(key) if executor.forced() is None else None
     if program is None:
-        program = _choose(entry, live, key[1])
+        try:
+            program = _choose(entry, live, key[1])
+        except (MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as e:
+            raise _failed(e, seg, entry) from e
     else:
         entry.hits += 1
         debug.STATS["cache_hits"] += 1
@@ -162,13 +165,20 @@ def _failed(e: BaseException, seg: Any, entry: Entry) -> BaseException:
     and whenever a result is asked for; otherwise it is tried again, as after an interrupt."""
     first, last = entry.graph.nodes[0], entry.graph.nodes[-1]
     where = f"{errors.place_of(first.pos)} to {errors.place_of(last.pos)}"
-    message = f"{type(e).__name__} while running {len(entry.graph.nodes)} operators recorded at {where}: {e}"
+    message = f"{type(e).__name__} while running {_names(entry.graph)} recorded at {where}: {e}"
     error = MemoryError(message) if isinstance(e, MemoryError) or "RESOURCE_EXHAUSTED" in str(e) else RuntimeError(message)
     lost = sum([isinstance(a, jax.Array) and a.is_deleted() for a in seg.arrays])
     if lost:
         error.add_note(f"{lost} arrays that it was given to reuse are lost: load the parameters and the optimizer's state again")
         seg.error = error
     return error
+
+
+def _names(graph: Graph) -> str:
+    """The operators of a graph in a few words: `3 operators (matmul, add, relu)`."""
+    names = list(dict.fromkeys(node.bound.op.name.removesuffix("_of") for node in graph.nodes))
+    few = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+    return f"{len(graph.nodes)} operators ({few})"
 
 
 def _choose(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Program:

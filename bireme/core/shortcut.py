@@ -43,8 +43,13 @@ def _add_kind(key: list, x: Any, takes: int) -> bool:
         key.append(float)
     elif kind is int or kind is bool or kind is str or kind is float or x is None or kind is dtypes.DType:
         key += (kind, x)
-    elif (kind is list or kind is tuple) and all(i.__class__ is int for i in x):
-        key += (kind, *x)
+    elif kind is list or kind is tuple:
+        if takes is not ATTRIBUTE and all(isinstance(t, Tensor) for t in x):
+            key += (kind, len(x), *[t._value.sig for t in x])
+        elif all(i.__class__ is int for i in x):
+            key += (kind, *x)
+        else:
+            return False
     else:
         return False
     return True
@@ -65,7 +70,7 @@ def binary(op: Any) -> Callable:
         seg = local.segment
         vx = x._value
         vy: Any
-        if x._view is None and not debug_state.at_once:
+        if x._view is None and not debug_state.at_once and not debug_state.long_way:
             rx = vx.index if vx.segment is seg else ~vx.leaf if vx.leaf_of is seg else None
             cls = y.__class__
             if rx is not None and isinstance(y, Tensor) and y._view is None:

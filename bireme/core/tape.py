@@ -243,7 +243,7 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
             sigs = tuple([scalar_sig(v[0]) if v.__class__ is tuple else v.sig for v in values])
             edge = Edge(bound, targets, sigs, tuple([v.sig for v in made]))
         _save(edge, bound, values, made)
-        edge.first = made[0].index
+        edge.first = made[0].index if made else -1
         flush.local.segment.edges.append(ref(edge))
         for i, v in enumerate(made):
             t = new(Tensor)
@@ -340,6 +340,7 @@ def accumulate(leaf: Tensor, g: Tensor) -> None:
         held._assign_value(add(held, g))
 
 
+@errors.named
 def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
          only_inputs: bool = True, allow_unused: bool = False, no_grad_vars: Any = None) -> list[Tensor | None]:  # fmt: skip
     """Gradients of `outputs` with respect to `inputs`, without touching any `.grad`.
@@ -513,7 +514,7 @@ def _backward_method(self: Tensor, grad_tensor: Any = None, retain_graph: bool =
     backward([self], None if grad_tensor is None else [grad_tensor], retain_graph)
 
 
-_backward_method.__name__ = "backward"
+_backward_method.__name__ = _backward_method.__qualname__ = "backward"
 Tensor.backward = _backward_method  # type: ignore[attr-defined]
 Tensor.register_hook = register_hook  # type: ignore[attr-defined]
 Tensor.retain_grads = retain_grads  # type: ignore[attr-defined]

@@ -1,0 +1,95 @@
+"""Mixed precision: which operators compute in half precision, and the casts of their operands.
+
+An operator says with `amp="low"` that it gains from half precision (products, convolutions) or with `amp="high"` that it
+loses by it (sums of many terms, exponentials); all others take what they are given, by the usual rules of promotion.
+`bireme.amp.auto_cast` sets the policy of its thread; it is looked at where a call's arguments come in, before any memory.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Any
+
+from bireme.core import dtype as dtypes
+from bireme.core import flush, registry
+from bireme.core.dtype import DType
+from bireme.core.tensor import Tensor
+
+HALF = frozenset((dtypes.float16, dtypes.bfloat16))
+
+
+class Policy:
+    """What `auto_cast` asks for. Operators are told apart by name; `low` and `high` add to what they declare."""
+
+    __slots__ = ("dtype", "high", "level", "low", "_targets")
+
+    def __init__(self, dtype: DType, level: str = "O1", low: frozenset[str] = frozenset(), high: frozenset[str] = frozenset()):
+        self.dtype, self.level, self.low, self.high = dtype, level, low, high
+        self._targets: dict[str, DType | None] = {}
+
+    def target(self, op: Any) -> DType | None:
+        """The type that an operator's floating operands take, or None: as they are."""
+        name = op.name
+        if name not in self._targets:
+            self._targets[name] = self._decide(name.removesuffix("_of"), op.options.get("amp"))
+        return self._targets[name]
+
+    def _decide(self, name: str, own: str | None) -> DType | None:
+        if name in self.high or (own == "high" and name not in self.low):
+            return dtypes.float32
+        if name in self.low or own == "low":
+            return self.dtype
+        return dtypes.float32 if self.level == "OD" else None
+
+
+@functools.lru_cache(maxsize=64)
+def policy(dtype: DType, level: str = "O1", low: frozenset[str] = frozenset(), high: frozenset[str] = frozenset()) -> Policy:
+    """The policy with these settings, one object for equal ones: memories of calls are kept by it."""
+    return Policy(dtype, level, low, high)
+
+
+class _State(threading.local):
+    policy: Policy | None = None
+
+
+state = _State()
+
+
+class using:
+    """Set the policy of this thread; None switches mixed precision off."""
+
+    def __init__(self, policy: Policy | None):
+        self._policy = policy
+        self._before: list[Policy | None] = []
+
+    def __enter__(self) -> None:
+        self._before.append(state.policy)
+        state.policy = self._policy
+        flush.debug_mode.long_way += 1  # `x + y` must not take its short way past the casts
+
+    def __exit__(self, *exc: Any) -> None:
+        flush.debug_mode.long_way -= 1
+        state.policy = self._before.pop()
+
+
+def cast_arguments(op: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+    """A call's arguments with floating tensors in the type that the policy wants for this operator."""
+    policy = state.policy
+    assert policy is not None
+    wanted = policy.target(op)
+    if wanted is None or op.name == "cast":
+        return args, kwargs
+    takes = op.signature.takes
+    args = tuple([_cast(x, wanted) for x in args])
+    return args, {k: _cast(x, wanted) if k in takes else x for k, x in kwargs.items()}
+
+
+def _cast(x: Any, wanted: DType) -> Any:
+    if isinstance(x, Tensor):
+        kind = x._value.sig.dtype
+        mixes = kind is not wanted and (kind in HALF or kind is dtypes.float32)  # float64 was asked for by the user
+        return registry.find("cast")(x, wanted) if mixes else x
+    if x.__class__ is list or x.__class__ is tuple:
+        return x.__class__([_cast(t, wanted) for t in x]) if any(isinstance(t, Tensor) for t in x) else x
+    return x

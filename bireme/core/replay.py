@@ -1,0 +1,102 @@
+"""Composites that are remembered: which operators a function recorded for certain kinds of arguments, recorded again.
+
+A composite declared `plain=True` records the same operators whenever the kinds of its arguments are the same: Sigs of
+tensors, values of everything else. Then its body runs once for each of them; later calls record the operators straight
+away. What a body must not do for that (read a number from a tensor, draw random numbers, change a tensor) ends the memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bireme.core import flush, tape, view
+from bireme.core.tensor import Tensor
+
+FORGET = 256  # calls of new kinds after which a composite is not worth remembering: some argument keeps changing
+
+
+class Trace:
+    """Operators recorded while a body runs: (operator, bound, operands, results)."""
+
+    __slots__ = ("calls", "outer", "spoiled")
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, Any, list, list]] = []
+        self.spoiled = False
+
+    def __enter__(self) -> Trace:
+        self.outer = flush.local.trace
+        flush.local.trace = self
+        flush.debug_mode.long_way += 1
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        flush.debug_mode.long_way -= 1
+        flush.local.trace = self.outer
+        if self.outer is not None:
+            self.outer.calls += self.calls
+            self.outer.spoiled |= self.spoiled
+
+
+def given(args: tuple, kwargs: dict[str, Any]) -> list[Tensor]:
+    """The tensors among a call's arguments, in order, those in lists too."""
+    found: list[Tensor] = []
+    for x in (*args, *kwargs.values()):
+        if isinstance(x, Tensor):
+            found.append(x)
+        elif x.__class__ is list or x.__class__ is tuple:
+            found += [t for t in x if isinstance(t, Tensor)]
+    return found
+
+
+def repeats(tensors: list[Tensor]) -> tuple[int, ...]:
+    """Which of the tensors are one and the same: a part of the key, where there are any."""
+    if len(tensors) < 2 or len({id(t) for t in tensors}) == len(tensors):
+        return ()
+    first: dict[int, int] = {}
+    return tuple([first.setdefault(id(t), i) for i, t in enumerate(tensors)])
+
+
+class Steps:
+    """What a call of certain kinds recorded, as sources: a number is a place among the tensors known so far."""
+
+    __slots__ = ("result", "steps")
+
+    def __init__(self, steps: list, result: Any):
+        self.steps, self.result = steps, result
+
+    def again(self, tensors: list[Tensor]) -> Any:
+        """Record the same on other tensors."""
+        known = tensors
+        for op, bound, sources in self.steps:
+            operands = [known[s] if s.__class__ is int else s for s in sources]
+            if op.index_rule is not None:
+                op.check_indices(bound, operands)
+            made = tape.apply(bound, operands)
+            if op.is_view:
+                view.attach(made[0], operands[0], bound, operands[1:])
+            known += made
+        result = self.result
+        return known[result] if result.__class__ is int else result.__class__([known[i] for i in result])
+
+
+def steps_of(trace: Trace, tensors: list[Tensor], result: Any) -> Steps | None:
+    """The steps that lead from the arguments to the result; None where something else had a part in it."""
+    if trace.spoiled:
+        return None
+    places = {id(t): i for i, t in enumerate(tensors)}
+    count, steps = len(tensors), []
+    for op, bound, operands, made in trace.calls:
+        sources = [x if x.__class__ is tuple else places.get(id(x)) for x in operands]
+        if None in sources or op.signature.sizes or any(p.kind == "key" for p in op.signature.operands):
+            return None
+        steps.append((op, bound, sources))
+        for t in made:
+            places[id(t)] = count
+            count += 1
+    many = isinstance(result, (list, tuple))
+    outs = list(result) if many else [result]
+    ends = [places.get(id(t)) for t in outs]
+    if None in ends or not all(i is not None and i >= len(tensors) for i in ends):
+        return None
+    return Steps(steps, type(result)(ends) if many else ends[0])
