@@ -1,0 +1,74 @@
+"""Rows of layers: linear maps, embedding, containers, activations, normalisation, pooling, losses."""
+
+import numpy as np
+from scipy import special
+
+import bireme
+from tests.table.harness import Bad, call
+from tests.table.layer_harness import LayerRow
+
+SHAPES = [(3, 4), (0, 4), (2, 1, 4)]
+_rng = np.random.default_rng(0)
+_labels = np.array([0, 2, 1])
+
+
+def activation(name, ref, init=None, **more):
+    return LayerRow(name, init or call(), SHAPES, ref=ref, **more)
+
+
+def _softmax(x, axis=-1):
+    e = np.exp(x - x.max(axis, keepdims=True)) if x.size else x
+    return e / e.sum(axis, keepdims=True) if x.size else x
+
+
+def _layer_norm(x, weight, bias):
+    mean, var = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+    return (x - mean) / np.sqrt(var + 1e-5) * weight + bias
+
+
+def _conv2d(x, weight, bias):
+    n, _, h, w = x.shape
+    x = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    out = np.zeros((n, weight.shape[0], h, w))
+    for i in range(3):
+        for j in range(3):
+            out += np.einsum("nchw,oc->nohw", x[:, :, i : i + h, j : j + w], weight[:, :, i, j])
+    return out + bias[:, None, None]
+
+
+def _windows(x, reduce):
+    n, c, h, w = x.shape
+    return reduce(x.reshape(n, c, h // 2, 2, w // 2, 2), axis=(3, 5))
+
+
+def _cross_entropy(x, label):
+    return -np.log(_softmax(x))[np.arange(len(label)), label].mean()
+
+
+LAYERS = [
+    LayerRow("Linear", call(4, 3), SHAPES, {"weight": (4, 3), "bias": (3,)}, lambda x, weight, bias: x @ weight + bias,
+        bad=[Bad(call(np.ones((2, 5))), "expected 5 rows to match x of shape [2, 5], got shape [4, 3]")]),
+    LayerRow("Embedding", call(5, 3, padding_idx=0), [call(np.array([[0, 2], [4, 2]])), call(np.zeros((0, 2), int))],
+        {"weight": (5, 3)}, lambda x, weight: weight[x], bad=[Bad(call(np.array([5])), "expected indices in [0, 4], got 5", IndexError)],
+        skip={"gradient": "the row of the padding gets none, on purpose"}),
+    LayerRow("Dropout", call(0.5), SHAPES, ref=lambda x: x, modes=("eval",)),
+    LayerRow("Flatten", call(1, 2), [(2, 3, 4), (0, 3, 4), (2, 3, 4, 2)], ref=lambda x: x.reshape(x.shape[0], x.shape[1] * x.shape[2], *x.shape[3:])),
+    LayerRow("Identity", call(), SHAPES, ref=lambda x: x),
+    LayerRow("Conv2D", call(2, 3, 3, padding=1), [(2, 2, 4, 5), (0, 2, 4, 5)], {"weight": (3, 2, 3, 3), "bias": (3,)}, _conv2d,
+        bad=[Bad(call(np.ones((1, 3, 4, 4))), "conv2d(x): expected 2 channels")]),
+    LayerRow("LayerNorm", call(4), SHAPES, {"weight": (4,), "bias": (4,)}, _layer_norm),
+    LayerRow("MaxPool2D", call(2), [(2, 3, 4, 6), (0, 3, 4, 4)], ref=lambda x: _windows(x, np.max)),
+    LayerRow("AvgPool2D", call(2), [(2, 3, 4, 6), (0, 3, 4, 4)], ref=lambda x: _windows(x, np.mean)),
+    activation("ReLU", lambda x: np.maximum(x, 0)),
+    activation("GELU", lambda x: x * special.ndtr(x)),
+    activation("Sigmoid", special.expit),
+    activation("Tanh", np.tanh),
+    activation("Softmax", _softmax),
+    activation("LogSoftmax", lambda x: np.log(_softmax(x))),
+    activation("Silu", lambda x: x * special.expit(x)),
+    activation("LeakyReLU", lambda x: np.where(x > 0, x, 0.1 * x), call(0.1)),
+    LayerRow("MSELoss", call(), [call(_rng.standard_normal((3, 4)), _rng.standard_normal((3, 4)))], ref=lambda x, y: ((x - y) ** 2).mean()),
+    LayerRow("CrossEntropyLoss", call(), [call(_rng.standard_normal((3, 4)), _labels)], ref=_cross_entropy),
+    LayerRow("Sequential", make=lambda: bireme.nn.Sequential(bireme.nn.Linear(4, 2), bireme.nn.Tanh()), inputs=SHAPES,
+        params={"0.weight": (4, 2), "0.bias": (2,)}, ref=lambda x, **p: np.tanh(x @ p["0_weight"] + p["0_bias"])),
+]  # fmt: skip
