@@ -123,6 +123,7 @@ def aliases(value: Any) -> dict[str, list[str]]:
         return declared
     name = getattr(value, "__name__", "")
     op = registry.OPS.get(name) or registry.OPS.get(name.removesuffix("_"))
+    op = op or next((o for o in registry.OPS.values() if name in str(o.options.get("inplace")).split()), None)
     if not is_op(value) or op is None:
         return {}
     found: dict[str, list[str]] = {}

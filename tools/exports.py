@@ -15,7 +15,7 @@ from bireme.core.op import EXPORTS, PUBLIC
 from tools import api_snapshot
 
 # modules that offer operators, under `bireme`; each has the two statements that are rewritten
-MODULES = ("", "fft", "linalg", "nn.functional", "signal", "special")
+MODULES = ("", "compat", "fft", "linalg", "nn.functional", "signal", "special")
 
 
 def names_of(module: str) -> dict[str, str]:
@@ -23,13 +23,12 @@ def names_of(module: str) -> dict[str, str]:
     prefix = f"paddle.{module}." if module else "paddle."
     paths = [line.split()[1].split("(")[0] for line in api_snapshot.paddle_lines() if line.startswith("function")]
     names = {path.removeprefix(prefix) for path in paths if path.startswith(prefix)}
-    own = {path.removeprefix(f"{module}." if module else ""): name for path, name in EXPORTS.items()}
     elsewhere = set(EXPORTS.values())
     found = {}
     for name in sorted(n for n in names if "." not in n):
         path = f"{module}.{name}" if module else name
         if path in EXPORTS:
-            found[name] = own[name]
+            found[name] = EXPORTS[path]
         elif name in PUBLIC and name not in elsewhere:
             found[name] = name
     return found

@@ -1,0 +1,38 @@
+"""Names that code written for Paddle takes from `paddle.base.framework`: questions about the mode, the place and types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bireme.core import device as devices
+from bireme.core import dtype as dtypes
+from bireme.core.device import Place
+from bireme.core.flags import get_flags, set_flags
+from bireme.core.tensor import Parameter
+from bireme.defaults import in_dynamic_mode
+
+EagerParamBase = Parameter
+in_dygraph_mode = in_dynamic_or_pir_mode = in_dynamic_mode
+
+__all__ = [
+    "EagerParamBase", "Parameter", "_current_expected_place", "convert_np_dtype_to_dtype_", "get_flags", "in_cinn_mode", "in_dygraph_mode",
+    "in_dynamic_mode", "in_dynamic_or_pir_mode", "in_pir_executor_mode", "in_pir_mode", "set_flags", "use_pir_api",
+]  # fmt: skip
+
+
+def _current_expected_place() -> Place:
+    """Where new tensors are made."""
+    return devices.current().place
+
+
+def convert_np_dtype_to_dtype_(np_dtype: Any) -> dtypes.DType:
+    """The type that a NumPy type or a name means."""
+    return dtypes.of(np_dtype, "convert_np_dtype_to_dtype_(np_dtype)")
+
+
+def in_pir_mode() -> bool:
+    """Whether a static program of Paddle's own form is being written: never."""
+    return False
+
+
+in_pir_executor_mode = in_cinn_mode = use_pir_api = in_pir_mode

@@ -1,0 +1,114 @@
+"""`import paddle` means Bireme: a finder that maps each module `paddle.x` to the module `bireme.x` itself."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from bireme import version
+from bireme.core import dtype
+
+HERE, THERE = "bireme", "paddle"
+# a folder whose only module is `paddle`: processes that this one starts get sys.path, not its finders
+STUBS = str(Path(__file__).with_name("path"))
+
+
+def missing(name: str) -> str:
+    """The sentence for a name of Paddle's that is not there."""
+    return f"{HERE} has no {name} yet"
+
+
+def ours(name: str) -> str:
+    return HERE + name.removeprefix(THERE)
+
+
+def theirs(name: str) -> str:
+    return THERE + name.removeprefix(HERE)
+
+
+class Finder(MetaPathFinder):
+    """Stands first: without it, `paddle.nn` would be found in Bireme's folder and loaded a second time."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if fullname.partition(".")[0] != THERE:
+            return None
+        name = ours(fullname)
+        package, _, _ = name.rpartition(".")
+        if name not in sys.modules and not (hasattr(sys.modules.get(package), "__path__") and importlib.util.find_spec(name)):
+            raise ModuleNotFoundError(missing(fullname), name=fullname)
+        spec = ModuleSpec(fullname, Same())
+        spec.submodule_search_locations = None
+        return spec
+
+
+class Missing(MetaPathFinder):
+    """Stands last: `from paddle import x` looks for a module `bireme.x` before it gives up."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if fullname.partition(".")[0] == HERE and path is not None:
+            raise ModuleNotFoundError(missing(theirs(fullname)), name=theirs(fullname))
+        return None
+
+
+class Same(Loader):
+    """Gives the module of Bireme, as it is."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = importlib.import_module(ours(spec.name))
+        self._own = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._own  # the import system has put the new name's in its place
+        explain(module)
+
+
+def explain(module: ModuleType) -> None:
+    """Let a public module say plainly which of Paddle's names it does not have."""
+    module.__getattr__ = refuse(theirs(module.__name__), vars(module).get("__getattr__"))  # type: ignore[method-assign]
+
+
+def refuse(name: str, own: Callable[[str], Any] | None) -> Callable[[str], Any]:
+    def __getattr__(attribute: str) -> Any:
+        if own is not None:
+            try:
+                return own(attribute)
+            except AttributeError:
+                pass  # said plainly below
+        raise AttributeError(missing(f"{name}.{attribute}"), name=attribute)
+
+    return __getattr__
+
+
+def install_as_paddle() -> None:
+    """Make `import paddle` and every `paddle.x` mean Bireme in this process; call it before the first of them.
+
+    The modules are Bireme's own: `paddle.nn is bireme.nn`. Version and type names follow Paddle's, since code asks for
+    them: `paddle.__version__`, `str(x.dtype)`. Calling it again changes nothing.
+    """
+    package = sys.modules[HERE]
+    before = sys.modules.get(THERE)
+    if before is not None and before is not package and getattr(before, "__file__", None) != f"{STUBS}/paddle.py":
+        raise RuntimeError(
+            f"install_as_paddle(): expected to come before the first `import paddle`, got paddle from {getattr(before, '__file__', 'elsewhere')}\n"
+            "  hint: call it at the top of the program, or run the program with python -m bireme.compat"
+        )
+    if before is package:
+        return
+    sys.meta_path.insert(0, Finder())
+    sys.meta_path.append(Missing())
+    sys.path.insert(min(1, len(sys.path)), STUBS)
+    for name, module in list(sys.modules.items()):
+        if module is not None and (name == HERE or name.startswith(f"{HERE}.")):
+            sys.modules[theirs(name)] = module
+            explain(module)
+    package.__version__ = version.__version__ = version.full_version = version.interface  # type: ignore[attr-defined]
+    version.major, version.minor, version.patch = version.interface.split(".")
+    dtype.package[0] = THERE

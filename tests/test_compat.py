@@ -1,0 +1,206 @@
+"""Code written for Paddle runs unchanged: `import paddle` means Bireme where it was asked for, and says plainly what is missing."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SCRIPT = ROOT / "examples" / "compat_script.py"
+
+
+def python(*arguments, cwd=ROOT, **environment):
+    """Run an interpreter that finds this Bireme, whatever the folder; what it wrote and how it ended."""
+    env = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"} | environment
+    return subprocess.run([sys.executable, *map(str, arguments)], cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False)
+
+
+def code(text, **environment):
+    done = python("-c", "from bireme.compat import install_as_paddle\ninstall_as_paddle()\n" + textwrap.dedent(text), **environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.fixture
+def script(tmp_path):
+    def write(text, name="program.py"):
+        path = tmp_path / name
+        path.write_text(textwrap.dedent(text))
+        return path
+
+    return write
+
+
+def test_modules_are_the_same_objects():
+    said = code("""
+        import bireme, importlib, sys
+        import paddle, paddle.nn.functional as F
+        from paddle.nn import Linear
+        from paddle.tensor import normal
+        import paddle.device.cuda, paddle.incubate.autograd as ia
+        install_as_paddle()  # twice is fine
+        pairs = [(paddle, bireme), (paddle.nn, bireme.nn), (F, bireme.nn.functional), (Linear, bireme.nn.Linear), (normal, bireme.normal),
+                 (paddle.device.cuda, bireme.device.cuda), (ia, bireme.incubate.autograd), (sys.modules["paddle.optimizer"], bireme.optimizer)]
+        assert all(a is b for a, b in pairs), pairs
+        assert importlib.import_module("paddle.linalg") is bireme.linalg
+        assert paddle.nn.__spec__.name == paddle.nn.__name__ == "bireme.nn"
+        paddle.answer = 42
+        print(bireme.answer, sum(isinstance(f, type(sys.meta_path[0])) for f in sys.meta_path))
+    """)
+    assert said == ["42 1"]
+
+
+def test_every_public_module_has_its_name():
+    said = code("""
+        import importlib
+        from tools import api_snapshot
+        names = [module.__name__ for module in api_snapshot.public_modules()]
+        wrong = [n for n in names if importlib.import_module("paddle" + n.removeprefix("bireme")) is not importlib.import_module(n)]
+        print(len(names) > 20, wrong)
+    """)
+    assert said == ["True []"]
+
+
+def test_versions_and_types_are_paddles():
+    said = code("""
+        import paddle
+        print(paddle.__version__, paddle.version.full_version, paddle.version.major, paddle.version.minor, paddle.version.patch)
+        print(paddle.float32, str(paddle.ones([1]).dtype), paddle.ones([1]).dtype == paddle.float32)
+    """)
+    assert said == ["3.2.2 3.2.2 3 2 2", "paddle.float32 paddle.float32 True"]
+
+
+def test_what_is_missing_says_so():
+    said = code("""
+        import paddle
+
+        def attempt(what):
+            try:
+                exec(what)
+            except (AttributeError, ImportError) as e:
+                print(type(e).__name__, "|", e)
+
+        attempt("paddle.zork")
+        attempt("paddle.nn.Zork")
+        attempt("paddle.linalg.zork")
+        attempt("paddle.tensor.zork")
+        attempt("import paddle.zork")
+        attempt("import paddle.nn.zork.deeper")
+        attempt("from paddle.zork import x")
+        attempt("from paddle import zork")
+        attempt("from paddle.nn import Zork")
+        print(hasattr(paddle, "zork"), getattr(paddle.nn, "zork", 7))
+    """)
+    assert said == [
+        "AttributeError | bireme has no paddle.zork yet",
+        "AttributeError | bireme has no paddle.nn.Zork yet",
+        "AttributeError | bireme has no paddle.linalg.zork yet",
+        "AttributeError | bireme has no paddle.tensor.zork yet",
+        "ModuleNotFoundError | bireme has no paddle.zork yet",
+        "ModuleNotFoundError | bireme has no paddle.nn.zork yet",
+        "ModuleNotFoundError | bireme has no paddle.zork yet",
+        "ModuleNotFoundError | bireme has no paddle.zork yet",
+        "ModuleNotFoundError | bireme has no paddle.nn.Zork yet",
+        "False 7",
+    ]
+
+
+def test_the_other_paddle_comes_first(tmp_path):
+    (tmp_path / "paddle.py").write_text("answer = 1")
+    done = python("-c", "import paddle\nfrom bireme.compat import install_as_paddle\ninstall_as_paddle()", PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
+    assert done.returncode == 1
+    assert "RuntimeError: install_as_paddle(): expected to come before the first `import paddle`" in done.stderr
+    assert "hint: " in done.stderr
+
+
+def test_without_asking_nothing_changes():
+    done = python("-c", "import sys, bireme\nprint('paddle' in sys.modules, bireme.float32, bireme.__version__ == '3.2.2')")
+    assert done.stdout.split() == ["False", "bireme.float32", "False"]
+
+
+def test_a_script_with_arguments(script):
+    path = script("""
+        import sys
+        import paddle
+        if __name__ == "__main__":
+            print(sys.argv[1:], __file__, sys.path[0], paddle.ones([2]).tolist())
+            sys.exit(3)
+    """)
+    done = python("-m", "bireme.compat", path, "--epochs", "3", "-h")
+    assert done.stdout.strip() == f"['--epochs', '3', '-h'] {path} {path.parent} [1.0, 1.0]"
+    assert done.returncode == 3
+
+
+def test_a_module(script, tmp_path):
+    script("import sys, paddle\nprint(sys.argv[1:], __name__, paddle.__name__)", "part.py")
+    done = python("-m", "bireme.compat", "-m", "part", "a", cwd=tmp_path)
+    assert done.stdout.strip() == "['a'] __main__ bireme"
+
+
+def test_tracebacks_start_at_the_program(script):
+    path = script("""
+        import paddle
+
+        def reshape(x):
+            return x.reshape([5])
+
+        reshape(paddle.ones([2, 3]))
+    """)
+    done = python("-m", "bireme.compat", path)
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[1].strip() == f'File "{path}", line 7, in <module>'
+    assert "runpy" not in done.stderr
+    assert "compat" + os.sep + "__main__" not in done.stderr
+    assert "reshape(shape): expected" in done.stderr
+    bad = script("def f(:", "bad.py")
+    assert "runpy" not in (said := python("-m", "bireme.compat", bad).stderr)
+    assert "SyntaxError" in said
+
+
+def test_processes_that_a_script_starts(script):
+    path = script("""
+        import multiprocessing, subprocess, sys
+        import paddle
+
+        def work(queue):
+            queue.put((paddle.__name__, paddle.ones([2]).tolist()))
+
+        if __name__ == "__main__":
+            context = multiprocessing.get_context("spawn")
+            queue = context.Queue()
+            process = context.Process(target=work, args=(queue,))
+            process.start()
+            print(queue.get(timeout=120))
+            process.join()
+            print(subprocess.run([sys.executable, "-c", "import paddle.nn; print(paddle.__name__)"], capture_output=True, text=True).stdout.strip())
+    """)
+    assert python("-m", "bireme.compat", path).stdout.splitlines() == ["('bireme', [1.0, 1.0])", "bireme"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["--help"], 0, "run a module instead"),
+        (["-h"], 0, "usage: python -m bireme.compat"),
+        ([], 2, "expected a script or -m and a module"),
+        (["-m"], 2, "expected a script or -m and a module"),
+        (["--zork"], 2, "expected a script, -m or -h, got --zork"),
+        (["nowhere.py"], 2, "got nowhere.py, which does not exist"),
+    ],
+)
+def test_the_command(arguments, status, said):
+    done = python("-m", "bireme.compat", *arguments)
+    assert done.returncode == status
+    assert said in done.stdout + done.stderr
+
+
+def test_a_program_prints_what_it_prints_under_paddle():
+    """The expected text is what PaddlePaddle 3.2.2 printed for the same file."""
+    done = python("-m", "bireme.compat", SCRIPT)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == (ROOT / "tests" / "expected" / "compat_script.txt").read_text().splitlines()
