@@ -3,9 +3,15 @@
 Importing this computes nothing and starts no device.
 """
 
-from bireme import autograd, core, debug, device, incubate, linalg, nn, ops, optimizer, regularizer, special, utils
+from math import e, inf, nan, pi
+
+from bireme import (
+    amp, autograd, base, compat, core, debug, device, fft, framework, incubate, io, linalg, metric, nn, ops, optimizer, regularizer, signal, special,
+    tensor, utils, version,
+)  # fmt: skip
+from bireme.amp import get_autocast_cpu_dtype, get_autocast_dtype, get_autocast_gpu_dtype, is_autocast_enabled
 from bireme.core import malloc
-from bireme.core.device import CPUPlace, CUDAPlace, CustomPlace, get_device, set_device
+from bireme.core.device import CPUPlace, CUDAPinnedPlace, CUDAPlace, CustomPlace, IPUPlace, XPUPinnedPlace, XPUPlace, get_device, set_device
 from bireme.core.dtype import DType as dtype
 from bireme.core.dtype import (
     bfloat16,
@@ -23,56 +29,131 @@ from bireme.core.dtype import (
     int16,
     int32,
     int64,
+    pstring,
+    raw,
     uint8,
 )  # fmt: skip
 from bireme.core.flags import get_flags, set_flags
 from bireme.core.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
-from bireme.core.random import Generator, get_rng_state, seed, set_rng_state
+from bireme.core.printing import set_printoptions
+from bireme.core.random import Generator, get_cuda_rng_state, get_rng_state, seed, set_cuda_rng_state, set_rng_state
 from bireme.core.tape import grad
-from bireme.core.tensor import Parameter, Tensor, set_printoptions
-from bireme.defaults import get_default_dtype, is_tensor, set_default_dtype
-from bireme.files import load, save
+from bireme.core.tensor import Parameter, Tensor
+from bireme.defaults import disable_signal_handler, get_default_dtype, in_dynamic_mode, is_tensor, set_default_dtype
+from bireme.device import (
+    device_guard, get_cudnn_version, is_compiled_with_cinn, is_compiled_with_cuda, is_compiled_with_custom_device, is_compiled_with_distribute,
+    is_compiled_with_ipu, is_compiled_with_rocm, is_compiled_with_xpu,
+)  # fmt: skip
+from bireme.files import MmapStorage, load, save
 from bireme.ops import (  # written by `make api`
-    abs, abs_, add, all, allclose, any, arange, argmax, argmin, assign, bernoulli, bitwise_and, bitwise_not, bitwise_or,
-    bitwise_xor, cast, chunk, clip, clone, complex, concat, conj, cos, cos_, cumsum, divide, divide_, empty, equal,
-    equal_all, erf, erf_, erfinv, exp, expand, expm1, expm1_, eye, flatten, flatten_, flip, floor, floor_divide,
-    floor_divide_, full, full_like, gather, greater_equal, greater_than, imag, index_select, isfinite, isinf, isnan,
-    lerp, less_equal, less_than, linspace, log, log1p, log_, logical_and, logical_not, logical_or, logsumexp,
-    masked_fill, masked_fill_, masked_select, matmul, max, maximum, mean, min, minimum, mm, mul, multiply, multiply_,
-    neg, neg_, nonzero, normal, not_equal, ones, ones_like, pow, pow_, prod, rand, randint, randn, randperm, real,
-    reciprocal, remainder, remainder_, reshape, reshape_, roll, rsqrt, scale, scatter, scatter_, sign, sin, sin_, split,
-    sqrt, square, square_, squeeze, squeeze_, stack, std, subtract, sum, t, t_, take_along_axis, tanh, tanh_, tile,
-    to_tensor, transpose, transpose_, unbind, uniform, unsqueeze, unsqueeze_, var, where, zeros, zeros_like,
+    abs, abs_, acos, acos_, acosh, add, add_n, addmm, addmm_, all, allclose, amax, amin, angle, any, arange, argmax,
+    argmin, argsort, argwhere, as_complex, as_real, as_strided, as_tensor, asin, asinh, assign, atan, atan2, atan_,
+    atanh, atleast_1d, atleast_2d, atleast_3d, baddbmm, baddbmm_, bernoulli, bernoulli_, bincount, binomial,
+    bitwise_and, bitwise_and_, bitwise_not as bitwise_invert, bitwise_invert_, bitwise_left_shift, bitwise_left_shift_,
+    bitwise_not, bitwise_not_, bitwise_or, bitwise_or_, bitwise_right_shift, bitwise_right_shift_, bitwise_xor,
+    bitwise_xor_, block_diag, bmm, broadcast_shape, broadcast_shapes, broadcast_tensors, expand as broadcast_to,
+    bucketize, cartesian_prod, cast, cast_, concat as cat, cauchy_, cdist, ceil, check_shape, cholesky, chunk, clip as
+    clamp, clip, clone, column_stack, combinations, complex, concat, concat as concatenate, conj, copysign, copysign_,
+    cos, cos_, cosh, count_nonzero, crop, cross, cummax, cummin, cumprod, cumprod_, cumsum, cumsum_,
+    cumulative_trapezoid, deg2rad, diag, diag_embed, diagflat, diagonal, diagonal_scatter, diff, digamma, digamma_,
+    dist, divide as div, div_, divide, divide_, dot, dsplit, dstack, einsum, empty, empty_like, equal as eq, equal,
+    equal_, equal_all, erf, erf_, erfinv, exp, expand, expand_as, expm1, expm1_, eye, flatten, flatten_, flip, floor,
+    floor_divide, floor_divide_, remainder as floor_mod, floor_mod_, fmax, fmin, frac, frac_, frexp, full, full_like,
+    gammainc, gammainc_, gammaincc, gammaincc_, lgamma as gammaln, gammaln_, gather, gather_nd, gcd, gcd_, geometric_,
+    ger, greater_equal, greater_equal_, greater_than, greater_than_, greater_than as gt, heaviside, histogram,
+    histogram_bin_edges, histogramdd, hsplit, hstack, hypot, hypot_, i0, i0_, i0e, i1, i1e, imag, increment, index_add,
+    index_add_, index_fill, index_fill_, index_put, index_put_, index_sample, index_select, inner, inv as inverse,
+    isclose, isfinite, isin, isinf, isnan, isneginf, isposinf, isreal, kron, kthvalue, lcm, lcm_, ldexp, ldexp_, lerp,
+    less_than as less, less_, less_equal, less_equal_, less_than, less_than_, lgamma, lgamma_, linspace, log, log10,
+    log10_, log1p, log2, log2_, log_, log_normal, log_normal_, logaddexp, logcumsumexp, logical_and, logical_and_,
+    logical_not, logical_not_, logical_or, logical_or_, logical_xor, logit, logit_, logspace, logsumexp, masked_fill,
+    masked_fill_, masked_scatter, masked_scatter_, masked_select, matmul, matrix_transpose, max, maximum, mean, median,
+    meshgrid, min, minimum, mm, remainder as mod, mod_, mode, moveaxis, msort, mul, multigammaln, multigammaln_,
+    multinomial, multiplex, multiply, multiply_, mv, nan_to_num, nan_to_num_, nanmean, nanmedian, nanquantile, nansum,
+    narrow, neg, neg_, neg as negative, nextafter, nonzero, norm, normal, normal_, not_equal, ones, ones_like, outer,
+    pdist, permute, poisson, polar, polygamma, polygamma_, positive, pow, pow_, prod, put_along_axis, quantile, rad2deg,
+    rand, rand_like, randint, randint_like, randn, randn_like, randperm, range, ravel, real, reciprocal, reduce_as,
+    remainder, remainder_, renorm, renorm_, repeat_interleave, reshape, reshape_, flip as reverse, roll, rot90, round,
+    vstack as row_stack, rsqrt, scale, scatter, scatter_, scatter_add, scatter_add_, scatter_nd, scatter_nd_add,
+    scatter_reduce, searchsorted, select_scatter, sgn, shape_of as shape, shard_index, sign, signbit, sin, sin_, sinc,
+    sinc_, sinh, sinh_, slice, slice_scatter, torch_softmax as softmax, sort, split, sqrt, square, square_, squeeze,
+    squeeze_, stack, standard_gamma, standard_normal, stanh, std, strided_slice, subtract, sum, transpose as swapaxes,
+    transpose as swapdims, t, t_, take, take_along_axis, take_along_dim, tan, tan_, tanh, tanh_, tensor_split,
+    tensordot, tile, to_tensor, tolist, topk, trace, transpose, transpose_, trapezoid, tril, tril_, tril_indices, triu,
+    triu_, triu_indices, true_divide, trunc, trunc_, unbind, unflatten, unfold, uniform, unique, unique_consecutive,
+    unsqueeze, unsqueeze_, unstack, vander, var, vecdot, view, view_as, view_as_complex, view_as_real, vsplit, vstack,
+    where, where_, zeros, zeros_like,
 )  # fmt: skip
 from bireme.ops.attribute import is_complex, is_empty, is_floating_point, is_integer, numel, rank
+from bireme.ops.typed import (
+    BFloat16Tensor, BoolTensor, ByteTensor, CharTensor, DoubleTensor, FloatTensor, HalfTensor, IntTensor, LongTensor, ShortTensor,
+)  # fmt: skip
 from bireme.param_attr import ParamAttr
 from bireme.utils.dlpack import from_dlpack, to_dlpack
 from bireme.version import __version__
 
 globals()["bool"] = bool_
+newaxis = None
 malloc.freeze_imports()
 
 __all__ = [
-    "CPUPlace", "CUDAPlace", "CustomPlace", "Generator", "ParamAttr", "Parameter", "Tensor", "__version__", "autograd",
-    "bfloat16", "bool", "complex128", "complex64", "core", "debug", "device", "dtype", "enable_grad", "finfo",
-    "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "from_dlpack", "get_default_dtype", "get_device",
-    "get_flags", "get_rng_state", "grad", "iinfo", "incubate", "int16", "int32", "int64", "int8", "is_complex",
-    "is_empty", "is_floating_point", "is_grad_enabled", "is_integer", "is_tensor", "linalg", "load", "nn", "no_grad", "numel",
-    "ops", "optimizer", "rank", "regularizer", "save", "seed", "set_default_dtype", "set_device", "set_flags",
-    "set_grad_enabled", "set_printoptions", "set_rng_state", "special", "to_dlpack", "uint8", "utils",
+    "BFloat16Tensor", "BoolTensor", "ByteTensor", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "CharTensor",
+    "CustomPlace", "DoubleTensor", "FloatTensor", "Generator", "HalfTensor", "IPUPlace", "IntTensor", "LongTensor",
+    "MmapStorage", "ParamAttr", "Parameter", "ShortTensor", "Tensor", "XPUPinnedPlace", "XPUPlace", "__version__",
+    "amp", "autograd", "base", "bfloat16", "bool", "compat", "complex128", "complex64", "core", "debug", "device",
+    "device_guard", "disable_signal_handler", "dtype", "e", "enable_grad", "fft", "finfo", "float16", "float32",
+    "float64", "float8_e4m3fn", "float8_e5m2", "framework", "from_dlpack", "get_autocast_cpu_dtype",
+    "get_autocast_dtype", "get_autocast_gpu_dtype", "get_cuda_rng_state", "get_cudnn_version", "get_default_dtype",
+    "get_device", "get_flags", "get_rng_state", "grad", "iinfo", "in_dynamic_mode", "incubate", "inf", "int16", "int32",
+    "int64", "int8", "io", "is_autocast_enabled", "is_compiled_with_cinn", "is_compiled_with_cuda",
+    "is_compiled_with_custom_device", "is_compiled_with_distribute", "is_compiled_with_ipu", "is_compiled_with_rocm",
+    "is_compiled_with_xpu", "is_complex", "is_empty", "is_floating_point", "is_grad_enabled", "is_integer", "is_tensor",
+    "linalg", "load", "metric", "nan", "newaxis", "nn", "no_grad", "numel", "ops", "optimizer", "pi", "pstring", "rank",
+    "raw", "regularizer", "save", "seed", "set_cuda_rng_state", "set_default_dtype", "set_device", "set_flags",
+    "set_grad_enabled", "set_printoptions", "set_rng_state", "signal", "special", "tensor", "to_dlpack", "uint8",
+    "utils", "version",
 ]  # fmt: skip
 __all__ += [  # written by `make api`
-    "abs", "abs_", "add", "all", "allclose", "any", "arange", "argmax", "argmin", "assign", "bernoulli", "bitwise_and",
-    "bitwise_not", "bitwise_or", "bitwise_xor", "cast", "chunk", "clip", "clone", "complex", "concat", "conj", "cos",
-    "cos_", "cumsum", "divide", "divide_", "empty", "equal", "equal_all", "erf", "erf_", "erfinv", "exp", "expand",
-    "expm1", "expm1_", "eye", "flatten", "flatten_", "flip", "floor", "floor_divide", "floor_divide_", "full",
-    "full_like", "gather", "greater_equal", "greater_than", "imag", "index_select", "isfinite", "isinf", "isnan",
-    "lerp", "less_equal", "less_than", "linspace", "log", "log1p", "log_", "logical_and", "logical_not", "logical_or",
-    "logsumexp", "masked_fill", "masked_fill_", "masked_select", "matmul", "max", "maximum", "mean", "min", "minimum",
-    "mm", "mul", "multiply", "multiply_", "neg", "neg_", "nonzero", "normal", "not_equal", "ones", "ones_like", "pow",
-    "pow_", "prod", "rand", "randint", "randn", "randperm", "real", "reciprocal", "remainder", "remainder_", "reshape",
-    "reshape_", "roll", "rsqrt", "scale", "scatter", "scatter_", "sign", "sin", "sin_", "split", "sqrt", "square",
-    "square_", "squeeze", "squeeze_", "stack", "std", "subtract", "sum", "t", "t_", "take_along_axis", "tanh", "tanh_",
-    "tile", "to_tensor", "transpose", "transpose_", "unbind", "uniform", "unsqueeze", "unsqueeze_", "var", "where",
-    "zeros", "zeros_like",
+    "abs", "abs_", "acos", "acos_", "acosh", "add", "add_n", "addmm", "addmm_", "all", "allclose", "amax", "amin",
+    "angle", "any", "arange", "argmax", "argmin", "argsort", "argwhere", "as_complex", "as_real", "as_strided",
+    "as_tensor", "asin", "asinh", "assign", "atan", "atan2", "atan_", "atanh", "atleast_1d", "atleast_2d", "atleast_3d",
+    "baddbmm", "baddbmm_", "bernoulli", "bernoulli_", "bincount", "binomial", "bitwise_and", "bitwise_and_",
+    "bitwise_invert", "bitwise_invert_", "bitwise_left_shift", "bitwise_left_shift_", "bitwise_not", "bitwise_not_",
+    "bitwise_or", "bitwise_or_", "bitwise_right_shift", "bitwise_right_shift_", "bitwise_xor", "bitwise_xor_",
+    "block_diag", "bmm", "broadcast_shape", "broadcast_shapes", "broadcast_tensors", "broadcast_to", "bucketize",
+    "cartesian_prod", "cast", "cast_", "cat", "cauchy_", "cdist", "ceil", "check_shape", "cholesky", "chunk", "clamp",
+    "clip", "clone", "column_stack", "combinations", "complex", "concat", "concatenate", "conj", "copysign",
+    "copysign_", "cos", "cos_", "cosh", "count_nonzero", "crop", "cross", "cummax", "cummin", "cumprod", "cumprod_",
+    "cumsum", "cumsum_", "cumulative_trapezoid", "deg2rad", "diag", "diag_embed", "diagflat", "diagonal",
+    "diagonal_scatter", "diff", "digamma", "digamma_", "dist", "div", "div_", "divide", "divide_", "dot", "dsplit",
+    "dstack", "einsum", "empty", "empty_like", "eq", "equal", "equal_", "equal_all", "erf", "erf_", "erfinv", "exp",
+    "expand", "expand_as", "expm1", "expm1_", "eye", "flatten", "flatten_", "flip", "floor", "floor_divide",
+    "floor_divide_", "floor_mod", "floor_mod_", "fmax", "fmin", "frac", "frac_", "frexp", "full", "full_like",
+    "gammainc", "gammainc_", "gammaincc", "gammaincc_", "gammaln", "gammaln_", "gather", "gather_nd", "gcd", "gcd_",
+    "geometric_", "ger", "greater_equal", "greater_equal_", "greater_than", "greater_than_", "gt", "heaviside",
+    "histogram", "histogram_bin_edges", "histogramdd", "hsplit", "hstack", "hypot", "hypot_", "i0", "i0_", "i0e", "i1",
+    "i1e", "imag", "increment", "index_add", "index_add_", "index_fill", "index_fill_", "index_put", "index_put_",
+    "index_sample", "index_select", "inner", "inverse", "isclose", "isfinite", "isin", "isinf", "isnan", "isneginf",
+    "isposinf", "isreal", "kron", "kthvalue", "lcm", "lcm_", "ldexp", "ldexp_", "lerp", "less", "less_", "less_equal",
+    "less_equal_", "less_than", "less_than_", "lgamma", "lgamma_", "linspace", "log", "log10", "log10_", "log1p",
+    "log2", "log2_", "log_", "log_normal", "log_normal_", "logaddexp", "logcumsumexp", "logical_and", "logical_and_",
+    "logical_not", "logical_not_", "logical_or", "logical_or_", "logical_xor", "logit", "logit_", "logspace",
+    "logsumexp", "masked_fill", "masked_fill_", "masked_scatter", "masked_scatter_", "masked_select", "matmul",
+    "matrix_transpose", "max", "maximum", "mean", "median", "meshgrid", "min", "minimum", "mm", "mod", "mod_", "mode",
+    "moveaxis", "msort", "mul", "multigammaln", "multigammaln_", "multinomial", "multiplex", "multiply", "multiply_",
+    "mv", "nan_to_num", "nan_to_num_", "nanmean", "nanmedian", "nanquantile", "nansum", "narrow", "neg", "neg_",
+    "negative", "nextafter", "nonzero", "norm", "normal", "normal_", "not_equal", "ones", "ones_like", "outer", "pdist",
+    "permute", "poisson", "polar", "polygamma", "polygamma_", "positive", "pow", "pow_", "prod", "put_along_axis",
+    "quantile", "rad2deg", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "range",
+    "ravel", "real", "reciprocal", "reduce_as", "remainder", "remainder_", "renorm", "renorm_", "repeat_interleave",
+    "reshape", "reshape_", "reverse", "roll", "rot90", "round", "row_stack", "rsqrt", "scale", "scatter", "scatter_",
+    "scatter_add", "scatter_add_", "scatter_nd", "scatter_nd_add", "scatter_reduce", "searchsorted", "select_scatter",
+    "sgn", "shape", "shard_index", "sign", "signbit", "sin", "sin_", "sinc", "sinc_", "sinh", "sinh_", "slice",
+    "slice_scatter", "softmax", "sort", "split", "sqrt", "square", "square_", "squeeze", "squeeze_", "stack",
+    "standard_gamma", "standard_normal", "stanh", "std", "strided_slice", "subtract", "sum", "swapaxes", "swapdims",
+    "t", "t_", "take", "take_along_axis", "take_along_dim", "tan", "tan_", "tanh", "tanh_", "tensor_split", "tensordot",
+    "tile", "to_tensor", "tolist", "topk", "trace", "transpose", "transpose_", "trapezoid", "tril", "tril_",
+    "tril_indices", "triu", "triu_", "triu_indices", "true_divide", "trunc", "trunc_", "unbind", "unflatten", "unfold",
+    "uniform", "unique", "unique_consecutive", "unsqueeze", "unsqueeze_", "unstack", "vander", "var", "vecdot", "view",
+    "view_as", "view_as_complex", "view_as_real", "vsplit", "vstack", "where", "where_", "zeros", "zeros_like",
 ]  # fmt: skip

@@ -32,3 +32,19 @@ def is_tensor(x: Any) -> bool:
     True
     """
     return isinstance(x, Tensor)
+
+
+def in_dynamic_mode() -> bool:
+    """Whether operators run as they are called: always, outside of a static program.
+
+    >>> bireme.in_dynamic_mode()
+    True
+    """
+    return True
+
+
+def disable_signal_handler() -> None:
+    """Leave signals to the program: nothing to do, Bireme catches none.
+
+    >>> bireme.disable_signal_handler()
+    """

@@ -75,7 +75,7 @@ REFUSED = [
     ("CVE-2023-52309", lambda: bireme.repeat_interleave(grid(), numbers(1, 2**60), axis=0), r"repeat_interleave\(repeats\): expected"),
     ("bincount", lambda: bireme.bincount(numbers(-1)), r"bincount\(x\): expected numbers of 0 or more"),
     ("histogram", lambda: bireme.histogram(grid(), bins=0), r"histogram\(bins\): expected at least 1 bin"),
-    ("pool", lambda: bireme.nn.functional.max_pool2d(bireme.zeros([1, 1, 2, 2]), 2, stride=0), r"max_pool2d\(.*\): expected numbers of 1 or more"),
+    ("pool", lambda: bireme.nn.functional.max_pool2d(bireme.zeros([1, 1, 2, 2]), 2, stride=0), r"max_pool2d\(.*\): expected \w+ of 1 or more"),
     ("shard_index", lambda: bireme.shard_index(numbers([1]), 10, 0, 0), r"shard_index\(nshards\): expected"),
     ("arange", lambda: bireme.arange(0, 1, 0), r"arange\(step\): expected a step other than 0"),
 ]

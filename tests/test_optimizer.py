@@ -1,13 +1,28 @@
-"""Optimizers against their formulas; groups, decay, clipping, states and learning rate schedules."""
-
-import math
+"""Optimizers against their formulas; groups, decay, clipping, states, skipped steps."""
 
 import numpy as np
 import pytest
 
 import bireme
 from bireme import nn
-from bireme.optimizer import SGD, Adam, AdamW, Momentum, lr
+from bireme.optimizer import (
+    ASGD,
+    LBFGS,
+    SGD,
+    Adadelta,
+    Adagrad,
+    Adam,
+    Adamax,
+    AdamW,
+    Lamb,
+    Momentum,
+    Muon,
+    NAdam,
+    RAdam,
+    RMSProp,
+    Rprop,
+    lr,
+)  # fmt: skip
 from bireme.regularizer import L1Decay, L2Decay
 from tests.optimizer_reference import Reference, clip_by_global_norm
 
@@ -50,6 +65,27 @@ RULES = [
     ("adam", {"amsgrad": True}, lambda p: Adam(0.1, parameters=p, amsgrad=True)),
     ("adamw", {"decay": 0.01}, lambda p: AdamW(0.1, parameters=p)),
     ("adamw", {"decay": 0.2, "amsgrad": True}, lambda p: AdamW(0.1, parameters=p, weight_decay=0.2, amsgrad=True)),
+    ("adagrad", {"decay": 0.2}, lambda p: Adagrad(0.1, parameters=p, weight_decay=0.2)),
+    ("adagrad", {"start": 0.5, "epsilon": 1e-2}, lambda p: Adagrad(0.1, 1e-2, p, initial_accumulator_value=0.5)),
+    ("adadelta", {"decay": 0.2}, lambda p: Adadelta(0.1, parameters=p, weight_decay=0.2)),
+    ("adadelta", {"rho": 0.7, "epsilon": 1e-2}, lambda p: Adadelta(0.1, 1e-2, 0.7, p)),
+    ("adamax", {"decay": 0.2, "l1": True}, lambda p: Adamax(0.1, parameters=p, weight_decay=L1Decay(0.2))),
+    ("adamax", {"beta1": 0.7, "beta2": 0.8, "epsilon": 1e-2}, lambda p: Adamax(0.1, 0.7, 0.8, 1e-2, p)),
+    ("rmsprop", {"decay": 0.2}, lambda p: RMSProp(0.1, parameters=p, weight_decay=0.2)),
+    (
+        "rmsprop",
+        {"rho": 0.8, "epsilon": 1e-2, "momentum": 0.5, "centered": True},
+        lambda p: RMSProp(0.1, 0.8, 1e-2, 0.5, True, p),
+    ),
+    ("nadam", {"decay": 0.2}, lambda p: NAdam(0.1, parameters=p, weight_decay=0.2)),
+    ("nadam", {"beta1": 0.7, "beta2": 0.8, "momentum_decay": 0.1}, lambda p: NAdam(0.1, 0.7, 0.8, momentum_decay=0.1, parameters=p)),
+    ("radam", {"decay": 0.2}, lambda p: RAdam(0.1, parameters=p, weight_decay=0.2)),
+    ("radam", {"beta1": 0.7, "beta2": 0.8, "epsilon": 1e-2}, lambda p: RAdam(0.1, 0.7, 0.8, 1e-2, p)),
+    ("lamb", {}, lambda p: Lamb(0.1, parameters=p)),
+    ("lamb", {"decay": 0.0}, lambda p: Lamb(0.1, 0.0, parameters=p)),
+    ("lamb", {"decay": 0.0, "always": True}, lambda p: Lamb(0.1, parameters=p, exclude_from_weight_decay_fn=lambda w: True, always_adapt=True)),
+    ("rprop", {}, lambda p: Rprop(0.1, parameters=p)),
+    ("asgd", {"batch_num": 4, "decay": 0.2}, lambda p: ASGD(0.1, 4, p, weight_decay=0.2)),
 ]
 
 
@@ -78,7 +114,7 @@ def test_float64_keeps_its_precision():
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize("make", [SGD, Momentum, Adam, AdamW])
+@pytest.mark.parametrize("make", [SGD, Momentum, Adam, AdamW, ASGD, Lamb, Rprop])
 def test_half_precision_with_master_weights(make, dtype):
     p = nn.Layer().create_parameter([2], dtype=dtype, default_initializer=nn.initializer.Constant(1.0))
     opt = make(1e-4, parameters=[p], multi_precision=True)
@@ -98,6 +134,112 @@ def test_low_precision_moments_are_asked_for():
         opt = AdamW(0.1, parameters=[p], use_lowprecision_moment=low)
         run(opt, p, [1.0, 1.0])
         assert opt.state_dict()[f"{p.name}_moment1_0"].dtype is expected
+
+
+STATES = {
+    SGD: [], Momentum: ["velocity"], Adam: ["moment1", "moment2", "beta1_pow_acc", "beta2_pow_acc"], Adagrad: ["moment"],
+    Adadelta: ["_avg_squared_grad", "_avg_squared_update"], Adamax: ["moment", "inf_norm", "beta1_pow_acc"],
+    RMSProp: ["momentum", "mean_square", "mean_grad"], Rprop: ["prevs", "learning_rates"], ASGD: ["d", "y", "m"],
+    Lamb: ["moment1", "moment2", "beta1_pow_acc", "beta2_pow_acc"],
+    NAdam: ["momentum_decay_pow", "beta2_pow", "mu_product", "moment1", "moment2"],
+    RAdam: ["beta1_pow", "beta2_pow", "rho", "moment1", "moment2"], Muon: ["momentum"],
+}  # fmt: skip
+GRADS = [np.random.default_rng(k).normal(size=(2, 3)) for k in range(7)]
+
+
+@pytest.mark.parametrize("make", STATES)
+def test_states_have_paddles_names_and_a_run_resumes_from_them(make):
+    p = parameter(np.ones((2, 3)), name=f"state_of_{make.__name__}")
+    opt = make(learning_rate=0.1, parameters=[p])
+    for g in GRADS[:3]:
+        run(opt, p, g)
+    state = {key: np.array(value.numpy()) for key, value in opt.state_dict().items()}
+    assert sorted(state) == sorted(f"{p.name}_{name}_0" for name in STATES[make])
+    middle = p.numpy().copy()
+    for g in GRADS[3:]:
+        run(opt, p, g)
+    q = bireme.Parameter(middle, name=p.name)
+    other = make(learning_rate=0.1, parameters=[q])
+    other.set_state_dict(state)
+    for g in GRADS[3:]:
+        run(other, q, g)
+    assert np.array_equal(q.numpy(), p.numpy())
+
+
+@pytest.mark.parametrize("make", [Momentum, Adam, NAdam])
+def test_the_name_of_an_optimizer_is_part_of_its_states(make):
+    p = parameter([1.0, 2.0])
+    opt = make(0.1, parameters=[p], name="mine")
+    run(opt, p, [1.0, 2.0])
+    names = [f"{p.name}_mine_{name}_0" for name in STATES[make]]
+    assert opt.get_opti_var_name_list() == names == list(opt.state_dict())
+    other = make(0.1, parameters=[p], name="mine")
+    other.set_state_dict(opt.state_dict())
+    assert [x.tolist() for x in other.state_dict().values()] == [x.tolist() for x in opt.state_dict().values()]
+
+
+@pytest.mark.parametrize("make", STATES)
+def test_a_skipped_step_leaves_everything_as_it_was(make):
+    p, q = parameter(np.ones((2, 3))), parameter(np.ones((2, 3)))
+    opt, other = (make(learning_rate=0.1, parameters=[w]) for w in (p, q))
+    for k, g in enumerate(GRADS):
+        give(p, g)
+        opt._step(skip=bireme.to_tensor(k in (0, 3)))
+        if k not in (0, 3):
+            run(other, q, g)
+    assert np.array_equal(p.numpy(), q.numpy())
+    mine, theirs = opt.state_dict(), other.state_dict()
+    for name in STATES[make]:
+        assert np.array_equal(mine[f"{p.name}_{name}_0"].numpy(), theirs[f"{q.name}_{name}_0"].numpy())
+
+
+def test_a_skipped_step_leaves_master_weights_alone():
+    p = nn.Layer().create_parameter([2], dtype="float16", default_initializer=nn.initializer.Constant(1.0))
+    opt = AdamW(0.1, parameters=[p], multi_precision=True)
+    give(p, [1.0, 1.0])
+    opt._step(skip=bireme.to_tensor(True))
+    assert p.tolist() == opt.state_dict()["master_weights"][p.name].tolist() == [1.0, 1.0]
+    opt._step(skip=bireme.to_tensor(False))
+    assert p.numpy() == pytest.approx(0.9, rel=1e-2)
+
+
+def test_nothing_is_computed_before_it_is_asked_for():
+    p = parameter(np.ones((2, 3)))
+    opt = NAdam(0.1, parameters=[p])
+    skip = bireme.to_tensor(1.0) > 2.0
+    for g in GRADS:
+        give(p, g)
+        opt._step(skip=skip)
+    with bireme.debug.no_recompile():
+        give(p, GRADS[0])
+        opt._step(skip=skip)
+        assert np.isfinite(p.numpy()).all()
+
+
+def test_muon_evens_out_singular_values():
+    for shape in ((4, 4), (6, 3), (3, 6), (4, 2, 3, 1)):
+        p = parameter(np.zeros(shape))
+        run(Muon(1.0, parameters=[p]), p, np.random.default_rng(0).normal(size=shape))
+        sizes = np.linalg.svd(p.numpy().reshape(shape[0], -1), compute_uv=False)
+        assert (np.abs(sizes / max(1.0, shape[0] / np.prod(shape[1:])) ** 0.5 - 1) < 0.5).all()
+    p = parameter(np.ones((2, 2)))
+    run(Muon(0.5, parameters=[p], weight_decay=0.5), p, np.zeros((2, 2)))
+    assert p.numpy() == pytest.approx(0.75)
+
+
+def test_gradients_given_by_hand():
+    p, q = parameter([1.0]), parameter([1.0], regularizer=L2Decay(0.5))
+    opt = SGD(0.5, parameters=[p, q], weight_decay=0.25)
+    loss = (p * 2.0 + q * 4.0).sum()
+    loss.backward()
+    pairs = opt.backward(loss)
+    assert [(w is e, g.item()) for (w, g), e in zip(pairs, (p, q))] == [(True, 2.0), (True, 4.0)]
+    assert [g.item() for _, g in opt.append_regularization_ops(pairs, L2Decay(0.25))] == [2.25, 4.5]
+    assert opt.backward(loss, parameters=[q]) == opt.backward(loss, no_grad_set={p.name}) and len(opt.backward(loss, parameters=[q])) == 1
+    opt.apply_gradients([(p, bireme.to_tensor([1.0])), (q, None)])
+    assert (p.item(), q.item()) == (1 - 0.5 * 1.25, 1.0)
+    with pytest.raises(ValueError, match="parameters of this optimizer"):
+        opt.apply_gradients([(parameter([1.0]), bireme.to_tensor([1.0]))])
 
 
 # ---------------------------------------------------------------- which parameters, which settings
@@ -395,6 +537,18 @@ def test_states_that_do_not_fit():
         (lambda p: Adam(0.1, beta1=1.0, parameters=[p]), ValueError, r"Adam\(beta1\): expected a number in \[0, 1\)"),
         (lambda p: Adam(0.1, epsilon=-1.0, parameters=[p]), ValueError, r"Adam\(epsilon\)"),
         (lambda p: Momentum(0.1, None, parameters=[p]), ValueError, r"Momentum\(momentum\)"),
+        (lambda p: Adamax(0.1, 1.5, parameters=[p]), ValueError, r"Adamax\(beta1\)"),
+        (lambda p: Adamax(0.1, epsilon=-1.0, parameters=[p]), ValueError, r"Adamax\(epsilon\)"),
+        (lambda p: Adagrad(0.1, None, [p]), ValueError, r"Adagrad\(epsilon\)"),
+        (lambda p: RMSProp(0.1, -0.5, parameters=[p]), ValueError, r"RMSProp\(rho\)"),
+        (lambda p: Rprop(0.1, (0.2, 0.3), [p]), ValueError, r"Rprop\(learning_rate_range\)"),
+        (lambda p: Rprop(0.1, parameters=[p], etas=(1.5, 2.0)), ValueError, r"Rprop\(etas\)"),
+        (lambda p: ASGD(0.1, 0, [p]), ValueError, r"ASGD\(batch_num\)"),
+        (lambda p: NAdam(0.1, momentum_decay=-1.0, parameters=[p]), ValueError, r"NAdam\(momentum_decay\)"),
+        (lambda p: RAdam(0.1, 2.0, parameters=[p]), ValueError, r"RAdam\(beta1\)"),
+        (lambda p: Lamb(0.1, parameters=[p], exclude_from_weight_decay_fn=3), TypeError, r"Lamb\(exclude_from_weight_decay_fn\)"),
+        (lambda p: Muon(0.1, parameters=[p]), ValueError, "give the others to AdamW"),
+        (lambda p: Muon(0.1, parameters=[], weight_decay=L2Decay(0.1)), TypeError, r"Muon\(weight_decay\)"),
         (lambda p: nn.ClipGradByValue(-1.0), ValueError, r"ClipGradByValue\(max\)"),
         (lambda p: SGD(0.1, parameters=[p]).set_lr("1"), TypeError, r"set_lr\(value\)"),
         (lambda p: SGD(lr.StepDecay(0.1, 2), parameters=[p]).set_lr(0.1), RuntimeError, "StepDecay"),
@@ -443,88 +597,64 @@ def test_a_changing_rate_compiles_nothing_new():
             step()
 
 
-def follow(schedule, n=12):
-    rates = []
-    for _ in range(n):
-        rates.append(schedule())
-        schedule.step()
-    return rates
+# ---------------------------------------------------------------- L-BFGS
 
 
-SCHEDULES = [
-    (lambda: lr.StepDecay(0.7, 3, 0.5), lambda e: 0.7 * 0.5 ** (e // 3)),
-    (lambda: lr.MultiStepDecay(0.7, [2, 5], 0.3), lambda e: 0.7 * 0.3 ** ((e >= 2) + (e >= 5))),
-    (lambda: lr.ExponentialDecay(0.7, 0.9), lambda e: 0.7 * 0.9**e),
-    (lambda: lr.LambdaDecay(0.7, lambda e: 1 / (1 + e)), lambda e: 0.7 / (1 + e)),
-    (
-        lambda: lr.CosineAnnealingDecay(0.7, 4, 0.1),
-        lambda e: 0.1 + 0.6 * (1 + math.cos(math.pi * e / 4)) / 2,
-    ),
-    (lambda: lr.NoamDecay(64, 4, 2.0), lambda e: 2 / 8 * min(e**-0.5 if e else 1, e * 4**-1.5)),
-    (lambda: lr.LinearWarmup(0.5, 4, 0.1, 0.9), lambda e: 0.1 + 0.2 * e if e < 4 else 0.5),
-    (
-        lambda: lr.LinearWarmup(lr.StepDecay(0.5, 3, 0.5), 4, 0.0, 0.5),
-        lambda e: 0.125 * e if e < 4 else 0.5 * 0.5 ** ((e - 4) // 3),
-    ),
-]
+def rosenbrock(line_search, **settings):
+    p = bireme.to_tensor(np.array([-1.2, 1.0]), stop_gradient=False)
+    opt = LBFGS(line_search_fn=line_search, parameters=[p], **settings)
+
+    def loss():
+        opt.clear_grad()
+        value = (1 - p[0]) ** 2 + 100 * (p[1] - p[0] ** 2) ** 2
+        value.backward()
+        return value
+
+    return opt, p, loss
 
 
-@pytest.mark.parametrize(("make", "formula"), SCHEDULES)
-def test_schedules(make, formula):
-    assert follow(make()) == pytest.approx([formula(e) for e in range(12)])
-    schedule = make()
-    for epoch in (7, 0, 3):
-        schedule.step(epoch)
-        assert schedule() == pytest.approx(formula(epoch))
-    other = make()
-    other.set_state_dict(schedule.state_dict())
-    assert other() == schedule() and follow(other, 3) == follow(schedule, 3)
+def test_lbfgs_finds_the_minimum():
+    opt, p, loss = rosenbrock("strong_wolfe", max_iter=60, max_eval=200)
+    assert opt.step(loss).item() == pytest.approx(24.2)
+    np.testing.assert_allclose(p.numpy(), [1.0, 1.0], rtol=1e-4)
+    assert opt.state["n_iter"] < 60
 
 
-def test_schedules_say_what_they_do(capsys):
-    schedule = lr.StepDecay(0.5, 1, 0.5, verbose=True)
-    schedule.step()
-    assert capsys.readouterr().out.splitlines()[1] == "Epoch 1: StepDecay set learning rate to 0.25."
-    with pytest.raises(RuntimeError, match="the key last_lr"):
-        schedule.set_state_dict({"last_epoch": 3})
+def test_lbfgs_is_newton_on_a_line():
+    # a quadratic in one dimension: after the first step the curvature is known, and the second arrives
+    p = parameter([5.0])
+    opt = LBFGS(0.5, max_iter=2, max_eval=9, parameters=[p])
+
+    def loss():
+        opt.clear_grad()
+        value = (p * p).sum() * 2.0
+        value.backward()
+        return value
+
+    opt.step(loss)
+    first = 5.0 - min(1.0, 1 / 20.0) * 0.5 * 20.0
+    assert p.item() == pytest.approx(first * 0.5, rel=1e-5)
 
 
-def test_own_schedules():
-    class Half(lr.LRScheduler):
-        def state_keys(self):
-            self.keys = ["last_epoch", "last_lr", "memory"]
-
-        def get_lr(self):
-            self.memory = bireme.to_tensor(self.last_epoch)
-            return self.base_lr / 2**self.last_epoch
-
-    schedule = Half(1.0)
-    assert follow(schedule, 3) == [1.0, 0.5, 0.25]
-    assert schedule.state_dict() == {"last_epoch": 3, "last_lr": 0.125, "memory": 3}
-    with pytest.raises(NotImplementedError):
-        lr.LRScheduler(0.1)
+@pytest.mark.parametrize("line_search", [None, "strong_wolfe"])
+def test_lbfgs_resumes(line_search):
+    opt, p, loss = rosenbrock(line_search, learning_rate=1.0 if line_search else 1e-3, max_iter=3, history_size=4)
+    for _ in range(3):
+        opt.step(loss)
+    state, middle = opt.state_dict(), p.numpy().copy()
+    other, q, again = rosenbrock(line_search, learning_rate=1.0 if line_search else 1e-3, max_iter=3, history_size=4)
+    q.set_value(middle)
+    other.set_state_dict(state)
+    for _ in range(2):
+        assert other.step(again).item() == pytest.approx(opt.step(loss).item(), rel=1e-9)
+    assert q.tolist() == pytest.approx(p.tolist(), rel=1e-9) and len(opt.state["old_yk"]) <= 4
 
 
-@pytest.mark.parametrize(
-    ("make", "kind"),
-    [
-        (lambda: lr.StepDecay("a", 3), TypeError),
-        (lambda: lr.StepDecay(-1.0, 3), ValueError),
-        (lambda: lr.StepDecay(1.0, 3.5), TypeError),
-        (lambda: lr.StepDecay(1.0, 0), ValueError),
-        (lambda: lr.StepDecay(1.0, 3, 1.0), ValueError),
-        (lambda: lr.MultiStepDecay(1.0, [5, 2]), ValueError),
-        (lambda: lr.MultiStepDecay(1.0, 3), TypeError),
-        (lambda: lr.ExponentialDecay(1.0, 1.5), ValueError),
-        (lambda: lr.LambdaDecay(1.0, 3), TypeError),
-        (lambda: lr.CosineAnnealingDecay(1.0, 4.5), TypeError),
-        (lambda: lr.CosineAnnealingDecay(1.0, 4, "a"), TypeError),
-        (lambda: lr.NoamDecay(0, 4), ValueError),
-        (lambda: lr.LinearWarmup(0.5, 3, 1.0, 0.5), ValueError),
-        (lambda: lr.LinearWarmup("a", 3, 0.0, 0.5), TypeError),
-        (lambda: lr.LinearWarmup(0.5, 0, 0.0, 0.5), ValueError),
-    ],
-)
-def test_bad_schedules(make, kind):
-    with pytest.raises(kind, match=r"\w+\(\w+\): expected"):
-        make()
+def test_lbfgs_refuses():
+    with pytest.raises(RuntimeError, match=r"LBFGS\(line_search_fn\)"):
+        rosenbrock("armijo")
+    opt, _, loss = rosenbrock(None)
+    with pytest.raises(NotImplementedError, match=r"step\(closure\)"):
+        opt.minimize(loss())
+    with pytest.raises(ValueError, match="the key state"):
+        opt.set_state_dict({})

@@ -9,6 +9,7 @@ is printed with the line that reproduces it.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import inspect
 import json
 import os
@@ -27,7 +28,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import bireme
-from bireme.core import flush, malloc
+from bireme.core import flush, malloc, registry
 from bireme.core.tensor import Tensor
 from tools import api_snapshot
 
@@ -178,19 +179,29 @@ def calls(seed: int, count: int, only: str, start: int = 0) -> Iterator[tuple[in
 
 def verdict(target: Target, line: str, strict: bool) -> str:
     """What is wrong with a call, empty if nothing is; `strict` also wants errors about arguments in the project's form."""
+    with contextlib.suppress(Exception):  # what the last call left behind is not this one's
+        finish()
     try:
         settle(eval(line, {"bireme": bireme, "np": np}))
-        bireme.device.synchronize()
-        flush.check_guards()  # what only the device knows belongs to this call, not to the next
+        finish()
     except Exception as e:  # noqa: BLE001  # every kind is looked at here
         kind, text = type(e), str(e)
         if kind.__module__.partition(".")[0] in ("jax", "jaxlib"):
             return f"{kind.__module__}.{kind.__name__}: {text}"
-        if not any(re.search(rf"\b{re.escape(name)}", text) for name in target.names):
+        # an error that only the device can tell names the operator that found it
+        inner = re.match(r"(\w+)\(\w*\): expected", text)
+        found = inner is not None and not getattr(e, "_told", False) and (inner[1] in registry.OPS or f"{inner[1]}_of" in registry.OPS)
+        if not found and not any(re.search(rf"\b{re.escape(name)}", text) for name in target.names):
             return f"an error that does not name the function: {kind.__name__}: {text}"
         if strict and not getattr(e, "_told", False) and "argument" not in text and ": expected " not in text:
             return f"an error that the function did not raise itself: {kind.__name__}: {text}"
     return ""
+
+
+def finish() -> None:
+    """Run what is pending, and raise for what only the device knows: an index out of range."""
+    bireme.device.synchronize()
+    flush.check_guards()
 
 
 def settle(result: Any) -> None:

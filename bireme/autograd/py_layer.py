@@ -69,6 +69,30 @@ class PyLayerContext:
         """
         self._materialize = bool(value)
 
+    @property
+    def materialize_grads(self) -> bool:
+        """What `set_materialize_grads` set."""
+        return self._materialize
+
+    @materialize_grads.setter
+    def materialize_grads(self, value: bool) -> None:
+        self.set_materialize_grads(value)
+
+    @property
+    def container(self) -> tuple | None:
+        """What `save_for_backward` kept, or None."""
+        return self.saved_tensor()
+
+    @property
+    def non_differentiable(self) -> tuple | None:
+        """What `mark_non_differentiable` named, or None."""
+        return self._stopped or None
+
+    @property
+    def not_inplace_tensors(self) -> tuple | None:
+        """What `mark_not_inplace` named, or None."""
+        return self._not_inplace or None
+
 
 class PyLayer(PyLayerContext):
     """An operator with its own gradient: write `forward(ctx, ...)` and `backward(ctx, *grads)`, call it with `apply`.
@@ -90,15 +114,23 @@ class PyLayer(PyLayerContext):
     [12.0]
     """
 
+    def name(self) -> str:
+        """Name of the operator: that of its class.
+
+        >>> bireme.autograd.PyLayer().name()
+        'PyLayer'
+        """
+        return type(self).__name__
+
     @staticmethod
     def forward(ctx: PyLayerContext, *args: Any, **kwargs: Any) -> Any:
         """To be written by the subclass: the results."""
-        raise NotImplementedError("PyLayer.forward: expected a static method `forward(ctx, ...)` in the subclass")
+        raise _unwritten("forward(ctx, ...)")
 
     @staticmethod
     def backward(ctx: PyLayerContext, *args: Any) -> Any:
         """To be written by the subclass: gradients of what `forward` took, given those of what it returned."""
-        raise NotImplementedError("PyLayer.backward: expected a static method `backward(ctx, *grads)` in the subclass")
+        raise _unwritten("backward(ctx, *grads)")
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
@@ -136,6 +168,10 @@ class PyLayer(PyLayerContext):
 
 
 Function = PyLayer
+
+
+def _unwritten(method: str) -> NotImplementedError:
+    return NotImplementedError(f"PyLayer.{method.partition('(')[0]}: expected a static method `{method}` in the subclass")
 
 
 class _Slots:

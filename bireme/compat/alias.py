@@ -42,7 +42,7 @@ class Finder(MetaPathFinder):
         name = ours(fullname)
         package, _, _ = name.rpartition(".")
         if name not in sys.modules and not (hasattr(sys.modules.get(package), "__path__") and importlib.util.find_spec(name)):
-            raise ModuleNotFoundError(missing(fullname), name=fullname)
+            return refused(fullname)
         spec = ModuleSpec(fullname, Same())
         spec.submodule_search_locations = None
         return spec
@@ -52,9 +52,13 @@ class Missing(MetaPathFinder):
     """Stands last: `from paddle import x` looks for a module `bireme.x` before it gives up."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if fullname.partition(".")[0] == HERE and path is not None:
-            raise ModuleNotFoundError(missing(theirs(fullname)), name=theirs(fullname))
-        return None
+        return refused(theirs(fullname)) if fullname.partition(".")[0] == HERE and path is not None else None
+
+
+def refused(name: str) -> None:
+    """Raise for an import of what is not there; who only asks (`importlib.util.find_spec`) gets None, the answer."""
+    if sys._getframe(3).f_code.co_name == "_find_and_load_unlocked":  # over find_spec and importlib's own _find_spec
+        raise ModuleNotFoundError(missing(name), name=name)
 
 
 class Same(Loader):

@@ -49,6 +49,8 @@ def _kind_of(hint: Any, default: Any) -> tuple[str, bool, Callable | None]:
         return "tensor", default is None, None
     if typing.get_origin(hint) is Annotated:
         word = hint.__metadata__[0]
+        if word == "axis" and default is not None and default is not MISSING:  # None means something only where it is the default
+            return "attr", True, one_axis
         return (word if word in ("key", "size", "extra") else "attr"), True, _CONVERSIONS.get(word, _plain)
     args = typing.get_args(hint)
     if typing.get_origin(hint) in (types.UnionType, typing.Union) and Tensor in args:
@@ -56,6 +58,8 @@ def _kind_of(hint: Any, default: Any) -> tuple[str, bool, Callable | None]:
         return ("number" if numeric else "tensor"), type(None) in args or default is None, None
     if typing.get_origin(hint) is list and args == (Tensor,):
         return "list", False, None
+    if hint is bool and isinstance(default, bool):
+        return "attr", False, _flag
     if hint in (bool, int, float, str):
         return "attr", default is None, _CONVERSIONS[hint.__name__]
     return "attr", True, _plain
@@ -96,6 +100,11 @@ def _bool(x: Any, ndim: int, where: str) -> bool | None:
     if isinstance(x, (int, np.bool_, np.integer)) or (isinstance(x, Tensor) and x._value.sig.size == 1):
         return bool(x)
     raise errors.bad(where, "True or False", x, kind=TypeError)
+
+
+def _flag(x: Any, ndim: int, where: str) -> bool | None:
+    """A bool that is not left open: Paddle takes None for False."""
+    return _bool(x, ndim, where) or False
 
 
 def _str(x: Any, ndim: int, where: str) -> str | None:
@@ -165,7 +174,7 @@ def shape(x: Any, ndim: int, where: str) -> tuple[int, ...] | None:
                 raise errors.bad(where, "extents of 0 or more", list(found))
             total *= max(n, 1)
         if total > MAX_EXTENT:
-            raise errors.bad(where, "a tensor that can exist", f"shape {list(found)}, {total:,} elements")
+            raise errors.bad(where, "a tensor that can exist", f"shape {list(found)}, {total:,} elements", kind=MemoryError)
     return found
 
 
@@ -435,21 +444,26 @@ def common_dtype(op: str, xs: list, mix: str = "scalars") -> DType | None:
 # ---------------------------------------------------------------- indices
 
 
-def check_range(where: str, t: Any, low: int, high: int) -> None:
-    """Raise for an index outside [low, high). Host-made integers are checked now, others by a flag from the program."""
+def check_range(where: str, t: Any, low: int, high: int, ignored: int | None = None) -> None:
+    """Raise for an index outside [low, high) that is not the ignored one. Host-made integers are checked now, others by a flag."""
     if not isinstance(t, Tensor):
         return
     v = read(t)
     if v.sig.size == 0 or v.sig.dtype.kind != "i":  # another type is refused by the operator itself
         return
+    wanted = f"indices in [{low}, {high - 1}]" + ("" if ignored is None else f" or {ignored}")
     on_host = v.array is not None and (isinstance(v.array, np.ndarray) or v.device.is_cpu)
     if on_host:
+        host = np.asarray(v.array)
         if v.bounds is None:
-            host = np.asarray(v.array)
             v.bounds = (int(host.min()), int(host.max()))
         least, most = v.bounds
+        if ignored is not None and (least < low or most >= high):
+            wrong = host[((host < low) | (host >= high)) & (host != ignored)]
+            least, most = (int(wrong.min()), int(wrong.max())) if wrong.size else (low, low)
         if least < low or most >= high:
-            raise errors.bad(where, f"indices in [{low}, {high - 1}]", least if least < low else most, kind=errors.OutOfRange)
+            raise errors.bad(where, wanted, least if least < low else most, kind=errors.OutOfRange)
     elif not flush.local.segment.symbolic:
+        low, high = (low, high) if ignored is None else (min(low, ignored), max(high, ignored + 1))
         flag = registry.find("any_outside")(t, low, high)
-        flush.guard(flag._value, f"{where}: expected indices in [{low}, {high - 1}], got one outside")
+        flush.guard(flag._value, f"{where}: expected {wanted}, got one outside", errors.OutOfRange)

@@ -40,11 +40,7 @@ class Device:
     def jax(self) -> Any:
         """The jax device; asking for it starts its backend."""
         if self._jax is None:
-            _prepare_backend()
-            try:
-                self._jax = jax.devices(self.platform)[self.index]
-            except (RuntimeError, IndexError):
-                raise errors.bad("set_device(device)", f"a device of this machine ({', '.join(available())})", self.name) from None
+            self.ensure()
         return self._jax
 
     @property
@@ -52,9 +48,21 @@ class Device:
         """The name jax knows it by."""
         return _PLATFORMS.get(self.kind, self.kind)
 
-    def ensure(self) -> None:
+    def ensure(self, where: str = "set_device(device)") -> None:
         """Raise now if this machine does not have it, not at the first operator."""
-        assert self.jax is not None
+        if self._jax is None:
+            _prepare_backend()
+            try:
+                self._jax = jax.devices(self.platform)[self.index]
+            except (RuntimeError, IndexError):
+                raise errors.bad(where, f"a device of this machine ({', '.join(available())})", self.name) from None
+
+    @property
+    def capacity(self) -> int:
+        """Bytes that one array can have at most: the device's memory or the host's, which tensors can be moved to."""
+        host = malloc.capacity()
+        told = None if self.kind == "cpu" else self.jax.memory_stats()
+        return max(host, (told or {}).get("bytes_limit", 0))
 
     @property
     def is_cpu(self) -> bool:
@@ -64,6 +72,8 @@ class Device:
     def place(self) -> Place:
         if self.kind == "cpu":
             return CPUPlace()
+        if self.kind == "xpu":
+            return XPUPlace(self.index)
         return CUDAPlace(self.index) if self.kind == "gpu" else CustomPlace(self.kind, self.index)
 
     def __repr__(self) -> str:
@@ -74,34 +84,100 @@ class Device:
 
 
 class Place:
-    """Where a tensor lives, as users name it."""
+    """Where a tensor lives, as users name it: a device, or the host's memory that another device copies from."""
 
-    def __init__(self, device: Device):
-        self._device = device
+    _kind: str = "undefined"
+    _device: Device | None = None
+
+    def __init__(self) -> None:
+        """A place that is nowhere until `set_place`."""
+
+    def _at(self, kind: str, device: Device) -> Place:
+        self._kind, self._device = kind, device
+        return self
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Place) and self._device is other._device
+        return isinstance(other, Place) and self._kind == other._kind and self._device is other._device
 
     def __hash__(self) -> int:
-        return hash(self._device)
+        return hash((self._kind, self._device))
 
     def __repr__(self) -> str:
-        return f"Place({self._device.name})"
+        if self._device is None:
+            return "Place(undefined:0)"
+        return f"Place({self._device.name if self._kind in (self._device.kind, 'custom') else self._kind})"
+
+    def __reduce__(self) -> Any:
+        return _place, (type(self), self._kind, self._device)
+
+    def set_place(self, place: Place, /) -> None:
+        """Become another place."""
+        if not isinstance(place, Place):
+            raise errors.bad("set_place(place)", "a Place", place, kind=TypeError)
+        self._kind, self._device = place._kind, place._device
 
     def get_device_id(self) -> int:
-        return self._device.index
+        """Number of the device among those of its kind."""
+        return 0 if self._device is None else self._device.index
 
     def get_device_type(self) -> str:
-        return self._device.kind
+        """Kind of the device."""
+        return "undefined" if self._device is None else self._device.kind
+
+    def _id_as(self, kind: str) -> int:
+        return self.get_device_id() if self._kind == kind else 0
+
+    def gpu_device_id(self) -> int:
+        """Number of the GPU; 0 of other places."""
+        return self._id_as("gpu")
+
+    def xpu_device_id(self) -> int:
+        """Number of the XPU; 0 of other places."""
+        return self._id_as("xpu")
+
+    def ipu_device_id(self) -> int:
+        """Number of the IPU; 0 of other places."""
+        return self._id_as("ipu")
+
+    def custom_device_id(self) -> int:
+        """Number of the plug-in's device; 0 of other places."""
+        return self._id_as("custom")
+
+    def custom_device_type(self) -> str:
+        """Kind of the plug-in's device; empty of other places."""
+        return self.get_device_type() if self._kind == "custom" else ""
 
     def is_cpu_place(self) -> bool:
-        return self._device.kind == "cpu"
+        """Whether it is the host's memory."""
+        return self._kind == "cpu"
 
     def is_gpu_place(self) -> bool:
-        return self._device.kind == "gpu"
+        """Whether it is a GPU."""
+        return self._kind == "gpu"
+
+    def is_xpu_place(self) -> bool:
+        """Whether it is an XPU."""
+        return self._kind == "xpu"
+
+    def is_ipu_place(self) -> bool:
+        """Whether it is an IPU."""
+        return self._kind == "ipu"
 
     def is_custom_place(self) -> bool:
-        return self._device.kind not in ("cpu", "gpu")
+        """Whether it is a device that a plug-in registered."""
+        return self._kind == "custom"
+
+    def is_cuda_pinned_place(self) -> bool:
+        """Whether it is memory of the host that GPUs copy from."""
+        return self._kind == "gpu_pinned"
+
+    def is_xpu_pinned_place(self) -> bool:
+        """Whether it is memory of the host that XPUs copy from."""
+        return self._kind == "xpu_pinned"
+
+
+def _place(cls: type[Place], kind: str, device: Device) -> Place:
+    return cls.__new__(cls)._at(kind, device)
 
 
 class CPUPlace(Place):
@@ -111,8 +187,8 @@ class CPUPlace(Place):
     Place(cpu)
     """
 
-    def __init__(self):
-        super().__init__(Device("cpu", 0))
+    def __init__(self) -> None:
+        self._at("cpu", Device("cpu", 0))
 
 
 class CUDAPlace(Place):
@@ -122,8 +198,52 @@ class CUDAPlace(Place):
     Place(gpu:0)
     """
 
-    def __init__(self, id: int = 0):
-        super().__init__(Device("gpu", _index(id, "CUDAPlace(id)")))
+    def __init__(self, id: int = 0) -> None:
+        self._at("gpu", Device("gpu", _index(id, "CUDAPlace(id)")))
+
+
+class CUDAPinnedPlace(Place):
+    """Memory of the host that GPUs copy from; XLA stages copies itself, so a tensor made there is on the host.
+
+    >>> bireme.CUDAPinnedPlace()
+    Place(gpu_pinned)
+    """
+
+    def __init__(self) -> None:
+        self._at("gpu_pinned", Device("cpu", 0))
+
+
+class XPUPlace(Place):
+    """One XPU.
+
+    >>> bireme.device.XPUPlace(0)
+    Place(xpu:0)
+    """
+
+    def __init__(self, dev_id: int) -> None:
+        self._at("xpu", Device("xpu", _index(dev_id, "XPUPlace(dev_id)")))
+
+
+class XPUPinnedPlace(Place):
+    """Memory of the host that XPUs copy from; a tensor made there is on the host.
+
+    >>> bireme.XPUPinnedPlace()
+    Place(xpu_pinned)
+    """
+
+    def __init__(self) -> None:
+        self._at("xpu_pinned", Device("cpu", 0))
+
+
+class IPUPlace(Place):
+    """The IPU.
+
+    >>> bireme.device.IPUPlace()
+    Place(ipu:0)
+    """
+
+    def __init__(self) -> None:
+        self._at("ipu", Device("ipu", 0))
 
 
 class CustomPlace(Place):
@@ -133,8 +253,10 @@ class CustomPlace(Place):
     Place(npu:0)
     """
 
-    def __init__(self, device_type: str, id: int = 0):
-        super().__init__(Device(device_type, _index(id, "CustomPlace(id)")))
+    def __init__(self, device_type: str, id: int = 0) -> None:
+        if not isinstance(device_type, str):
+            raise errors.bad("CustomPlace(device_type)", "the name of a kind of device", device_type, kind=TypeError)
+        self._at("custom", Device(device_type, _index(id, "CustomPlace(id)")))
 
 
 def _index(id: Any, where: str) -> int:
@@ -195,6 +317,17 @@ def current() -> Device:
     return _state.device or (_default[0] if _default else _choose_default())
 
 
+def use(device: Device | None) -> Device | None:
+    """Make new tensors of this thread on `device` (None: on the process default); returns what it was before."""
+    before, _state.device = _state.device, device
+    return before
+
+
+def registered() -> list[str]:
+    """Kinds of devices that plug-ins registered."""
+    return list(_REGISTERED)
+
+
 def _choose_default() -> Device:
     _prepare_backend()
     platform = jax.default_backend()
@@ -211,7 +344,7 @@ def parse(spec: Any, where: str = "set_device(device)") -> Device:
     """The Device that a name, Place or Device means; `cuda` is another word for `gpu`."""
     if isinstance(spec, Device):
         return spec
-    if isinstance(spec, Place):
+    if isinstance(spec, Place) and spec._device is not None:
         return spec._device
     if isinstance(spec, str):
         match = _NAME.fullmatch(spec.strip().lower())

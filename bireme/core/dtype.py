@@ -11,6 +11,8 @@ import numpy as np
 from bireme.core import errors
 from bireme.core.keywords import renamed
 
+package = ["bireme"]  # in whose name types print: `compat.install_as_paddle` makes it Paddle's
+
 
 class DType:
     """One element type. There is exactly one object per type, so types compare by identity."""
@@ -38,10 +40,15 @@ class DType:
         return self.kind in "fc"
 
     def __repr__(self) -> str:
-        return f"bireme.{self.name}"
+        return f"{package[0]}.{self.name}"
+
+    @property
+    def value(self) -> int:
+        """The number that Paddle gives the type."""
+        return _NUMBERS[self.name]
 
     def __reduce__(self):
-        return of, (self.name,)
+        return _named, (self.name,)
 
     def __copy__(self) -> DType:
         return self
@@ -49,6 +56,17 @@ class DType:
     def __deepcopy__(self, memo) -> DType:
         return self
 
+
+class OpaqueType(DType):
+    """A type that Paddle names and no tensor here can have."""
+
+    __slots__ = ()
+
+
+_NUMBERS = {
+    "raw": 0, "bool": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "uint32": 6, "int32": 7, "uint64": 8, "int64": 9, "float32": 10,
+    "float64": 11, "complex64": 12, "complex128": 13, "pstring": 14, "float16": 15, "bfloat16": 16, "float8_e4m3fn": 17, "float8_e5m2": 18,
+}  # fmt: skip
 
 bool_ = DType("bool", np.bool_, "b", 0)
 uint8 = DType("uint8", np.uint8, "i", 1)
@@ -67,6 +85,8 @@ float32 = DType("float32", np.float32, "f", 8)
 float64 = DType("float64", np.float64, "f", 9)
 complex64 = DType("complex64", np.complex64, "c", 10)
 complex128 = DType("complex128", np.complex128, "c", 11)
+pstring = OpaqueType("pstring", np.str_, "s", -1)
+raw = OpaqueType("raw", np.void, "v", -1)
 
 ALL = (
     bool_, uint8, int8, int16, uint16, uint32, int32, uint64, int64, float8_e4m3fn, float8_e5m2,
@@ -82,6 +102,7 @@ BOOL = frozenset((bool_,))
 _BY_NAME = {d.name: d for d in ALL} | {"float": float64, "double": float64, "half": float16, "int": int64, "long": int64}
 NAMES = frozenset(_BY_NAME)
 _BY_NUMPY = {d.np: d for d in ALL}
+_OPAQUE = {d.name: d for d in (pstring, raw)}
 _REAL_OF = {complex64: float32, complex128: float64}
 _COMPLEX_OF = {float16: complex64, bfloat16: complex64, float32: complex64, float64: complex128}
 
@@ -99,11 +120,15 @@ def of(spec: Any, where: str = "dtype") -> DType:
     elif spec is not None:  # NumPy reads None as float64
         try:
             found = _BY_NUMPY.get(np.dtype(spec))
-        except TypeError:
+        except (TypeError, ValueError):
             found = None
         if found is not None:
             return found
     raise errors.bad(where, f"a data type such as 'float32', one of {', '.join(d.name for d in PUBLIC)}", spec, kind=TypeError)
+
+
+def _named(name: str) -> DType:
+    return _BY_NAME.get(name) or _OPAQUE[name]
 
 
 def from_numpy(np_dtype: Any) -> DType:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import re
 import sys
-from collections.abc import Container
+from collections.abc import Callable, Container
 from types import CodeType, FrameType
 from typing import Any
 
@@ -24,12 +26,16 @@ class WrongType(TypeError, ValueError):
     """An argument of the wrong type: Paddle raises TypeError for some and ValueError for others, so code may catch either."""
 
 
-class OutOfRange(ValueError, IndexError):
-    """An axis or a place out of range, to those who catch ValueError and to those who catch IndexError, as NumPy has it."""
+class OutOfRange(ValueError, IndexError, RuntimeError):
+    """An axis or a place out of range: IndexError and ValueError as NumPy has it, and what Paddle raises for some indices."""
 
 
 class NoLength(TypeError, AssertionError):
     """The length of what has none: Python's TypeError, and Paddle's AssertionError."""
+
+
+class Misfit(ValueError, RuntimeError):
+    """Tensors that do not fit each other, where Paddle raises RuntimeError."""
 
 
 class Unfit(ValueError, AssertionError):
@@ -94,29 +100,61 @@ def bad(where: str, expected: str, got: Any, hint: str | None = None, kind: type
     return error
 
 
-def renamed(error: Exception, op: str, parameters: Container[str]) -> Exception:
+def renamed(error: Exception, op: str, parameters: Container[str], part: bool = False) -> Exception:
     """An error that came from inside the function `op`, told as its own: users know the name that they called.
 
     Where the inner operator's argument is one of `op` too, it is named as such, and otherwise with the operator it belongs to.
+    An operator that is `part` of a function (`split_sizes` of `split`) may speak in that one's name.
     """
     if not getattr(error, "_told", False) or not error.args:
         return error
     message = str(error.args[0])
-    found = re.match(r"(\w+)\((\w*)\): ", message)
-    if found is None or found[1] == op:
+    found = re.match(r"(\w+)(?:\(([^()]*)\))?: ", message)
+    if found is None and message.startswith("x[index]"):
+        error.args = (f"{op}(): {message}", *error.args[1:])
+    if found is None or found[1] == op or (part and op.startswith(f"{found[1]}_")):
         return error
-    argument = found[2] if not found[2] or found[2] in parameters else f"{found[2]} of {found[1]}"
+    if found[2] is None:  # an argument that the function only hands on
+        argument = found[1]
+    else:
+        known = not found[2] or found[2] in parameters or " of " in found[2] or found[1] == f"{op}_of"
+        argument = found[2] if known else f"{found[2]} of {found[1]}"
     error.args = (f"{op}({argument}): {message[found.end() :]}", *error.args[1:])
     return error
 
 
-TELLING = (ValueError, TypeError, IndexError, RuntimeError, ArithmeticError)  # what `bad` is asked to make
+# what `bad` is asked to make, and what Python raises for arguments that nobody expected
+TELLING = (ValueError, TypeError, LookupError, AttributeError, RuntimeError, ArithmeticError, MemoryError)
 
 
-def short(error: Exception) -> Exception:
-    """The error without the engine's own frames, if it says all there is to say; FLAGS_full_traceback keeps them."""
-    told = getattr(error, "_told", False) and not full_traceback[0]
-    return error.with_traceback(None) if told else error
+def short(error: Exception, op: str) -> Exception:
+    """The error without the engine's own frames, if it says all there is to say; FLAGS_full_traceback keeps them.
+
+    One that Python or a library raised inside the function `op` gets its name.
+    """
+    if not getattr(error, "_told", False):
+        message = str(error.args[0]) if error.args else ""
+        if not re.search(rf"\b{op}\b", message):
+            error.args = (f"{op}(): {message or type(error).__name__}",)
+            if op not in str(error):  # one that makes its text itself
+                kind = next(k for k in TELLING if isinstance(error, k))
+                return kind(f"{op}(): {error}").with_traceback(error.__traceback__)
+        return error
+    return error if full_traceback[0] else error.with_traceback(None)
+
+
+def named(function: Callable) -> Callable:
+    """A public function that is no operator's, whose errors are told by its own name."""
+    name, parameters = function.__name__, inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TELLING as e:
+            raise short(renamed(e, name, parameters), name)  # noqa: B904  # the same error
+
+    return call
 
 
 full_traceback = [False]  # set from the flag: flags are declared on top of errors

@@ -84,6 +84,8 @@ def get_flags(flags: str | list[str] | tuple[str, ...]) -> dict[str, Any]:
     >>> bireme.get_flags("FLAGS_check_nan_inf")
     {'FLAGS_check_nan_inf': False}
     """
+    if not isinstance(flags, (str, list, tuple)):
+        raise errors.bad("get_flags(flags)", "a name or a list of names", flags, kind=TypeError)
     names = [flags] if isinstance(flags, str) else list(flags)
     return {name: _find(name, "get_flags").value for name in names}
 

@@ -43,6 +43,14 @@ class GradMode:
         self._enabled = enabled
         self._before: list[bool] = []
 
+    DECORATED_BY_MARKER_ATTR = "__decorated_by__"  # the attribute of a decorated function that holds its decorator
+
+    def clone(self) -> GradMode:
+        """Another one of the same kind."""
+        new = object.__new__(type(self))
+        new.__dict__ |= vars(self) | {"_before": []}
+        return new
+
     def __enter__(self) -> None:
         self._before.append(state.grad)
         state.grad = self._enabled
@@ -51,6 +59,11 @@ class GradMode:
         state.grad = self._before.pop()
 
     def __call__(self, function: Callable) -> Callable:
+        made = self._decorated(function)
+        setattr(made, self.DECORATED_BY_MARKER_ATTR, self)
+        return made
+
+    def _decorated(self, function: Callable) -> Callable:
         enabled = self._enabled
         if inspect.isgeneratorfunction(function):
 

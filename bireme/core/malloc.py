@@ -9,7 +9,9 @@ malloc alone.
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
+import os
 import sys
 
 from bireme.core import flags
@@ -29,6 +31,23 @@ def keep_pages() -> None:
         return
     for option, value in ((_ARENA_MAX, 1), (_MMAP_MAX, 0), (_TRIM_THRESHOLD, 2**31 - 1), (_TOP_PAD, 64 << 20)):
         mallopt(option, value)
+
+
+@functools.cache
+def capacity() -> int:
+    """Bytes that this process can have: the machine's memory, or less where its control group says so."""
+    names = getattr(os, "sysconf_names", {})
+    known = "SC_PHYS_PAGES" in names and "SC_PAGE_SIZE" in names
+    found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if known else 1 << 44
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            with open(path) as file:
+                text = file.read().strip()
+        except OSError:
+            continue
+        if text.isdigit():  # "max" where there is no bound
+            found = min(found, int(text))
+    return found
 
 
 def freeze_imports() -> None:

@@ -133,7 +133,7 @@ class Op:
         return rule
 
     def index(self, rule: Callable) -> Callable:
-        """Declare which operands are indices: Sigs and attributes in, (operand, low, high) triples out."""
+        """Declare which operands are indices: Sigs and attributes in, (operand, low, high) out, and one that is ignored where there is one."""
         self.index_rule = rule
         return rule
 
@@ -346,8 +346,8 @@ class Op:
         assert self.index_rule is not None
         named = bound.arguments([None if t.__class__ is tuple else t._value.sig for t in operands])
         tensors = bound.arguments(operands)
-        for name, low, high in self.index_rule(named):
-            convert.check_range(f"{self.name.removesuffix('_of')}({name})", tensors[name], low, high)
+        for name, *span in self.index_rule(named):
+            convert.check_range(f"{self.name.removesuffix('_of')}({name})", tensors[name], *span)
 
 
 def _told(name: str, options: dict[str, Any]) -> str:
@@ -433,7 +433,8 @@ def op(**options: Any) -> Callable[[Callable], Op]:
     """Declare an operator.
 
     How it is called: `name`, `public`, `method`, `inplace`, `out`, `torch`, `alias`, `rejects`, `varargs`, `pack`, `pairs`, `name_arg`. What
-    it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `retype`. What it is: `view`, `passes`, `differentiable`, `numpy`, `by_numpy`, `plain`, `amp`.
+    it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `retype`. What it is: `view`, `passes`, `differentiable`, `numpy`,
+    `by_numpy`, `plain`, `amp`.
     """
 
     _known(options)

@@ -9,6 +9,8 @@ import ml_dtypes
 import numpy as np
 from scipy import special
 
+from bireme.core import convolution, lapack
+
 _SMALL = tuple(np.dtype(t) for t in (ml_dtypes.bfloat16, np.float16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2))
 
 
@@ -258,6 +260,25 @@ def _scatter_add(eqn: Any) -> Any:
     return None
 
 
+def _triangular(p: Any) -> Any:
+    trans = (2 if p["conjugate_a"] else 1) if p["transpose_a"] else 0
+    turn = np.conj if p["conjugate_a"] and not trans else np.asarray
+    return lambda a, b: lapack.triangular_solve(turn(a), b, p["left_side"], p["lower"], trans, p["unit_diagonal"])
+
+
+def _factors(name: str, p: Any) -> Any:
+    """Factorisations by the library that XLA calls on CPU."""
+    if name == "svd":
+        if not p["compute_uv"]:
+            return lambda x: [lapack.by_matrix(np.linalg.svdvals, x)]
+        return lambda x: [(f := lapack.svd(x, p["full_matrices"]))[1], f[0], f[2]]
+    if name == "eigh":
+        return lambda x: lapack.eigh(x, p["lower"])[::-1]
+    if name == "qr":
+        return None if p["pivoting"] else lambda x: lapack.qr(x, p["full_matrices"])
+    return lapack.lu if name == "lu" else lapack.cholesky
+
+
 def numpy_form(eqn: Any) -> Any:
     """A NumPy callable for one equation of a trace, or None."""
     name, p = eqn.primitive.name, eqn.params
@@ -276,7 +297,7 @@ def numpy_form(eqn: Any) -> Any:
     if name == "convert_element_type":
         return lambda x: cast(x, dtype)
     if name == "bitcast_convert_type" and np.dtype(eqn.invars[0].aval.dtype).itemsize == dtype.itemsize:
-        return lambda x: np.ascontiguousarray(x).view(dtype)
+        return lambda x: np.asarray(x, order="C").view(dtype)  # ascontiguousarray would give a scalar an axis
     if name == "transpose":
         return lambda x: np.transpose(x, p["permutation"])
     if name == "reshape" and p.get("dimensions") is not None:  # gradients of products and grouped convolutions turn axes first
@@ -316,8 +337,19 @@ def numpy_form(eqn: Any) -> Any:
         return lambda x: np.flip(x, p["dimensions"])
     if name == "concatenate":
         return lambda *xs: np.concatenate(xs, p["dimension"])
+    if name == "split":
+        return lambda x: np.split(x, np.cumsum(p["sizes"])[:-1], p["axis"])
+    if name == "triangular_solve":
+        return _triangular(p)
+    if name == "lu_pivots_to_permutation":
+        return lambda x: lapack.swaps_to_order(x, p["permutation_size"])
+    if name in ("svd", "eigh", "qr", "lu", "cholesky") and p.get("subset_by_index") is None:
+        return _factors(name, p)
     if name == "pad":
         return lambda x, v: _pad(x, v, p["padding_config"])
+    if name == "conv_general_dilated" and dtype.kind != "c":
+        zero = np.zeros((), np.float32 if dtype in _SMALL else dtype)
+        return _typed(lambda x, w: convolution.primitive(x, w, lambda x, config: _pad(x, zero, config), p), dtype)
     if name == "sort":
         return _sort(eqn)
     if name == "gather":

@@ -84,7 +84,7 @@ def put(array: Any, device: Any) -> Any:
 
 def _entry_of(state: Node, device: Any, n_live: int) -> Entry:
     graph = state.graph
-    if graph is not None and graph.entry is not None:
+    if graph is not None and graph.entry is not None and graph.device is device:  # the same calls may run on another one
         return graph.entry
     graph = Graph(state, device)
     with _lock:

@@ -131,6 +131,11 @@ def seed(seed: int) -> Generator:
     return default_generator()
 
 
+def was_seeded() -> bool:
+    """Whether somebody called `seed` in this process."""
+    return _base[1] > 0
+
+
 def get_rng_state(device: Any = None) -> list:
     """Where the random stream is, to be given back to `set_rng_state`; forces nothing.
 

@@ -77,7 +77,12 @@ class Steps:
                 view.attach(made[0], operands[0], bound, operands[1:])
             known += made
         result = self.result
-        return known[result] if result.__class__ is int else result.__class__([known[i] for i in result])
+        return known[result] if result.__class__ is int else _as(result, [known[i] for i in result])
+
+
+def _as(like: Any, items: list) -> Any:
+    """A list, tuple or named tuple of the same kind."""
+    return getattr(like, "_make", type(like))(items)
 
 
 def steps_of(trace: Trace, tensors: list[Tensor], result: Any) -> Steps | None:
@@ -88,7 +93,7 @@ def steps_of(trace: Trace, tensors: list[Tensor], result: Any) -> Steps | None:
     count, steps = len(tensors), []
     for op, bound, operands, made in trace.calls:
         sources = [x if x.__class__ is tuple else places.get(id(x)) for x in operands]
-        if None in sources or op.signature.sizes or any(p.kind == "key" for p in op.signature.operands):
+        if None in sources or op.looks_at_values or op.signature.sizes or any(p.kind == "key" for p in op.signature.operands):
             return None
         steps.append((op, bound, sources))
         for t in made:
@@ -99,4 +104,4 @@ def steps_of(trace: Trace, tensors: list[Tensor], result: Any) -> Steps | None:
     ends = [places.get(id(t)) for t in outs]
     if None in ends or not all(i is not None and i >= len(tensors) for i in ends):
         return None
-    return Steps(steps, type(result)(ends) if many else ends[0])
+    return Steps(steps, _as(result, ends) if many else ends[0])

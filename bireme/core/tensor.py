@@ -15,6 +15,7 @@ from bireme.core import errors, flush, programs, registry
 from bireme.core.device import Place
 from bireme.core.dtype import DType
 from bireme.core.graph import Sig, Value, Zero, sig_of
+from bireme.core.printing import describe
 
 _serial = [0]
 
@@ -158,7 +159,7 @@ class Tensor:
             raise errors.bad("item()", "a tensor of one element", f"shape {self.shape}", hint="give an index: item(i)")
         try:
             return _python(host.item(*args) if host.dtype.kind in "biufc" and host.dtype.isbuiltin else host.astype(np.float32).item(*args))
-        except (IndexError, ValueError):
+        except (IndexError, ValueError, TypeError, OverflowError):
             raise errors.bad("item(index)", f"an index within shape {self.shape}", list(args), kind=errors.OutOfRange) from None
 
     def tolist(self) -> Any:
@@ -250,19 +251,25 @@ class Tensor:
         >>> x = bireme.zeros([2]); x.set_value([1.0, 2.0]); x.tolist()
         [1.0, 2.0]
         """
+        self._replace(value, "set_value(value)")
+
+    def _replace(self, value: Any, where: str) -> None:
         if isinstance(value, Tensor):
             new = copy_value(read(value))
         else:
-            new = value_of(value, self.dtype, self.place)
+            try:
+                new = value_of(value, self.dtype, self.place)
+            except errors.TELLING as e:
+                raise errors.renamed(e, where.partition("(")[0], ())  # noqa: B904  # the same error, by the name that the user called
         if new.sig.shape != self._value.sig.shape:
-            raise errors.bad("set_value(value)", f"shape {self.shape}", f"shape {list(new.sig.shape)}", kind=errors.Unfit)
+            raise errors.bad(where, f"shape {self.shape}", f"shape {list(new.sig.shape)}", kind=errors.Unfit)
         if new.sig.dtype is not self.dtype:
-            raise errors.bad("set_value(value)", self.dtype.name, new.sig.dtype.name, kind=errors.Unfit)
+            raise errors.bad(where, self.dtype.name, new.sig.dtype.name, kind=errors.Unfit)
         store(self, new)
 
     def copy_(self, other: Any, *args: Any) -> Tensor:
         """Replace the values by those of another tensor."""
-        self.set_value(other)
+        self._replace(other, "copy_(other)")
         return self
 
     # ------------------------------------------------------------ gradients kept
@@ -310,14 +317,19 @@ class Tensor:
 
     def cuda(self, device_id: int | None = None, blocking: bool = True) -> Tensor:
         """The tensor on a GPU; an error where there is none."""
-        return self._to_device(devices.Device("gpu", device_id or 0))
+        if isinstance(device_id, Place):
+            return self._to_device(devices.parse(device_id, "cuda(device_id)"), "cuda(device_id)")
+        number = 0 if device_id is None else device_id
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise errors.bad("cuda(device_id)", "the number of a GPU", device_id, kind=TypeError)
+        return self._to_device(devices.Device("gpu", number), "cuda(device_id)")
 
     def pin_memory(self, blocking: bool = True) -> Tensor:
         """The tensor on the host, ready to be copied to a device."""
         return self.cpu()
 
-    def _to_device(self, device: devices.Device) -> Tensor:
-        device.ensure()
+    def _to_device(self, device: devices.Device, where: str = "to(device)") -> Tensor:
+        device.ensure(where)
         if self._value.device is device:
             return self
         return _like(self, flush.move(read(self), device))
@@ -485,7 +497,9 @@ def value_of(data: Any, dtype: Any = None, place: Any = None) -> Value:
     if want is not None and host.dtype != want.np:
         host = convert(host, want)
     else:
-        host = np.array(host, order="C")  # jax aliases aligned NumPy memory: a loader that reuses its buffer must not change us
+        # a copy: jax aliases aligned NumPy memory, and a loader that reuses its buffer must not change us. In our own dtype object:
+        # that of an unpickled array is equal to NumPy's, but says that it is not built in
+        host = host.astype(dtypes.from_numpy(host.dtype).np, order="C", subok=False)
     return Value(sig_of(host.shape, dtypes.from_numpy(host.dtype)), host, device)
 
 
@@ -557,7 +571,7 @@ def _sequence_array(data: Any, want: DType | None) -> np.ndarray:
     if host.size == 0:
         return host.astype(dtypes.get_default().np)
     # a list takes the type of Python numbers, also with NumPy's inside: floats are the default type, integers int64
-    if any(isinstance(x, Tensor) for x in flat):
+    if any(isinstance(x, Tensor) for x in data):  # and with Tensors deeper down, as in Paddle
         return host
     if host.dtype.kind == "f":
         return host.astype(dtypes.get_default().np)
@@ -573,34 +587,3 @@ def _collect(data: Any, flat: list, depth: int = 0) -> Any:
         return [_collect(x, flat, depth + 1) for x in data]
     flat.append(data)
     return data._host() if isinstance(data, Tensor) else data
-
-
-# ---------------------------------------------------------------- printing: on the host, compiles nothing
-
-
-_print: dict[str, Any] = {"precision": 8, "threshold": 1000, "edgeitems": 3, "linewidth": 80, "suppress": False}
-
-
-def set_printoptions(precision: int | None = None, threshold: int | None = None, edgeitems: int | None = None,
-                     sci_mode: bool | None = None, linewidth: int | None = None) -> None:  # fmt: skip
-    """How tensors print.
-
-    >>> bireme.set_printoptions(precision=8)
-    """
-    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
-    for name, n in given.items():
-        if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0):
-            raise errors.bad(f"set_printoptions({name})", "an integer of 0 or more", n, kind=TypeError)
-    _print.update({k: v for k, v in given.items() if v is not None})
-    if sci_mode is not None:
-        _print["suppress"] = not sci_mode
-
-
-def describe(t: Tensor, title: str) -> str:
-    """`Tensor(shape=[2], dtype=float32, place=Place(cpu), stop_gradient=True, [1., 2.])`."""
-    host = t._host()
-    shown = host.astype(np.float32) if not host.dtype.isbuiltin else host
-    body = np.array2string(shown, separator=", ", prefix="       ", precision=_print["precision"], threshold=_print["threshold"],
-                           edgeitems=_print["edgeitems"], max_line_width=_print["linewidth"], suppress_small=_print["suppress"])  # fmt: skip
-    head = f"{title}(shape={t.shape}, dtype={t.dtype.name}, place={t.place}, stop_gradient={t.stop_gradient},"
-    return f"{head}\n       {body})"

@@ -1,5 +1,5 @@
 """Random numbers as `paddle.framework.random` has them."""
 
-from bireme.core.random import get_rng_state, seed, set_rng_state
+from bireme.core.random import get_cuda_rng_state, get_rng_state, seed, set_cuda_rng_state, set_rng_state
 
-__all__ = ["get_rng_state", "seed", "set_rng_state"]
+__all__ = ["get_cuda_rng_state", "get_rng_state", "seed", "set_cuda_rng_state", "set_rng_state"]

@@ -112,7 +112,7 @@ def multiply(x: Tensor, y: Tensor | float) -> Tensor:
     return jnp.multiply(x, y)
 
 
-@composite(method=True, inplace=True, promote="x y", torch=True, out=True)
+@composite(method=True, inplace=True, promote="x y", torch=True, out=True, plain=True)
 def mul(x: Tensor, y: Tensor | float) -> Tensor:
     """Elementwise product with broadcasting: `multiply` under its other name.
 
@@ -211,7 +211,7 @@ floor_divide.prepare(_no_zero_divisor("floor_divide"), values=True)
 remainder.prepare(_no_zero_divisor("remainder"), values=True)
 
 
-@composite(public="divide div", method="divide div", inplace="divide_ div_", promote="x y", floats=True, torch=True, out=True)
+@composite(public="divide div", method="divide div", inplace="divide_ div_", promote="x y", floats=True, torch=True, out=True, plain=True)
 def divide(x: Tensor | float, y: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
     """Elementwise quotient with broadcasting; integers become float32, unless `rounding_mode` is "floor" or "trunc".
 
@@ -231,7 +231,7 @@ def divide(x: Tensor | float, y: Tensor | float, *, rounding_mode: str | None = 
     return down + ((down * y != x) & (down < 0)).astype(down.dtype)
 
 
-@op(promote="x y", dtypes=NUMBER)
+@op(promote="x y", dtypes=NUMBER, amp="high")
 def power(x: Tensor | float, y: Tensor | float) -> Tensor:
     """`x` to the power of a tensor `y`; use `pow`.
 
@@ -258,7 +258,7 @@ def _(g, out, x, y, sigs):
     return sum_to(dx, sigs[0]), sum_to(dy, sigs[1])
 
 
-@op()
+@op(amp="high")
 def power_const(x: Tensor, y: Const) -> Tensor:
     """`x` to a power that is part of the program; use `pow`.
 
@@ -275,7 +275,7 @@ def power_const(x: Tensor, y: Const) -> Tensor:
 power_const.infer(lambda x: x)
 
 
-@composite(method=True, inplace=True, alias={"x": "input", "y": "exponent"}, out=True)
+@composite(method=True, inplace=True, alias={"x": "input", "y": "exponent"}, out=True, plain=True)
 def pow(x: Tensor, y: Tensor | float) -> Tensor:
     """`x` to the power `y`, elementwise.
 
@@ -291,7 +291,7 @@ def pow(x: Tensor, y: Tensor | float) -> Tensor:
     return power(x, y)
 
 
-@composite(method=True, name_arg=False, out=True)
+@composite(method=True, name_arg=False, out=True, plain=True)
 def true_divide(input: Tensor, other: Tensor | float) -> Tensor:
     """Elementwise quotient: `divide` under its other name; integers become float32.
 
@@ -304,7 +304,7 @@ def true_divide(input: Tensor, other: Tensor | float) -> Tensor:
 # ---------------------------------------------------------------- sums of several
 
 
-@op(numpy=True)
+@op(numpy=True, amp="high")
 def sum_of(inputs: list[Tensor]) -> Tensor:
     """The sum of tensors of one shape and type; use `add_n`.
 

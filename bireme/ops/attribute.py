@@ -77,6 +77,7 @@ def rank(input: Tensor) -> Tensor:
     return Tensor(value_of(_tensor(input, "rank(input)").ndim, dtypes.int32))
 
 
+@errors.named
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """The tensor in another type, on another device, or both: `to(dtype)`, `to(device, dtype)`, `to(other)`.
 

@@ -143,7 +143,7 @@ def _as_number(bound, x):
     return cast(bound, dtypes.float32) if x.dtype.is_integer and bound.dtype.is_floating else bound
 
 
-@composite(public="clip clamp", method=True, inplace=True, alias={"x": "input"}, out=True)
+@composite(public="clip clamp", method=True, inplace=True, alias={"x": "input"}, out=True, plain=True)
 def clip(x: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:
     """Values limited to [min, max].
 

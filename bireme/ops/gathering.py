@@ -55,7 +55,7 @@ def _(g, index, axis, sigs):
     return put_axis(jnp.zeros(dims, sigs[0].dtype.np), from_front(index, dims[axis]), g, axis, "add"), None
 
 
-@composite(method=True)
+@composite(method=True, plain=True)
 def gather(x: Tensor, index: Tensor, axis: Axis = None) -> Tensor:
     """Slices of `x` along `axis`, in the order of a 0-D or 1-D index.
 

@@ -18,6 +18,7 @@ from jax import lax
 
 from bireme.core import dtype as dtypes
 from bireme.core import errors, view
+from bireme.core.bound import bounded
 from bireme.core.convert import check_range
 from bireme.core.graph import sig_of
 from bireme.core.op import Attr, Axis, Tensor, composite, op
@@ -335,11 +336,39 @@ def _row(x: Tensor, i: int) -> Tensor:
     return slice_view.record(bound, [x, (dtypes.int64, i + n if i < 0 else i), *[(dtypes.int64, 0)] * (len(dims) - 1)])
 
 
+def _written_out(key: Any) -> tuple | None:
+    """An index of integers, slices of integers and `...` as something that can be a key; None for any other."""
+    found: list[Any] = []
+    for item in key if key.__class__ is tuple else (key,):
+        if item.__class__ is slice:
+            parts = (item.start, item.stop, item.step)
+            if not all(p is None or p.__class__ is int for p in parts):
+                return None
+            found.append(parts)
+        elif item.__class__ is int or item is Ellipsis:
+            found.append(item)
+        else:
+            return None
+    return tuple(found)
+
+
+_sliced: dict[tuple, tuple[Any, list]] = {}  # slices worked out before: the bound operator, and where they start
+
+
 def getitem(x: Tensor, key: Any) -> Tensor:
     """`x[key]`."""
     if key.__class__ is int and x._value.sig.ndim:
         return _row(x, key)
+    plain = _written_out(key)
+    if plain is not None:
+        found = _sliced.get((x._value.sig, plain))
+        if found is not None:
+            return slice_view.record(found[0], [x, *found[1]])
     index = Index(x, key)
+    if plain is not None and not index.picks and not index.adds:
+        bound = slice_view.bind((1, -len(index.starts)), (tuple(index.spec),))
+        bounded(_sliced)[x._value.sig, plain] = (bound, index.numbers())
+        return slice_view.record(bound, [x, *index.numbers()])
     out = index.basic(x)
     if not index.picks:
         return out

@@ -188,7 +188,7 @@ def _tensors(where: str, x: Any) -> list[Tensor]:
     return list(x)
 
 
-@composite(public="vstack row_stack")
+@composite(public="vstack row_stack", plain=True)
 def vstack(x: Any) -> Tensor:
     """Tensors under each other: joined along the first axis, vectors being rows.
 
@@ -198,7 +198,7 @@ def vstack(x: Any) -> Tensor:
     return concat([reshaped(t, _wide_2(t.shape)) for t in _tensors("vstack(x)", x)], 0)
 
 
-@composite()
+@composite(plain=True)
 def hstack(x: Any) -> Tensor:
     """Tensors beside each other: joined along the second axis, vectors along their only one.
 
@@ -296,7 +296,11 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
     wrong = set(kwargs) - {"name", "indexing"}
     if wrong or kwargs.get("indexing", "ij") != "ij":
         raise errors.bad("meshgrid()", "vectors, and indexing='ij'", f"{kwargs}", kind=TypeError)
-    return grid(args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else list(args))
+    vectors = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+    for x in vectors:
+        if not isinstance(x, Tensor):
+            raise errors.bad("meshgrid(args)", "Tensors", x, kind=TypeError)
+    return grid(list(vectors))
 
 
 PUBLIC["meshgrid"] = meshgrid  # in place of the form that takes a list

@@ -298,7 +298,7 @@ def equal_all(x: Tensor, y: Tensor) -> Tensor:
     return equal(x, y).all()
 
 
-@composite(method=True)
+@composite(method=True, plain=True)
 def isclose(x: Tensor, y: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """Whether `|x - y| <= atol + rtol * |y|`, elementwise; an infinity is close to itself alone.
 

@@ -102,7 +102,7 @@ def nonzero(x: Tensor, as_tuple: bool = False) -> Any:
     return tuple(found[:, i : i + 1].reshape([-1]) for i in range(x.ndim)) if as_tuple else found
 
 
-@composite(method=True, alias={"x": "input", "y": "other"}, out=True)
+@composite(method=True, alias={"x": "input", "y": "other"}, out=True, plain=True)
 def where(condition: Tensor, x: Tensor | float | None = None, y: Tensor | float | None = None) -> Any:
     """`x` where the condition holds, else `y`; with one argument, the positions where it holds.
 
@@ -116,7 +116,7 @@ def where(condition: Tensor, x: Tensor | float | None = None, y: Tensor | float 
     return nonzero(condition, as_tuple=True) if x is None else logic.select(condition, x, y)
 
 
-@composite(method=True, inplace=True)
+@composite(method=True, inplace=True, plain=True)
 def masked_fill(x: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
     """`x` with `value` where `mask` is true.
 

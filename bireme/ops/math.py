@@ -5,12 +5,13 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from scipy import special
 
 from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.dtype import FLOAT
 from bireme.core.graph import sig_of
-from bireme.core.op import Extra, Tensor, composite, op
+from bireme.core.op import Const, Extra, Tensor, composite, op
 from bireme.ops.arithmetic import NUMBER
 from bireme.ops.broadcast import conj_of, elementwise, same, sum_to
 
@@ -43,7 +44,7 @@ def positive(x: Tensor) -> Tensor:
     return x
 
 
-@op(method=True, inplace=True, floats=True, numpy=np.exp)
+@op(method=True, inplace=True, floats=True, numpy=np.exp, amp="high")
 def exp(x: Tensor) -> Tensor:
     """e to the power `x`.
 
@@ -57,7 +58,7 @@ exp.infer(same)
 exp.grad(lambda g, out: g * conj_of(out), numpy=True)
 
 
-@op(method=True, inplace=True, floats=True, numpy=np.log, torch=True, out=True)
+@op(method=True, inplace=True, floats=True, numpy=np.log, torch=True, out=True, amp="high")
 def log(x: Tensor) -> Tensor:
     """Natural logarithm.
 
@@ -84,7 +85,7 @@ def log1p(x: Tensor) -> Tensor:
 log1p.infer(same)
 
 
-@op(method=True, inplace=True, floats=True, numpy=np.expm1)
+@op(method=True, inplace=True, floats=True, numpy=np.expm1, amp="high")
 def expm1(x: Tensor) -> Tensor:
     """exp(x) - 1, exact near zero.
 
@@ -97,7 +98,7 @@ def expm1(x: Tensor) -> Tensor:
 expm1.infer(same)
 
 
-@op(method=True, inplace=True, floats=True, numpy=np.log2)
+@op(method=True, inplace=True, floats=True, numpy=np.log2, amp="high")
 def log2(x: Tensor) -> Tensor:
     """Logarithm to base 2.
 
@@ -111,7 +112,7 @@ log2.infer(same)
 log2.grad(lambda g, x: g / conj_of(x * _LN_2), numpy=True)
 
 
-@op(method=True, inplace=True, floats=True, numpy=np.log10)
+@op(method=True, inplace=True, floats=True, numpy=np.log10, amp="high")
 def log10(x: Tensor) -> Tensor:
     """Logarithm to base 10.
 
@@ -158,7 +159,7 @@ sqrt.infer(same)
 sqrt.grad(lambda g, out: g * conj_of(0.5 / out), numpy=True)
 
 
-@op(method=True, inplace=True, floats=True, numpy=lambda x: 1 / np.sqrt(x), torch=True, out=True)
+@op(method=True, inplace=True, floats=True, numpy=lambda x: 1 / np.sqrt(x), torch=True, out=True, amp="high")
 def rsqrt(x: Tensor) -> Tensor:
     """One over the square root.
 
@@ -172,7 +173,7 @@ rsqrt.infer(same)
 rsqrt.grad(lambda g, out: g * conj_of(-0.5 * out * out * out), numpy=True)
 
 
-@op(method=True, inplace=True, dtypes=NUMBER, numpy=np.square)
+@op(method=True, inplace=True, dtypes=NUMBER, numpy=np.square, amp="high")
 def square(x: Tensor) -> Tensor:
     """`x` times itself.
 
@@ -186,7 +187,7 @@ square.infer(same)
 square.grad(lambda g, x: g * conj_of(2 * x), numpy=True)
 
 
-@op(method=True, inplace=True, floats=True)
+@op(method=True, inplace=True, floats=True, amp="high")
 def reciprocal(x: Tensor) -> Tensor:
     """One over `x`.
 
@@ -212,6 +213,30 @@ def sigmoid(x: Tensor) -> Tensor:
 
 sigmoid.infer(same)
 sigmoid.grad(lambda g, out: g * conj_of(out * (1 - out)), numpy=True)
+
+
+def _logit_numpy(x, eps):
+    return special.logit(np.maximum(np.minimum(x, 1 - eps), eps) if eps else x)
+
+
+@op(method=True, inplace=True, floats=True, dtypes=FLOAT, numpy=_logit_numpy)
+def logit(x: Tensor, eps: Const = None) -> Tensor:
+    """log(x / (1 - x)), the inverse of the sigmoid; with `eps`, `x` is first limited to [eps, 1 - eps].
+
+    >>> bireme.logit(bireme.to_tensor([0.5])).tolist()
+    [0.0]
+    """
+    x = jnp.maximum(jnp.minimum(x, 1 - eps), eps) if eps else x
+    return jnp.log(x / (1 - x))
+
+
+logit.infer(lambda x: x)
+
+
+@logit.grad(numpy=True)
+def _(g, x, eps):
+    low = eps or 0
+    return jnp.where((x >= low) & (x <= 1 - low), g / (x * (1 - x)), jnp.where(jnp.isnan(x), x, 0 if eps else np.nan))
 
 
 @op(method="abs __abs__", inplace=True, retype=True)
@@ -296,3 +321,9 @@ scale.infer(lambda x: x)
 def _(arguments):
     if arguments.pop("act") is not None:
         raise errors.bad("scale(act)", "None", "an activation", hint="call it on the result")
+    for name in ("scale", "bias"):
+        t = arguments[name]
+        if isinstance(t, Tensor) and t.ndim:
+            if t.size != 1:
+                raise errors.bad(f"scale({name})", "a number or a tensor of one element", t)
+            arguments[name] = t.reshape([])

@@ -10,10 +10,15 @@ import numpy as np
 from jax import lax
 from scipy import special
 
+from bireme.core import errors
 from bireme.core.dtype import FLOAT
-from bireme.core.op import Axis, DTypeArg, Extra, Tensor, composite, op
+from bireme.core.graph import sig_of
+from bireme.core.op import Axis, DTypeArg, Extra, Key, Shape, Tensor, composite, op
+from bireme.ops.arithmetic import cast
 from bireme.ops.broadcast import same
-from bireme.ops.math import cast
+from bireme.ops.math import sigmoid
+from bireme.ops.parts import split
+from bireme.ops.random import unit
 
 _HALF_ROOT = math.sqrt(0.5)
 _ROOT_2_PI = math.sqrt(2 / math.pi)
@@ -33,7 +38,7 @@ relu.infer(same)
 relu.grad(lambda g, out: jnp.where(out > 0, g, jnp.zeros_like(g)), numpy=True)
 
 
-@op()
+@op(inplace=True, dtypes=FLOAT)
 def leaky_relu(x: Tensor, negative_slope: Tensor | float = 0.01) -> Tensor:
     """x where it is not negative, else negative_slope * x.
 
@@ -44,6 +49,12 @@ def leaky_relu(x: Tensor, negative_slope: Tensor | float = 0.01) -> Tensor:
 
 
 leaky_relu.infer(lambda x: x)
+
+
+@leaky_relu.check
+def _(negative_slope):
+    if negative_slope.ndim:
+        raise errors.bad("leaky_relu(negative_slope)", "a number", f"shape {list(negative_slope.shape)}", kind=TypeError)
 
 
 def _gelu_numpy(x, approximate):
@@ -117,7 +128,7 @@ def _(g, x):
     return g * (s * (1 + x * (1 - s)))
 
 
-@op(dtypes=FLOAT)
+@op(dtypes=FLOAT, amp="high")
 def softplus(x: Tensor, beta: Tensor | float = 1, threshold: Tensor | float = 20) -> Tensor:
     """log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold.
 
@@ -155,7 +166,7 @@ def _softmax_grad_numpy(g, out, axis):
     return d
 
 
-@op(name="softmax_of", dtypes=FLOAT, numpy=_softmax_numpy)
+@op(name="softmax_of", dtypes=FLOAT, numpy=_softmax_numpy, amp="high")
 def softmax_of(x: Tensor, axis: Axis) -> Tensor:
     """exp(x) divided by its sum along an axis; use `softmax`.
 
@@ -176,7 +187,7 @@ def _(g, out, axis):
     return d - out * jnp.sum(d, axis=axis, keepdims=True)
 
 
-@composite(public="nn.functional.softmax", inplace=True, alias={"x": "input", "axis": "dim"}, out=True)
+@composite(public="nn.functional.softmax", inplace=True, alias={"x": "input", "axis": "dim"}, out=True, plain=True)
 def softmax(x: Tensor, axis: int = -1, dtype: DTypeArg = None) -> Tensor:
     """exp(x) divided by its sum along `axis`.
 
@@ -186,6 +197,18 @@ def softmax(x: Tensor, axis: int = -1, dtype: DTypeArg = None) -> Tensor:
     return softmax_of(x if dtype is None or dtype is x.dtype else cast(x, dtype), axis)
 
 
+@composite(name="torch_softmax", public="softmax special.softmax compat.softmax", method="softmax", name_arg=False, out=True,
+           rejects={"x": "input, or bireme.nn.functional.softmax", "axis": "dim, or bireme.nn.functional.softmax"})  # fmt: skip
+def torch_softmax(input: Tensor, dim: int | None = None, dtype: DTypeArg = None) -> Tensor:
+    """exp(input) divided by its sum along `dim`; without one along axis 0 of one or three axes, else along axis 1.
+
+    >>> bireme.softmax(bireme.to_tensor([0.0, 0.0]), dim=0).tolist()
+    [0.5, 0.5]
+    """
+    axis = (0 if input.ndim in (0, 1, 3) else 1) if dim is None else dim
+    return softmax_of(input if dtype is None or dtype is input.dtype else cast(input, dtype), axis)
+
+
 def _log_softmax(x, axis):
     if x.ndim == 0:
         return jnp.zeros_like(x)
@@ -193,7 +216,7 @@ def _log_softmax(x, axis):
     return z - jnp.log(jnp.sum(jnp.exp(z), axis=axis, keepdims=True))
 
 
-@op(dtypes=FLOAT, numpy=True)
+@op(dtypes=FLOAT, numpy=True, amp="high")
 def log_softmax_of(x: Tensor, axis: Axis) -> Tensor:
     """Logarithm of the softmax; use `log_softmax`.
 
@@ -211,7 +234,7 @@ def _(g, out, axis):
     return g - jnp.exp(out) * jnp.sum(g, axis=axis, keepdims=True) if out.ndim else jnp.zeros_like(g)
 
 
-@composite()
+@composite(plain=True)
 def log_softmax(x: Tensor, axis: int = -1, dtype: DTypeArg = None) -> Tensor:
     """Logarithm of the softmax along `axis`, without overflow.
 
@@ -219,3 +242,146 @@ def log_softmax(x: Tensor, axis: int = -1, dtype: DTypeArg = None) -> Tensor:
     -0.6931
     """
     return log_softmax_of(x if dtype is None or dtype is x.dtype else cast(x, dtype), axis)
+
+
+@composite(plain=True)
+def swish(x: Tensor) -> Tensor:
+    """x times its sigmoid, as `silu`.
+
+    >>> bireme.nn.functional.swish(bireme.to_tensor([0.0])).tolist()
+    [0.0]
+    """
+    return silu(x)
+
+
+@op(dtypes=FLOAT, numpy=True)
+def log_sigmoid(x: Tensor) -> Tensor:
+    """Logarithm of the sigmoid, without overflow.
+
+    >>> round(bireme.nn.functional.log_sigmoid(bireme.to_tensor([0.0])).item(), 4)
+    -0.6931
+    """
+    return jnp.minimum(x, 0) - jnp.log1p(jnp.exp(-jnp.abs(x)))
+
+
+log_sigmoid.infer(same)
+log_sigmoid.grad(lambda g, x: g * _sigmoid(-x), numpy=True)
+
+
+def _mish_gate(x):
+    """tanh(log(1 + exp(x))) as a fraction of exponentials: 1 to all digits where exp would overflow."""
+    e = jnp.exp(jnp.minimum(x, 20 if x.dtype.itemsize > 2 else 5))
+    return e * (e + 2) / (e * (e + 2) + 2)
+
+
+@op(dtypes=FLOAT, numpy=True)
+def mish(x: Tensor) -> Tensor:
+    """x times tanh(softplus(x)).
+
+    >>> round(bireme.nn.functional.mish(bireme.to_tensor([1.0])).item(), 4)
+    0.8651
+    """
+    return x * _mish_gate(x)
+
+
+mish.infer(same)
+
+
+@mish.grad(numpy=True)
+def _(g, x):
+    t = _mish_gate(x)
+    return g * (t + x * (1 - t * t) * _sigmoid(x))
+
+
+@op(dtypes=FLOAT, numpy=True)
+def softsign(x: Tensor) -> Tensor:
+    """x / (1 + |x|).
+
+    >>> bireme.nn.functional.softsign(bireme.to_tensor([-1.0, 3.0])).tolist()
+    [-0.5, 0.75]
+    """
+    return x / (1 + jnp.abs(x))
+
+
+softsign.infer(same)
+softsign.grad(lambda g, x: g / jnp.square(1 + jnp.abs(x)), numpy=True)
+
+
+@op(dtypes=FLOAT, numpy=True)
+def tanhshrink(x: Tensor) -> Tensor:
+    """x - tanh(x).
+
+    >>> bireme.nn.functional.tanhshrink(bireme.to_tensor([0.0])).tolist()
+    [0.0]
+    """
+    return x - jnp.tanh(x)
+
+
+tanhshrink.infer(same)
+tanhshrink.grad(lambda g, x: g * jnp.square(jnp.tanh(x)), numpy=True)
+
+
+@composite(plain=True)
+def glu(x: Tensor, axis: int = -1) -> Tensor:
+    """The first half of `x` along an axis times the sigmoid of the second half.
+
+    >>> bireme.nn.functional.glu(bireme.to_tensor([2.0, 0.0])).tolist()
+    [1.0]
+    """
+    if not -x.ndim <= axis < x.ndim:
+        raise errors.bad("glu(axis)", f"an axis in [{-x.ndim}, {x.ndim - 1}]", axis)
+    if x.dtype not in FLOAT:
+        raise errors.bad("glu(x)", "one of bfloat16, float16, float32, float64", x.dtype.name, kind=TypeError)
+    if x.shape[axis] % 2:
+        raise errors.bad("glu(x)", f"an even extent of axis {axis}", x)
+    a, b = split(x, 2, axis)
+    return a * sigmoid(b)
+
+
+@op(dtypes=FLOAT, passes="x")
+def one_hot_of_largest(x: Tensor, axis: Axis) -> Tensor:
+    """1 at the first largest element along an axis and 0 elsewhere; gradients pass as if nothing had been done.
+
+    >>> y = bireme.nn.functional.gumbel_softmax(bireme.to_tensor([0.0, 1.0]), hard=True)
+    >>> sorted(y.tolist())
+    [0.0, 1.0]
+    """
+    if x.ndim == 0:
+        return jnp.ones_like(x)
+    at = jnp.argmax(x, axis=axis, keepdims=True) if x.size else jnp.zeros(x.shape, int)
+    return (lax.broadcasted_iota(at.dtype, x.shape, axis) == at).astype(x.dtype)
+
+
+one_hot_of_largest.infer(lambda x: x)
+one_hot_of_largest.grad(lambda g: g, numpy=True)
+
+
+@composite()
+def gumbel_softmax(x: Tensor, temperature: float = 1.0, hard: bool = False, axis: int = -1) -> Tensor:
+    """Softmax of `x` with Gumbel noise, divided by the temperature; `hard` gives one-hot results with the soft gradient.
+
+    >>> y = bireme.nn.functional.gumbel_softmax(bireme.to_tensor([0.0, 1.0]))
+    >>> round(y.sum().item(), 4)
+    1.0
+    """
+    if temperature <= 0:
+        raise errors.bad("gumbel_softmax(temperature)", "a number above 0", temperature)
+    if x.dtype not in FLOAT:
+        raise errors.bad("gumbel_softmax(x)", "one of bfloat16, float16, float32, float64", x.dtype.name, kind=TypeError)
+    y = softmax_of((x + gumbel_of(x.shape, x.dtype)) / temperature, axis)
+    return one_hot_of_largest(y, axis) if hard else y
+
+
+@op(differentiable=False, numpy=True)
+def gumbel_of(shape: Shape, dtype: DTypeArg, key: Key = None) -> Tensor:
+    """Numbers of the Gumbel distribution; use `gumbel_softmax`.
+
+    >>> bireme.nn.functional.gumbel_softmax(bireme.to_tensor([0.0, 1.0])).shape
+    [2]
+    """
+    wide = jnp.float64 if dtype.np == np.float64 else jnp.float32
+    # a middle of each step of the uniform numbers: neither logarithm meets a 0
+    return (-jnp.log(-jnp.log(unit(key, shape, wide) + np.asarray(2.0**-25, wide)))).astype(dtype.np)
+
+
+gumbel_of.infer(lambda shape, dtype: sig_of(shape, dtype))

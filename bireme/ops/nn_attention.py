@@ -39,7 +39,7 @@ def _attend(query, key, value, mask, causal):
     return jnp.einsum("bhqk,bhkd->bqhd", p, jnp.transpose(value, (0, 2, 1, 3)))
 
 
-@op(dtypes=FLOAT)
+@op(dtypes=FLOAT, amp="low")
 def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
     """Softmax attention on [batch, sequence, heads, width]; use `scaled_dot_product_attention`.
 
@@ -92,7 +92,7 @@ def _(query, key, value):
         raise errors.bad("scaled_dot_product_attention(key)", f"{query.shape[2]} heads, as the query has", f"{key.shape[2]}")
 
 
-@composite()
+@composite(plain=True)
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
                                  is_causal: bool = False, training: bool = True, name: Extra = None,
                                  backend: Any = None) -> Tensor:  # fmt: skip

@@ -1,4 +1,4 @@
-"""Linear, embedding, one-hot and padding."""
+"""Linear and bilinear maps, embedding, one-hot, padding, weights scaled by their largest singular value."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.convert import ints
+from bireme.core.dtype import FLOAT
 from bireme.core.graph import sig_of
-from bireme.core.op import Attr, Tensor, composite, op
+from bireme.core.op import PUBLIC, Attr, Tensor, composite, op
 from bireme.core.primitives import scatter_add_rows
 
 
-@composite(alias={"x": "input"})
+@composite(alias={"x": "input"}, plain=True)
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """`x @ weight + bias`.
 
@@ -65,7 +67,7 @@ def _table_grad_numpy(g, x, padding_idx, sigs):
     return scatter_add_rows(np.zeros(sigs[1].shape, g.dtype), x, flat)
 
 
-@composite(alias={"x": "input"})
+@composite(alias={"x": "input"}, plain=True)
 def embedding(x: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
               sparse: bool = False, scale_grad_by_freq: bool = False) -> Tensor:  # fmt: skip
     """Rows of the table `weight` at the indices `x`; the row `padding_idx` gets no gradient and reads as it is.
@@ -101,6 +103,8 @@ def _(arguments):
             raise errors.bad("one_hot(x)", "an integer tensor", x.dtype.name, kind=TypeError)
         if isinstance(n, Tensor):
             n = int(n)
+        if n == -1 and not x.size:
+            raise errors.bad("one_hot(num_classes)", "a number of classes, where there is no index", n)
         arguments["num_classes"] = int(x._host().max()) + 1 if n == -1 else n
 
 
@@ -123,7 +127,7 @@ def pad_of(x: Tensor, value: Tensor | float, widths: Attr, mode: str) -> Tensor:
 pad_of.infer(lambda x, widths: sig_of(tuple([n + a + b for n, (a, b) in zip(x.shape, widths)]), x.dtype))
 
 
-@composite(alias={"x": "input"})
+@composite(alias={"x": "input"}, plain=True)
 def pad(x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_format: str | None = None, pad_from_left_axis: bool = True) -> Tensor:
     """A tensor grown at its edges: 2 numbers an axis for all axes, or for the spatial ones from the last to the first.
 
@@ -132,6 +136,8 @@ def pad(x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_fo
     """
     if mode not in ("constant", "reflect", "replicate", "circular"):
         raise errors.bad("pad(mode)", "'constant', 'reflect', 'replicate' or 'circular'", mode)
+    if data_format is not None and not isinstance(data_format, str):
+        raise errors.bad("pad(data_format)", "a text such as 'NCHW'", data_format, kind=TypeError)
     given = list(ints(pad, 0, "pad(pad)") or ())
     if len(given) % 2 or len(given) > 2 * x.ndim:
         raise errors.bad("pad(pad)", f"two numbers an axis, for at most {x.ndim} axes", given)
@@ -140,13 +146,93 @@ def pad(x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_fo
     if len(pairs) == x.ndim and mode == "constant":
         widths = pairs if pad_from_left_axis else pairs[::-1]
     else:
-        last = x.ndim - 2 if (data_format or "NCHW").endswith("C") and x.ndim > 2 else x.ndim - 1
+        # channels come last only where the numbers are those of all spatial axes
+        last = x.ndim - 2 if (data_format or "NCHW").endswith("C") and 0 < len(pairs) == x.ndim - 2 else x.ndim - 1
         for k, p in enumerate(pairs):
             widths[last - k] = p
     for n, (a, b) in zip(x.shape, widths):
-        if n + a + b < 0 or (mode == "reflect" and builtins.max(a, b) >= builtins.max(n, 1)) or (mode == "circular" and builtins.max(a, b) > n):
+        if (
+            n + a + b < 0
+            or (mode == "reflect" and builtins.max(a, b) >= builtins.max(n, 1))
+            or (mode in ("replicate", "circular") and not n and builtins.max(a, b) > 0)
+        ):
             raise errors.bad("pad(pad)", f"widths that an axis of {n} allows in mode {mode}", [a, b])
     if any(a < 0 or b < 0 for a, b in widths):
         x = x[tuple(slice(builtins.max(0, -a), n - builtins.max(0, -b)) for n, (a, b) in zip(x.shape, widths))]
         widths = [(builtins.max(a, 0), builtins.max(b, 0)) for a, b in widths]
     return pad_of(x, value, tuple(widths), mode)
+
+
+@composite(plain=True)
+def zeropad2d(x: Tensor, padding: Any, data_format: str = "NCHW") -> Tensor:
+    """An image with zeros at its edges: left, right, top, bottom.
+
+    >>> bireme.nn.functional.zeropad2d(bireme.ones([1, 1, 1, 1]), [1, 0, 0, 0]).tolist()
+    [[[[0.0, 1.0]]]]
+    """
+    if x.ndim < 2:
+        raise errors.bad("zeropad2d(x)", "2 axes or more", f"shape {x.shape}")
+    if not isinstance(padding, (list, tuple, Tensor)):
+        raise errors.bad("zeropad2d(padding)", "four numbers", padding, kind=TypeError)
+    widths = list(ints(padding, 0, "zeropad2d(padding)") or ())
+    if len(widths) != 4:
+        raise errors.bad("zeropad2d(padding)", "four numbers", widths)
+    return PUBLIC["pad"](x, widths, mode="constant", value=0.0, data_format=data_format)
+
+
+@composite(plain=True)
+def bilinear(x1: Tensor, x2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`x1 @ weight[k] @ x2` for each sample and each k, plus a bias of shape [1, count of k].
+
+    >>> bireme.nn.functional.bilinear(bireme.to_tensor([[2.0]]), bireme.to_tensor([[3.0]]), bireme.to_tensor([[[4.0]]])).tolist()
+    [[24.0]]
+    """
+    for name, t, n in (("x1", x1, 2), ("x2", x2, 2), ("weight", weight, 3)):
+        if t.ndim != n:
+            raise errors.bad(f"bilinear({name})", f"{n} axes", f"shape {t.shape}")
+    if x1.shape[0] != x2.shape[0]:
+        raise errors.bad("bilinear(x2)", f"{x1.shape[0]} samples, as in x1", f"shape {x2.shape}")
+    if weight.shape[1:] != [x1.shape[1], x2.shape[1]]:
+        raise errors.bad("bilinear(weight)", f"shape [any, {x1.shape[1]}, {x2.shape[1]}]", f"shape {weight.shape}")
+    if bias is not None and bias.shape != [1, weight.shape[0]]:
+        raise errors.bad("bilinear(bias)", f"shape [1, {weight.shape[0]}]", f"shape {bias.shape}")
+    out = bilinear_of(x1, x2, weight)
+    return out if bias is None else out + bias
+
+
+@op(promote="x1 x2 weight", dtypes=FLOAT, amp="low")
+def bilinear_of(x1: Tensor, x2: Tensor, weight: Tensor) -> Tensor:
+    """A product with a matrix on either side for each slice of `weight`; use `bilinear`.
+
+    >>> bireme.nn.functional.bilinear(bireme.to_tensor([[2.0]]), bireme.to_tensor([[3.0]]), bireme.to_tensor([[[4.0]]])).tolist()
+    [[24.0]]
+    """
+    left = jnp.einsum("bi,kij->bkj", x1, weight)
+    return jnp.einsum("bkj,bj->bk", left, x2)
+
+
+bilinear_of.infer(lambda x1, weight: sig_of((x1.shape[0], weight.shape[0]), x1.dtype))
+
+
+@op(dtypes=FLOAT, promote="weight u v", numbers={"eps": "float32"})
+def spectral_norm_of(weight: Tensor, u: Tensor, v: Tensor, eps: Tensor | float, dim: int, power_iters: int) -> Tensor:
+    """A weight over its largest singular value as power iterations from `u` and `v` find it; gradients take their result as given.
+
+    >>> layer = bireme.nn.SpectralNorm([1, 2], power_iters=3)
+    >>> layer(bireme.to_tensor([[3.0, 4.0]])).tolist()
+    [[0.6000000238418579, 0.800000011920929]]
+    """
+    wide = weight.astype(jnp.float32) if weight.dtype.itemsize < 4 else weight
+    kind = wide.dtype
+    rows = jnp.moveaxis(wide, dim, 0).reshape(weight.shape[dim], -1)
+    still, eps = lax.stop_gradient(rows), eps.astype(kind)
+    u, v = lax.stop_gradient(u).astype(kind), lax.stop_gradient(v).astype(kind)
+    for _ in range(power_iters):
+        v = still.T @ u
+        v = v / (jnp.sqrt(jnp.sum(v * v)) + eps)
+        u = still @ v
+        u = u / (jnp.sqrt(jnp.sum(u * u)) + eps)
+    return (wide / (u @ rows @ v)).astype(weight.dtype)
+
+
+spectral_norm_of.infer(lambda weight: weight)

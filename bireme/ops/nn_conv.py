@@ -1,199 +1,328 @@
-"""Convolution and pooling in two dimensions."""
+"""Convolutions and transposed convolutions over one, two and three axes; `correlate` says how they are computed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
-from bireme.core import errors
-from bireme.core.convert import ints
+from bireme.core import convolution, errors
+from bireme.core.convolution import places
 from bireme.core.dtype import FLOAT
-from bireme.core.op import Attr, Tensor, composite, op
+from bireme.core.graph import sig_of
+from bireme.core.op import Attr, Tensor, op
+from bireme.ops import correlate, spatial
+
+# ---------------------------------------------------------------- layouts
 
 
-def pair(x: Any, where: str) -> tuple[int, int]:
-    """One number for both axes, or one for each."""
-    found = ints(x, 0, where) or ()
-    if len(found) == 1:
-        return found[0], found[0]
-    if len(found) != 2:
-        raise errors.bad(where, "one integer or two", list(found))
-    return found[0], found[1]
+def _last(data_format: str) -> bool:
+    return data_format[-1] == "C"
 
 
-def padding_of(x: Any, where: str) -> Any:
-    """'SAME', 'VALID', or ((top, bottom), (left, right))."""
-    if isinstance(x, str):
-        if x.upper() not in ("SAME", "VALID"):
-            raise errors.bad(where, "'SAME', 'VALID' or integers", x)
-        return x.upper()
-    if isinstance(x, (list, tuple)) and len(x) == 4 and all(isinstance(i, (list, tuple)) for i in x):
-        found = [i for i in x if list(i) != [0, 0]]
-        return tuple(tuple(i) for i in ([[0, 0]] * 2 + found)[-2:])
-    found = ints(x, 0, where) or ()
-    if len(found) == 4:
-        return (found[0], found[1]), (found[2], found[3])
-    a, b = pair(found, where)
-    return (a, a), (b, b)
+def _move(x: Any, last: bool) -> Any:
+    """Channels last: given channels first, XLA would turn both operands by itself, and slower."""
+    return x if last else x.transpose(0, *range(2, x.ndim), 1)
 
 
-@op(dtypes=FLOAT, promote="x weight")
-def conv2d_of(x: Tensor, weight: Tensor, stride: Attr, padding: Attr, dilation: Attr, groups: int, channels_last: bool) -> Tensor:
-    """Convolution of images with kernels [out, in / groups, height, width]; use `conv2d`.
+def _back(x: Any, last: bool) -> Any:
+    return x if last else x.transpose(0, x.ndim - 1, *range(1, x.ndim - 1))
 
-    >>> bireme.nn.functional.conv2d(bireme.ones([1, 1, 3, 3]), bireme.ones([1, 1, 2, 2])).tolist()
-    [[[[4.0, 4.0], [4.0, 4.0]]]]
+
+def _kernel(weight: Any) -> Any:
+    """[outputs, channels / groups, *window] -> [*window, channels / groups, outputs]"""
+    return weight.transpose(*range(2, weight.ndim), 1, 0)
+
+
+def _weight(kernel: Any) -> Any:
+    return kernel.transpose(kernel.ndim - 1, kernel.ndim - 2, *range(kernel.ndim - 2))
+
+
+def _wide(x: Any, platform: str = "cpu") -> Any:
+    """Half precision is added up in float32: by cuDNN itself, on CPU here."""
+    return x.astype(np.float32) if x.dtype.itemsize < 4 and platform != "cuda" else x
+
+
+def _finished(out: Any, bias: Any, dtype: Any, last: bool) -> Any:
+    out = out if bias is None else out + bias
+    return _back(out if out.dtype == dtype else out.astype(dtype), last)
+
+
+def _bias_grad(g: Any, sigs: tuple, needs: tuple) -> Any:
+    """Of a gradient with channels last."""
+    if len(sigs) < 3 or not needs[2]:
+        return None
+    total = g.sum(tuple(range(g.ndim - 1)))
+    return total if sigs[2].size == total.size else total.sum(keepdims=True)
+
+
+# ---------------------------------------------------------------- both kinds, by NumPy's or XLA's three functions
+
+
+def _conv(x, weight, bias, stride, padding, dilation, groups, data_format, by=correlate, **on):
+    last = _last(data_format)
+    out = by.forward(_move(_wide(x, **on), last), _kernel(_wide(weight, **on)), stride, padding, dilation, groups, **on)
+    return _finished(out, bias, x.dtype, last)
+
+
+def _conv_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=correlate, **on):
+    last = _last(data_format)
+    g, x, w = _move(_wide(g, **on), last), _move(_wide(x, **on), last), _kernel(_wide(weight, **on))
+    rest = (stride, padding, dilation, groups)
+    dx = _back(by.input_grad(g, w, x.shape[1:-1], *rest, **on), last) if needs[0] else None
+    dw = _weight(by.weight_grad(x, g, w.shape[:-2], *rest, **on)) if needs[1] else None
+    return dx, dw, _bias_grad(g, sigs, needs)
+
+
+def _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format, by=correlate, **on):
+    last = _last(data_format)
+    out = by.input_grad(_move(_wide(x, **on), last), _kernel(_wide(weight, **on)), output_size, stride, padding, dilation, groups, **on)
+    return _finished(out, bias, x.dtype, last)
+
+
+def _transposed_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=correlate, **on):
+    last = _last(data_format)
+    g, x, w = _move(_wide(g, **on), last), _move(_wide(x, **on), last), _kernel(_wide(weight, **on))
+    rest = (stride, padding, dilation, groups)
+    dx = _back(by.forward(g, w, *rest, **on), last) if needs[0] else None
+    dw = _weight(by.weight_grad(g, x, w.shape[:-2], *rest, **on)) if needs[1] else None
+    return dx, dw, _bias_grad(g, sigs, needs)
+
+
+# ---------------------------------------------------------------- checks and inference
+
+
+def _complete(name: str, n: int, transposed: bool = False) -> Callable:
+    """Numbers for each axis, and the padding as what is added before and after it."""
+
+    def prepare(arguments):
+        x, weight = arguments["x"], arguments["weight"]
+        if not (isinstance(x, Tensor) and isinstance(weight, Tensor)):
+            return  # refused by name afterwards
+        last = spatial.channels_last(arguments["data_format"], n, name)
+        spatial.check_image(name, x, n, last)
+        if weight.ndim != n + 2:
+            shape = "[in, out / groups, " if transposed else "[out, in / groups, "
+            raise errors.bad(f"{name}(weight)", f"kernels of shape {shape}{spatial.AXES[n]}]", f"shape {weight.shape}")
+        stride = spatial.per_axis(arguments["stride"], n, f"{name}(stride)")
+        dilation = spatial.per_axis(arguments["dilation"], n, f"{name}(dilation)")
+        edges = spatial.edges_of(arguments["padding"], n, last, f"{name}(padding)")
+        dims, window = spatial.spatial(x.shape, last), weight.shape[2:]
+        if edges == "SAME":
+            dilation = (1,) * n  # as Paddle has it
+        arguments["stride"], arguments["dilation"] = stride, dilation
+        arguments["padding"] = padding = spatial.settled(edges, dims, window, stride)
+        if transposed:
+            arguments["output_size"] = _output_size(name, arguments, dims, window, stride, padding, dilation)
+            arguments["output_padding"] = (0,) * n
+
+    return prepare
+
+
+def _output_size(name, arguments, dims, window, stride, padding, dilation):
+    """Several extents have the same number of windows: the least of them, or more by `output_padding`, or as asked."""
+    n = len(dims)
+    least = [(m - 1) * s - a - b + (k - 1) * d + 1 for m, s, (a, b), k, d in zip(dims, stride, padding, window, dilation)]
+    extra, asked = arguments["output_padding"], arguments["output_size"]
+    more = spatial.per_axis(extra, n, f"{name}(output_padding)", least=0) if extra is not None else (0,) * n
+    if asked is None:
+        for e, s in zip(more, stride):
+            if e >= s:
+                raise errors.bad(f"{name}(output_padding)", f"less than the stride, {s}", e)
+        return tuple([m + e for m, e in zip(least, more)])
+    if any(more):
+        raise errors.bad(f"{name}(output_padding)", "none, because output_size is given", list(more))
+    sizes = spatial.per_axis(asked, n, f"{name}(output_size)", least=0)
+    for size, m, s in zip(sizes, least, stride):
+        if not m <= size < m + s:
+            raise errors.bad(f"{name}(output_size)", f"{m} to {m + s - 1}", size)
+    return sizes
+
+
+def _check(name: str, transposed: bool = False) -> Callable:
+    where_in, where_out = ("weight.shape[0]", "weight.shape[1]") if transposed else ("weight.shape[1]", "weight.shape[0]")
+
+    def check(x, weight, bias, padding, dilation, groups, data_format):
+        last = _last(data_format)
+        channels = x.shape[-1 if last else 1]
+        if groups < 1:
+            raise errors.bad(f"{name}(groups)", "1 or more", groups)
+        wanted = weight.shape[0] if transposed else weight.shape[1] * groups
+        if channels != wanted:
+            raise errors.bad(f"{name}(x)", f"{wanted} channels, as {where_in} says for groups = {groups}", channels)
+        if weight.shape[0] % groups:
+            raise errors.bad(f"{name}(weight)", f"a first axis that {groups} groups divide", f"shape {list(weight.shape)}")
+        outputs = weight.shape[1] * groups if transposed else weight.shape[0]
+        if bias is not None and (bias.ndim != 1 or bias.size not in (1, outputs)):
+            raise errors.bad(f"{name}(bias)", f"shape [{outputs}], as {where_out} says", f"shape {list(bias.shape)}")
+        if 0 in (weight.shape[0], *weight.shape[2:]):
+            raise errors.bad(f"{name}(weight)", "kernels with elements", f"shape {list(weight.shape)}")
+        if not transposed and x.size:
+            for m, k, d, (a, b) in zip(spatial.spatial(x.shape, last), weight.shape[2:], dilation, padding):
+                if m + a + b < (k - 1) * d + 1:
+                    raise errors.bad(f"{name}(weight)", f"a kernel within {m + a + b} elements", (k - 1) * d + 1)
+
+    return check
+
+
+def _check_size(name: str, check: Callable) -> Callable:
+    def with_size(x, weight, bias, padding, dilation, groups, output_size, data_format):
+        check(x, weight, bias, padding, dilation, groups, data_format)
+        if min(output_size) < 0:
+            raise errors.bad(f"{name}(padding)", "at most as much as there is to cut off", f"a result of shape {list(output_size)}")
+
+    return with_size
+
+
+def _shaped(x, channels, dims, data_format):
+    return sig_of((x.shape[0], *dims, channels) if _last(data_format) else (x.shape[0], channels, *dims), x.dtype)
+
+
+def _infer(x, weight, stride, padding, dilation, data_format):
+    dims = zip(spatial.spatial(x.shape, _last(data_format)), weight.shape[2:], stride, padding, dilation)
+    return _shaped(x, weight.shape[0], [places(*each) for each in dims], data_format)
+
+
+def _infer_transposed(x, weight, groups, output_size, data_format):
+    return _shaped(x, weight.shape[1] * groups, output_size, data_format)
+
+
+def _flops(x, weight, bias=None):
+    """At stride 1; which axis has the channels is seen from what divides it."""
+    channels = x.shape[1] if weight.shape[1] and x.shape[1] % weight.shape[1] == 0 else x.shape[-1]
+    return x.size // max(channels, 1) * weight.size
+
+
+# ---------------------------------------------------------------- the operators
+
+
+def _conv_numpy(x, weight, bias, stride, padding, dilation, groups, data_format):
+    return _conv(x, weight, bias, stride, padding, dilation, groups, data_format, by=convolution)
+
+
+def _conv_grad_numpy(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, platform):
+    return _conv_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=convolution)
+
+
+def _conv_grad_jax(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, platform):
+    return _conv_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, platform=platform)
+
+
+def _on_cuda(x, weight, bias, stride, padding, dilation, groups, data_format):
+    return _conv(x, weight, bias, stride, padding, dilation, groups, data_format, platform="cuda")
+
+
+def _complete_conv(made: Any, n: int) -> None:
+    made.prepare(_complete(made.name, n))
+    made.check(_check(made.name))
+    made.infer(_infer)
+    made.flops(_flops)
+    made.grad(_conv_grad_jax, numpy=_conv_grad_numpy)
+    made.on("cuda")(_on_cuda)
+
+
+@op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_conv_numpy)
+def conv1d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, dilation: Attr = 1, groups: int = 1,
+           data_format: str = "NCL") -> Tensor:  # fmt: skip
+    """Convolution of sequences with kernels [out, in / groups, length].
+
+    >>> bireme.nn.functional.conv1d(bireme.ones([1, 1, 4]), bireme.ones([1, 1, 2])).tolist()
+    [[[2.0, 2.0, 2.0]]]
     """
-    # channels last inside: given channels first, XLA would transpose both sides by itself, and slower
-    image = x if channels_last else jnp.transpose(x, (0, 2, 3, 1))
-    kernel = jnp.transpose(weight, (2, 3, 1, 0))
-    out = lax.conv_general_dilated(
-        image, kernel, stride, padding, rhs_dilation=dilation, dimension_numbers=("NHWC", "HWIO", "NHWC"), feature_group_count=groups
-    )
-    return out if channels_last else jnp.transpose(out, (0, 3, 1, 2))
+    return _conv(x, weight, bias, stride, padding, dilation, groups, data_format)
 
 
-@conv2d_of.check
-def _(x, weight, padding, dilation, groups, channels_last):
-    if x.ndim != 4:
-        raise errors.bad("conv2d(x)", "images of shape [batch, channels, height, width]", f"shape {list(x.shape)}")
-    if weight.ndim != 4:
-        raise errors.bad("conv2d(weight)", "kernels of shape [out, in / groups, height, width]", f"shape {list(weight.shape)}")
-    channels = x.shape[3 if channels_last else 1]
-    if groups < 1 or channels != weight.shape[1] * groups:
-        raise errors.bad("conv2d(x)", f"{weight.shape[1] * groups} channels, as weight has for {groups} groups", f"{channels}")
-    if weight.shape[0] % groups:
-        raise errors.bad("conv2d(weight)", f"outputs that {groups} groups divide", f"{weight.shape[0]}")
-    if isinstance(padding, tuple):
-        for n, k, d, (a, b) in zip(x.shape[1:3] if channels_last else x.shape[2:4], weight.shape[2:], dilation, padding):
-            if min(a, b) < 0:
-                raise errors.bad("conv2d(padding)", "widths of 0 or more", [a, b])
-            if x.size and n + a + b < (k - 1) * d + 1:
-                raise errors.bad("conv2d(weight)", f"a kernel within {n + a + b} pixels", f"{(k - 1) * d + 1}")
-
-
-@conv2d_of.flops
-def _(x, weight):
-    return x.size * weight.shape[0] * weight.shape[2] * weight.shape[3]
-
-
-@composite()
-def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
+@op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_conv_numpy)
+def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, dilation: Attr = 1, groups: int = 1,
            data_format: str = "NCHW") -> Tensor:  # fmt: skip
     """Convolution of images with kernels [out, in / groups, height, width].
 
     >>> bireme.nn.functional.conv2d(bireme.ones([1, 1, 3, 3]), bireme.ones([1, 1, 2, 2])).tolist()
     [[[[4.0, 4.0], [4.0, 4.0]]]]
     """
-    last = _channels_last(data_format, "conv2d")
-    steps, holes = pair(stride, "conv2d(stride)"), pair(dilation, "conv2d(dilation)")
-    if min(*steps, *holes) < 1:
-        raise errors.bad("conv2d(stride, dilation)", "numbers of 1 or more", [*steps, *holes])
-    out = conv2d_of(x, weight, steps, padding_of(padding, "conv2d(padding)"), holes, groups, last)
-    return out if bias is None else out + (bias if last else bias.reshape([1, -1, 1, 1]))
+    return _conv(x, weight, bias, stride, padding, dilation, groups, data_format)
 
 
-def _channels_last(data_format: str, where: str) -> bool:
-    if data_format not in ("NCHW", "NHWC"):
-        raise errors.bad(f"{where}(data_format)", "'NCHW' or 'NHWC'", data_format)
-    return data_format == "NHWC"
+@op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_conv_numpy)
+def conv3d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, dilation: Attr = 1, groups: int = 1,
+           data_format: str = "NCDHW") -> Tensor:  # fmt: skip
+    """Convolution of volumes with kernels [out, in / groups, depth, height, width].
 
-
-# ---------------------------------------------------------------- pooling
-
-
-def _windows(x, size, stride):
-    """One strided slice per place in the window, of an image [batch, height, width, channels] already padded."""
-    height = (x.shape[1] - size[0]) // stride[0] + 1
-    width = (x.shape[2] - size[1]) // stride[1] + 1
-    return [
-        x[:, i : i + (height - 1) * stride[0] + 1 : stride[0], j : j + (width - 1) * stride[1] + 1 : stride[1]]
-        for i in range(size[0])
-        for j in range(size[1])
-    ]
-
-
-def _padded(x, padding, fill):
-    return jnp.pad(x, ((0, 0), *padding, (0, 0)), constant_values=fill)
-
-
-@op(dtypes=FLOAT)
-def pool2d_of(x: Tensor, size: Attr, stride: Attr, padding: Attr, kind: str, divisor: Attr, channels_last: bool) -> Tensor:
-    """Maximum or mean over windows of an image; use `max_pool2d` and `avg_pool2d`.
-
-    >>> bireme.nn.functional.max_pool2d(bireme.to_tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 2).tolist()
-    [[[[4.0]]]]
+    >>> bireme.nn.functional.conv3d(bireme.ones([1, 1, 2, 2, 2]), bireme.ones([1, 1, 2, 2, 2])).tolist()
+    [[[[[8.0]]]]]
     """
-    image = x if channels_last else jnp.transpose(x, (0, 2, 3, 1))
-    if kind == "max":
-        parts = _windows(_padded(image, padding, -np.inf), size, stride)
-        out = parts[0]
-        for p in parts[1:]:
-            out = jnp.where((p > out) | jnp.isnan(p), p, out)  # the first of equals gets the gradient, all of it
-    else:
-        out = sum(_windows(_padded(image, padding, 0), size, stride))
-        if divisor == "inside":  # only what lies inside the image counts
-            ones = jnp.ones((1, *image.shape[1:3], 1), image.dtype)
-            out = out / sum(_windows(_padded(ones, padding, 0), size, stride))
-        else:
-            out = out / np.asarray(divisor, image.dtype)
-    return out if channels_last else jnp.transpose(out, (0, 3, 1, 2))
+    return _conv(x, weight, bias, stride, padding, dilation, groups, data_format)
 
 
-@pool2d_of.check
-def _(x, size, stride, padding, kind, channels_last):
-    where = f"{kind}_pool2d"
-    if x.ndim != 4:
-        raise errors.bad(f"{where}(x)", "images of shape [batch, channels, height, width]", f"shape {list(x.shape)}")
-    dims = x.shape[1:3] if channels_last else x.shape[2:4]
-    for n, k, (a, b) in zip(dims, size, padding):
-        if n + a + b < k:
-            raise errors.bad(f"{where}(kernel_size)", f"a window within {n + a + b} pixels", list(size))
+for _made, _n in ((conv1d, 1), (conv2d, 2), (conv3d, 3)):
+    _complete_conv(_made, _n)
 
 
-def _pool(where: str, x: Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, kind: str, divisor: Any, data_format: str) -> Tensor:
-    last = _channels_last(data_format, where)
-    size = pair(kernel_size, f"{where}(kernel_size)")
-    steps = size if stride is None else pair(stride, f"{where}(stride)")
-    if min(*size, *steps) < 1:
-        raise errors.bad(f"{where}(kernel_size, stride)", "numbers of 1 or more", [*size, *steps])
-    if x.ndim != 4:
-        raise errors.bad(f"{where}(x)", "images of shape [batch, channels, height, width]", x)
-    dims = x.shape[1:3] if last else x.shape[2:4]
-    edges = padding_of(padding, f"{where}(padding)")
-    if edges == "VALID":
-        edges = ((0, 0), (0, 0))
-    elif edges == "SAME":
-        need = [max(0, (-(-n // s) - 1) * s + k - n) for n, k, s in zip(dims, size, steps)]
-        edges = tuple((n // 2, n - n // 2) for n in need)
-    if ceil_mode:
-        edges = tuple((a, b + (-(n + a + b - k)) % s) for n, (a, b), k, s in zip(dims, edges, size, steps))
-    return pool2d_of(x, size, steps, edges, kind, divisor if divisor is not None else size[0] * size[1], last)
+# ---------------------------------------------------------------- transposed; Paddle has groups before dilation but for two axes
 
 
-@composite()
-def max_pool2d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False,
-               data_format: str = "NCHW") -> Tensor:  # fmt: skip
-    """Largest value in each window.
+def _swapped_numpy(x, weight, bias, stride, padding, output_padding, groups, dilation, output_size, data_format):
+    return _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format, by=convolution)
 
-    >>> bireme.nn.functional.max_pool2d(bireme.to_tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 2).tolist()
-    [[[[4.0]]]]
+
+def _transposed_numpy(x, weight, bias, stride, padding, output_padding, dilation, groups, output_size, data_format):
+    return _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format, by=convolution)
+
+
+def _transposed_grad_numpy(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, platform):
+    return _transposed_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=convolution)
+
+
+def _transposed_grad_jax(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, platform):
+    return _transposed_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, platform=platform)
+
+
+def _transposed_on_cuda(x, weight, bias, stride, padding, output_padding, dilation, groups, output_size, data_format):
+    return _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format, platform="cuda")
+
+
+def _complete_transposed(made: Any, n: int) -> None:
+    made.prepare(_complete(made.name, n, transposed=True))
+    made.check(_check_size(made.name, _check(made.name, transposed=True)))
+    made.infer(_infer_transposed)
+    made.flops(_flops)
+    made.grad(_transposed_grad_jax, numpy=_transposed_grad_numpy)
+    made.on("cuda")(_transposed_on_cuda)
+
+
+@op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_swapped_numpy)
+def conv1d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, output_padding: Attr = 0,
+                     groups: int = 1, dilation: Attr = 1, output_size: Attr = None, data_format: str = "NCL") -> Tensor:  # fmt: skip
+    """The transpose of a convolution, of sequences with kernels [in, out / groups, length]: each element adds a kernel to the result.
+
+    >>> bireme.nn.functional.conv1d_transpose(bireme.ones([1, 1, 2]), bireme.ones([1, 1, 2])).tolist()
+    [[[1.0, 2.0, 1.0]]]
     """
-    if return_mask:
-        raise errors.bad("max_pool2d(return_mask)", "False: positions are not returned yet", True)
-    return _pool("max_pool2d", x, kernel_size, stride, padding, ceil_mode, "max", None, data_format)
+    return _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format)
 
 
-@composite()
-def avg_pool2d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, exclusive: bool = True,
-               divisor_override: float | None = None, data_format: str = "NCHW") -> Tensor:  # fmt: skip
-    """Mean of each window; padding does not count unless `exclusive` is False.
+@op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_transposed_numpy)
+def conv2d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, output_padding: Attr = 0,
+                     dilation: Attr = 1, groups: int = 1, output_size: Attr = None, data_format: str = "NCHW") -> Tensor:  # fmt: skip
+    """The transpose of a convolution, of images with kernels [in, out / groups, height, width]: each element adds a kernel to the result.
 
-    >>> bireme.nn.functional.avg_pool2d(bireme.to_tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 2).tolist()
-    [[[[2.5]]]]
+    >>> bireme.nn.functional.conv2d_transpose(bireme.ones([1, 1, 1, 2]), bireme.ones([1, 1, 1, 2])).tolist()
+    [[[[1.0, 2.0, 1.0]]]]
     """
-    divisor: Any = divisor_override if divisor_override is not None else "inside" if exclusive else None
-    return _pool("avg_pool2d", x, kernel_size, stride, padding, ceil_mode, "avg", divisor, data_format)
+    return _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format)
+
+
+@op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_swapped_numpy)
+def conv3d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, output_padding: Attr = 0,
+                     groups: int = 1, dilation: Attr = 1, output_size: Attr = None, data_format: str = "NCDHW") -> Tensor:  # fmt: skip
+    """The transpose of a convolution, of volumes with kernels [in, out / groups, depth, height, width].
+
+    >>> bireme.nn.functional.conv3d_transpose(bireme.ones([1, 1, 1, 1, 2]), bireme.ones([1, 1, 1, 1, 2])).tolist()
+    [[[[[1.0, 2.0, 1.0]]]]]
+    """
+    return _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format)
+
+
+for _made, _n in ((conv1d_transpose, 1), (conv2d_transpose, 2), (conv3d_transpose, 3)):
+    _complete_transposed(_made, _n)

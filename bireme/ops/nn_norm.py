@@ -1,4 +1,4 @@
-"""Normalisation over the last axes."""
+"""Normalisation: over the last axes, over the batch, over groups of channels, over neighbouring channels, to length one."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from bireme.core import errors
 from bireme.core.convert import ints
 from bireme.core.dtype import FLOAT
 from bireme.core.op import Ints, Tensor, composite, op
+from bireme.ops.norms import norm
 
 
 def _wide(x):
@@ -25,7 +26,7 @@ def _normalised(x, axes, epsilon, one_pass=False):
     """
     x = _wide(x)
     if one_pass:
-        d = x - x[(..., *[slice(0, 1)] * len(axes))]
+        d = x - x[tuple([slice(0, 1) if i in axes else slice(None) for i in range(x.ndim)])]
         mean = jnp.mean(d, axis=axes, keepdims=True)
         variance = jnp.maximum(jnp.mean(d * d, axis=axes, keepdims=True) - mean * mean, 0)
         d = d - mean
@@ -45,7 +46,7 @@ def _forward(x, weight, bias, epsilon, axes, one_pass=False):
     return y.astype(x.dtype)
 
 
-@op(dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32"})
+@op(dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32"}, amp="high")
 def layer_norm_of(x: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: Tensor | float, axes: Ints) -> Tensor:
     """Normalised over the last axes; use `layer_norm`.
 
@@ -81,7 +82,7 @@ def _backward(g, x, weight, bias, epsilon, axes, platform):
 layer_norm_of.grad(_backward, numpy=True)
 
 
-@composite()
+@composite(plain=True)
 def layer_norm(x: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, epsilon: float = 1e-05) -> Tensor:
     """Mean 0 and variance 1 over the last axes, which have `normalized_shape`; then scaled and shifted.
 
@@ -97,3 +98,286 @@ def layer_norm(x: Tensor, normalized_shape: Any, weight: Tensor | None = None, b
             raise errors.bad(f"layer_norm({name})", f"{math.prod(wanted)} elements", t)
     shaped = [t if t is None or n == 1 or t.shape == wanted else t.reshape(wanted) for t in (weight, bias)]
     return layer_norm_of(x, *shaped, epsilon, tuple(range(x.ndim - n, x.ndim)))
+
+
+# ---------------------------------------------------------------- over the batch
+
+LAST = ("NLC", "NHWC", "NDHWC")
+FIRST = ("NC", "NCL", "NCHW", "NCDHW")
+
+
+def _channel_axis(name: str, x: Any, data_format: Any) -> int:
+    """The axis of the channels, of a tensor with a batch and channels."""
+    if data_format not in FIRST and data_format not in LAST:
+        raise errors.bad(f"{name}(data_format)", f"one of {', '.join([*FIRST, *LAST])}", data_format)
+    if x.ndim < 2:
+        raise errors.bad(f"{name}(x)", "a batch of channels: 2 axes or more", f"shape {list(x.shape)}")
+    return x.ndim - 1 if data_format in LAST else 1
+
+
+def _check_channels(name: str, count: int, **vectors: Any) -> None:
+    for which, t in vectors.items():
+        if t is not None and tuple(t.shape) != (count,):
+            raise errors.bad(f"{name}({which})", f"shape [{count}], one number a channel", f"shape {list(t.shape)}")
+
+
+def _of_channels(v, like, axis):
+    """A number for each channel, in a shape that broadcasts."""
+    return _wide(v).astype(_wide(like).dtype).reshape([-1 if i == axis else 1 for i in range(like.ndim)])
+
+
+def _channel_sum(x, axis):
+    """Sum for each channel; first over the axes behind it, which is faster than over all at once."""
+    if axis < x.ndim - 1:
+        x = jnp.sum(x, axis=tuple(range(axis + 1, x.ndim)))
+    return jnp.sum(x, axis=tuple(range(axis)))
+
+
+def _over_batch(x, epsilon, axis, one_pass):
+    """(x - mean) / deviation, and for each channel 1 / deviation, mean and variance."""
+    x = _wide(x)
+    part = 1 / max(1, x.size // max(1, x.shape[axis]))
+    first = x[tuple([slice(None) if i == axis else slice(0, 1) for i in range(x.ndim)])] if one_pass and x.size else None
+    d = x if first is None else x - first
+    mean = _channel_sum(d, axis) * part
+    if first is None:
+        d = d - _of_channels(mean, x, axis)
+        variance = _channel_sum(d * d, axis) * part
+    else:
+        variance = jnp.maximum(_channel_sum(d * d, axis) * part - mean * mean, 0)
+        d = d - _of_channels(mean, x, axis)
+        mean = mean + first.reshape(-1)
+    inv = 1 / jnp.sqrt(variance + epsilon.astype(x.dtype))
+    return d * _of_channels(inv, x, axis), inv, mean, variance
+
+
+def _batch_forward(x, running_mean, running_var, weight, bias, momentum, epsilon, axis, one_pass=False):
+    y, _, mean, variance = _over_batch(x, epsilon, axis, one_pass)
+    if weight is not None:
+        y = y * _of_channels(weight, x, axis)
+    if bias is not None:
+        y = y + _of_channels(bias, x, axis)
+    old = momentum.astype(mean.dtype)
+    kept = [(_wide(r).astype(mean.dtype) * old + now * (1 - old)).astype(r.dtype) for r, now in ((running_mean, mean), (running_var, variance))]
+    return [y.astype(x.dtype), *kept]
+
+
+@op(dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32", "momentum": "float32"})
+def batch_norm_of(x: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor | None, bias: Tensor | None, momentum: Tensor | float,
+                  epsilon: Tensor | float, axis: int) -> list[Tensor]:  # fmt: skip
+    """Normalised over all axes but the channels', and the running statistics that follow; use `batch_norm`.
+
+    >>> x = bireme.to_tensor([[1.0], [3.0]])
+    >>> bireme.nn.functional.batch_norm(x, bireme.zeros([1]), bireme.ones([1]), training=True, epsilon=0.0).tolist()
+    [[-1.0], [1.0]]
+    """
+    return _batch_forward(x, running_mean, running_var, weight, bias, momentum, epsilon, axis)
+
+
+@batch_norm_of.on("cuda")
+def _(x, running_mean, running_var, weight, bias, momentum, epsilon, axis):
+    return _batch_forward(x, running_mean, running_var, weight, bias, momentum, epsilon, axis, one_pass=True)
+
+
+batch_norm_of.infer(lambda x, running_mean, running_var: [x, running_mean, running_var])
+
+
+@batch_norm_of.grad(numpy=True)
+def _(g, x, weight, bias, momentum, epsilon, axis, sigs, platform):
+    y, inv, _, _ = _over_batch(x, epsilon, axis, platform == "cuda")  # as in forward, so that XLA computes it once
+    wide, count = _wide(g[0]), max(1, x.size // max(1, x.shape[axis]))
+    old = momentum.astype(y.dtype)
+    mean_grad, variance_grad = [_wide(t).astype(y.dtype) for t in g[1:]]
+    total, dot = _channel_sum(wide, axis), _channel_sum(wide * y, axis)
+    scale = inv if weight is None else inv * _wide(weight).astype(y.dtype)
+    level = (scale * total - mean_grad * (1 - old)) / count
+    slope = (scale * dot - variance_grad * (1 - old) * 2 / inv) / count
+    found = wide * _of_channels(scale, x, axis) - _of_channels(level, x, axis) - y * _of_channels(slope, x, axis)
+    grads = [found.astype(x.dtype), mean_grad * old, variance_grad * old]
+    if weight is not None:
+        grads.append(dot.astype(weight.dtype))
+    if bias is not None:
+        grads.append(total.astype(bias.dtype))
+    return (*[t.astype(s.dtype.np) for t, s in zip(grads, sigs)], None, None)
+
+
+@op(dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32"})
+def normalised_by(
+    x: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: Tensor | float, axis: int
+) -> Tensor:
+    """Normalised with statistics that are given; use `batch_norm`.
+
+    >>> bireme.nn.functional.batch_norm(bireme.to_tensor([[3.0]]), bireme.to_tensor([1.0]), bireme.to_tensor([4.0]), epsilon=0.0).tolist()
+    [[1.0]]
+    """
+    scale = 1 / jnp.sqrt(_of_channels(variance, x, axis) + epsilon.astype(_wide(x).dtype))
+    if weight is not None:
+        scale = scale * _of_channels(weight, x, axis)
+    y = (_wide(x) - _of_channels(mean, x, axis)) * scale
+    return (y if bias is None else y + _of_channels(bias, x, axis)).astype(x.dtype)
+
+
+normalised_by.infer(lambda x: x)
+
+
+@composite()
+def batch_norm(x: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, training: bool = False,
+               momentum: float = 0.9, epsilon: float = 1e-05, data_format: str = "NCHW", use_global_stats: bool | None = None) -> Tensor:  # fmt: skip
+    """Mean 0 and variance 1 for each channel: of the batch while training, which moves the running statistics, else by those.
+
+    The new running statistics are `momentum` times the old ones plus the rest of the batch's; its variance is the biased one.
+
+    >>> mean, x = bireme.zeros([1]), bireme.to_tensor([[1.0], [3.0]])
+    >>> y = bireme.nn.functional.batch_norm(x, mean, bireme.ones([1]), training=True, momentum=0.5)
+    >>> mean.tolist()
+    [1.0]
+    """
+    axis = _channel_axis("batch_norm", x, data_format)
+    _check_channels("batch_norm", x.shape[axis], running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    if not training if use_global_stats is None else use_global_stats:
+        return normalised_by(x, running_mean, running_var, weight, bias, epsilon, axis)
+    if x.size == x.shape[axis]:  # one element a channel has no variance: Paddle hands it on, and so do its users expect
+        return x * 1.0
+    y, mean, variance = batch_norm_of(x, running_mean, running_var, weight, bias, momentum, epsilon, axis)
+    if x.size:
+        running_mean._assign_value(mean)
+        running_var._assign_value(variance)
+    return y
+
+
+# ---------------------------------------------------------------- over groups of channels
+
+
+def _grouped(shape: Any, groups: int, axis: int) -> tuple[list[int], tuple[int, ...], list[int]]:
+    """The shape with the channels' axis cut into groups, the axes of one group, and the shape of a number for each channel."""
+    parts = [groups, shape[axis] // groups]
+    axes = tuple([i if i < axis else i + 1 for i in range(1, len(shape)) if i != axis] + [axis + 1])
+    cut = [*shape[:axis], *parts, *shape[axis + 1 :]]
+    return cut, tuple(sorted(axes)), [1] * axis + parts + [1] * (len(shape) - axis - 1)
+
+
+def _group_forward(x, weight, bias, epsilon, groups, axis, one_pass=False):
+    cut, axes, numbers = _grouped(x.shape, groups, axis)
+    y, _ = _normalised(x.reshape(cut), axes, epsilon, one_pass)
+    if weight is not None:
+        y = y * _wide(weight).reshape(numbers)
+    if bias is not None:
+        y = y + _wide(bias).reshape(numbers)
+    return y.reshape(x.shape).astype(x.dtype)
+
+
+@op(dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32"}, amp="high")
+def group_norm_of(x: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: Tensor | float, groups: int, axis: int) -> Tensor:
+    """Normalised over each group of channels of each sample; use `group_norm`.
+
+    >>> bireme.nn.functional.group_norm(bireme.to_tensor([[1.0, 3.0]]), 1, 0.0).tolist()
+    [[-1.0, 1.0]]
+    """
+    return _group_forward(x, weight, bias, epsilon, groups, axis)
+
+
+group_norm_of.infer(lambda x: x)
+
+
+@group_norm_of.on("cuda")
+def _(x, weight, bias, epsilon, groups, axis):
+    return _group_forward(x, weight, bias, epsilon, groups, axis, one_pass=True)
+
+
+@group_norm_of.grad(numpy=True)
+def _(g, x, weight, bias, epsilon, groups, axis, platform):
+    cut, axes, numbers = _grouped(x.shape, groups, axis)
+    y, inv = _normalised(x.reshape(cut), axes, epsilon, platform == "cuda")
+    wide = _wide(g).reshape(cut)
+    d = wide if weight is None else wide * _wide(weight).reshape(numbers)
+    mean, dot = jnp.mean(d, axis=axes, keepdims=True), jnp.mean(d * y, axis=axes, keepdims=True)
+    grads = [((d - mean - y * dot) * inv).reshape(x.shape).astype(x.dtype)]
+    if weight is not None:
+        grads.append(_channel_sum((wide * y).reshape(x.shape), axis).astype(weight.dtype))
+    if bias is not None:
+        grads.append(_channel_sum(wide.reshape(x.shape), axis).astype(bias.dtype))
+    return (*grads, None)
+
+
+@composite(plain=True)
+def group_norm(x: Tensor, num_groups: int, epsilon: float = 1e-05, weight: Tensor | None = None, bias: Tensor | None = None,
+               data_format: str = "NCHW") -> Tensor:  # fmt: skip
+    """Mean 0 and variance 1 over each of `num_groups` groups of channels of each sample; then scaled and shifted by channel.
+
+    >>> bireme.nn.functional.group_norm(bireme.to_tensor([[1.0, 3.0, 5.0, 5.0]]), 2, 0.0625).tolist()
+    [[-0.9701425433158875, 0.9701425433158875, 0.0, 0.0]]
+    """
+    if data_format == "NC":
+        raise errors.bad("group_norm(data_format)", f"one of {', '.join([*FIRST[1:], *LAST])}", data_format)
+    axis = _channel_axis("group_norm", x, data_format)
+    if num_groups < 1 or x.shape[axis] % num_groups:
+        raise errors.bad("group_norm(num_groups)", f"a divisor of the {x.shape[axis]} channels", num_groups)
+    _check_channels("group_norm", x.shape[axis], weight=weight, bias=bias)
+    return group_norm_of(x, weight, bias, epsilon, num_groups, axis)
+
+
+@composite(plain=True)
+def instance_norm(x: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
+                  bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.9, eps: float = 1e-05,
+                  data_format: str = "NCHW") -> Tensor:  # fmt: skip
+    """Mean 0 and variance 1 over each channel of each sample; then scaled and shifted by channel. Running statistics have no part in it.
+
+    >>> bireme.nn.functional.instance_norm(bireme.to_tensor([[[1.0, 3.0]]]), eps=0.0).tolist()
+    [[[-1.0, 1.0]]]
+    """
+    _channel_axis("instance_norm", x, data_format)
+    channels = x.shape[1]  # Paddle takes the second axis for the channels' whatever data_format says
+    _check_channels("instance_norm", channels, weight=weight, bias=bias)
+    return group_norm_of(x, weight, bias, eps, channels, 1) if x.size else x * 1.0
+
+
+# ---------------------------------------------------------------- over neighbours, and to length one
+
+
+@op(dtypes=FLOAT, numbers={"alpha": "float32", "beta": "float32", "k": "float32"})
+def local_response_norm_of(x: Tensor, alpha: Tensor | float, beta: Tensor | float, k: Tensor | float, size: int, axis: int) -> Tensor:
+    """Divided by a power of the mean square of neighbouring channels; use `local_response_norm`.
+
+    >>> bireme.nn.functional.local_response_norm(bireme.ones([1, 1, 1]), 1, alpha=3.0, beta=0.5).tolist()
+    [[[0.5]]]
+    """
+    wide, n = _wide(x), x.shape[axis]
+    widths = [(size // 2, (size - 1) // 2) if i == axis else (0, 0) for i in range(x.ndim)]
+    squares = jnp.pad(wide * wide, widths)
+    at = [slice(None)] * axis
+    total = sum([squares[(*at, slice(i, i + n))] for i in range(size)])
+    alpha, beta, k = [t.astype(wide.dtype) for t in (alpha, beta, k)]
+    return (wide * (k + alpha * (total / size)) ** -beta).astype(x.dtype)
+
+
+local_response_norm_of.infer(lambda x: x)
+
+
+@composite(plain=True)
+def local_response_norm(x: Tensor, size: int, alpha: float = 0.0001, beta: float = 0.75, k: float = 1.0, data_format: str = "NCHW") -> Tensor:
+    """Each element over (k + alpha * the mean square of `size` channels around it) ** beta; channels outside count as 0.
+
+    >>> bireme.nn.functional.local_response_norm(bireme.ones([1, 1, 1]), 1, alpha=3.0, beta=0.5).tolist()
+    [[[0.5]]]
+    """
+    if x.ndim < 3:
+        raise errors.bad("local_response_norm(x)", "3 axes or more", f"shape {list(x.shape)}")
+    if size < 1:
+        raise errors.bad("local_response_norm(size)", "a number of 1 or more", size)
+    axis = _channel_axis("local_response_norm", x, data_format)
+    return local_response_norm_of(x, alpha, beta, k, size, axis)
+
+
+@composite(plain=True)
+def normalize(x: Tensor, p: float = 2, axis: int = 1, epsilon: float = 1e-12) -> Tensor:
+    """Divided by its p-norm along an axis, or by `epsilon` where that is larger.
+
+    >>> bireme.nn.functional.normalize(bireme.to_tensor([[3.0, 4.0]])).tolist()
+    [[0.6000000238418579, 0.800000011920929]]
+    """
+    if x.ndim and not -x.ndim <= axis < x.ndim:
+        raise errors.bad("normalize(axis)", f"an axis in [{-x.ndim}, {x.ndim - 1}]", axis)
+    if not x.dtype.is_floating:
+        raise errors.bad("normalize(x)", "a floating type", x.dtype.name, kind=TypeError)
+    length = norm(x, p=float(p), axis=axis, keepdim=True)
+    return x / length.clip(min=epsilon)

@@ -10,7 +10,7 @@ from bireme.core import errors
 from bireme.core.op import Op, Tensor
 from bireme.core.shortcut import binary
 from bireme.core.tensor import value_of
-from bireme.ops import linalg, logic, math
+from bireme.ops import arithmetic, bits, logic, math, product
 
 _NUMBERS = (int, float, complex, np.generic)
 
@@ -26,10 +26,10 @@ def _operand(y: Any) -> Any:
 
 def _power(x: Tensor, y: Any) -> Tensor:
     """`x ** y`: unlike `pow`, an integer tensor to a fractional power is a float."""
-    return math.power(x, y) if isinstance(y, float) and x.dtype.is_integer else math.pow(x, y)
+    return arithmetic.power(x, y) if isinstance(y, float) and x.dtype.is_integer else arithmetic.pow(x, y)
 
 
-_product = binary(linalg.matmul)
+_product = binary(product.matmul)
 
 
 def _matmul(x: Tensor, y: Any) -> Any:
@@ -40,7 +40,7 @@ def _matmul(x: Tensor, y: Any) -> Any:
 
 
 def _rmatmul(x: Tensor, y: Any) -> Any:
-    return linalg.matmul(Tensor(value_of(y, x.dtype)), x) if isinstance(y, np.ndarray) else NotImplemented
+    return product.matmul(Tensor(value_of(y, x.dtype)), x) if isinstance(y, np.ndarray) else NotImplemented
 
 
 def _comparison(op: Any) -> Any:
@@ -71,9 +71,9 @@ def _binary(op: Any, swap: bool = False) -> Any:
 
 def _install() -> None:
     pairs = {
-        "add": math.add, "sub": math.subtract, "mul": math.multiply, "truediv": math.quotient, "floordiv": math.floor_divide,
-        "mod": math.remainder, "pow": _power, "and": logic.bitwise_and, "or": logic.bitwise_or,
-        "xor": logic.bitwise_xor,
+        "add": arithmetic.add, "sub": arithmetic.subtract, "mul": arithmetic.multiply, "truediv": arithmetic.quotient,
+        "floordiv": arithmetic.floor_divide, "mod": arithmetic.remainder, "pow": _power, "and": bits.bitwise_and, "or": bits.bitwise_or,
+        "xor": bits.bitwise_xor, "lshift": bits.bitwise_left_shift, "rshift": bits.bitwise_right_shift,
     }  # fmt: skip
     swapped = {"add", "mul"}  # commutative: the tensor may stand first
     for name, op in pairs.items():
@@ -81,7 +81,7 @@ def _install() -> None:
         if name in ("and", "or", "xor"):
             setattr(Tensor, f"__r{name}__", _binary(op))
         elif name == "pow":
-            Tensor.__rpow__ = _binary(math.power, swap=True)  # type: ignore[attr-defined]
+            Tensor.__rpow__ = _binary(arithmetic.power, swap=True)  # type: ignore[attr-defined]
         else:
             setattr(Tensor, f"__r{name}__", _binary(op, swap=name not in swapped))
     for name, op in {"eq": logic.equal, "ne": logic.not_equal, "lt": logic.less_than, "le": logic.less_equal, "gt": logic.greater_than,
@@ -90,7 +90,7 @@ def _install() -> None:
     Tensor.__matmul__, Tensor.__rmatmul__ = _matmul, _rmatmul  # type: ignore[attr-defined]
     Tensor.__neg__ = lambda x: math.neg(x)  # type: ignore[attr-defined]
     Tensor.__pos__ = lambda x: x  # type: ignore[attr-defined]
-    Tensor.__invert__ = lambda x: logic.bitwise_not(x)  # type: ignore[attr-defined]
+    Tensor.__invert__ = lambda x: bits.bitwise_not(x)  # type: ignore[attr-defined]
     Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]
 
 

@@ -231,7 +231,7 @@ def _(x, k, axis):
 topk_of.grad(picked_grad, numpy=True)
 
 
-@composite(method=True, torch=True, out=True)
+@composite(method=True, torch=True, out=True, plain=True)
 def topk(x: Tensor, k: Attr, axis: Axis = None, largest: bool = True, sorted: bool = True) -> ValuesAndIndices:
     """The k largest elements along an axis (the last one) in falling order, or the k smallest in rising order, and their places.
 

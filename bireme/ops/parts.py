@@ -41,7 +41,7 @@ def _(g, axis):
     return jnp.concatenate(g, axis)
 
 
-@composite(method=True, torch=False)
+@composite(method=True, torch=False, plain=True)
 def split(x: Tensor, num_or_sections: Any, axis: Axis = 0) -> list[Tensor]:
     """A tensor cut along an axis: into `n` equal parts, or into parts of the sizes listed (one may be -1).
 
@@ -67,7 +67,7 @@ def split(x: Tensor, num_or_sections: Any, axis: Axis = 0) -> list[Tensor]:
     return split_sizes(x, sizes, axis)
 
 
-@composite(method=True, torch=True)
+@composite(method=True, torch=True, plain=True)
 def chunk(x: Tensor, chunks: int, axis: Axis = 0) -> list[Tensor]:
     """A tensor cut along an axis into equal parts.
 

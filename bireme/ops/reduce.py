@@ -47,7 +47,7 @@ def _sum_numpy(x, axis, dtype, keepdim):
     return np.sum(x.astype(dtype.np, copy=False), axis=_axes(axis, x.ndim), keepdims=keepdim, dtype=dtype.np)
 
 
-@op(method="sum", torch=True, numpy=_sum_numpy)
+@op(method="sum", torch=True, numpy=_sum_numpy, amp="high")
 def sum(x: Tensor, axis: Axes = None, dtype: DTypeArg = None, keepdim: bool = False) -> Tensor:
     """Sum over `axis`, or over all elements; bools and int32 add up in int64.
 
@@ -91,7 +91,7 @@ def _mean(x, axis, keepdim):
     return (jnp.sum(wide, axis=axes, keepdims=keepdim) / np.asarray(n, wide.real.dtype)).astype(x.dtype)
 
 
-@op(method=True, torch=True, out=True, dtypes=FLOAT | COMPLEX | INT | BOOL)
+@op(method=True, torch=True, out=True, dtypes=FLOAT | COMPLEX | INT | BOOL, amp="high")
 def mean(x: Tensor, axis: Axes = None, keepdim: bool = False, *, dtype: Extra = None) -> Tensor:
     """Mean over `axis`, or over all elements; integers and bools keep their type, unless `dtype` says what to compute in.
 
@@ -198,7 +198,7 @@ def amin(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
     return min(x, axis, keepdim)
 
 
-@op(method=True, alias={"x": "input", "axis": "dim"})
+@op(method=True, alias={"x": "input", "axis": "dim"}, amp="high")
 def prod(x: Tensor, axis: Axes = None, keepdim: bool = False, dtype: DTypeArg = None) -> Tensor:
     """Product over `axis`, or of all elements.
 

@@ -36,7 +36,7 @@ def _same_type(arguments):
         arguments["dtype"] = x._value.sig.dtype
 
 
-@op(method=True, inplace=True, alias={"x": "input", "axis": "dim"}, out=True)
+@op(method=True, inplace=True, alias={"x": "input", "axis": "dim"}, out=True, amp="high")
 def cumsum(x: Tensor, axis: Axis = None, dtype: DTypeArg = None) -> Tensor:
     """Running sum along `axis`, or of the flattened tensor; integers add up in int64.
 
@@ -131,7 +131,7 @@ def _cut(x, axis, start, stop):
     return x[(slice(None),) * axis + (slice(start, stop),)]
 
 
-@op(method=True, inplace=True)
+@op(method=True, inplace=True, amp="high")
 def cumprod(x: Tensor, dim: Axis = None, dtype: DTypeArg = None) -> Tensor:
     """Running product along `dim`, or of the flattened tensor.
 

@@ -255,7 +255,7 @@ def unsqueeze(x: Tensor, axis: Ints) -> Tensor:
     return reshaped(x, shape)
 
 
-@composite(method=True, inplace=True, view=True, alias={"x": "input", "start_axis": "start_dim", "stop_axis": "end_dim"})
+@composite(method=True, inplace=True, view=True, alias={"x": "input", "start_axis": "start_dim", "stop_axis": "end_dim"}, plain=True)
 def flatten(x: Tensor, start_axis: int = 0, stop_axis: int = -1) -> Tensor:
     """Axes from `start_axis` to `stop_axis` as one. Shares storage.
 

@@ -13,7 +13,7 @@ from scipy import special
 
 from bireme.core import errors, flush, registry
 from bireme.core.dtype import FLOAT
-from bireme.core.op import Const, Tensor, composite, op
+from bireme.core.op import Tensor, composite, op
 from bireme.core.tensor import read
 from bireme.ops.broadcast import elementwise, same, sum_to
 
@@ -34,7 +34,7 @@ erf.infer(same)
 erf.grad(lambda g, x: g * jnp.exp(-x * x) / _HALF_ROOT_PI, numpy=True)
 
 
-@op(method=True, inplace=True, floats=True, dtypes=FLOAT, numpy=special.erfinv)
+@op(method=True, inplace=True, floats=True, dtypes=FLOAT, numpy=special.erfinv, amp="high")
 def erfinv(x: Tensor) -> Tensor:
     """Inverse of the error function, for `x` in (-1, 1); integers become float32.
 
@@ -53,30 +53,6 @@ def erfinv(x: Tensor) -> Tensor:
 
 erfinv.infer(same)
 erfinv.grad(lambda g, out: g * (_HALF_ROOT_PI * jnp.exp(out * out)), numpy=True)
-
-
-def _logit_numpy(x, eps):
-    return special.logit(np.maximum(np.minimum(x, 1 - eps), eps) if eps else x)
-
-
-@op(method=True, inplace=True, floats=True, dtypes=FLOAT, numpy=_logit_numpy)
-def logit(x: Tensor, eps: Const = None) -> Tensor:
-    """log(x / (1 - x)), the inverse of the sigmoid; with `eps`, `x` is first limited to [eps, 1 - eps].
-
-    >>> bireme.logit(bireme.to_tensor([0.5])).tolist()
-    [0.0]
-    """
-    x = jnp.maximum(jnp.minimum(x, 1 - eps), eps) if eps else x
-    return jnp.log(x / (1 - x))
-
-
-logit.infer(lambda x: x)
-
-
-@logit.grad(numpy=True)
-def _(g, x, eps):
-    low = eps or 0
-    return jnp.where((x >= low) & (x <= 1 - low), g / (x * (1 - x)), jnp.where(jnp.isnan(x), x, 0 if eps else np.nan))
 
 
 # ---------------------------------------------------------------- the gamma function
@@ -99,14 +75,15 @@ _BERNOULLI = [float(b / math.factorial(k)) for k, b in enumerate(special.bernoul
 
 def _zeta(s, x):
     """The sum of (x + k)**-s over all k from 0, for an integer s above 1 and positive x: by multiplications alone."""
-    terms = max(10, s)
+    single = x.dtype != jnp.float64
+    terms = max(4 if single else 10, s)
     total = sum([lax.integer_pow(x + k, -s) for k in range(terms)])
     # the rest by Euler's and Maclaurin's formula
     x = x + terms
     power = lax.integer_pow(x, -s)
     total = total + x * power / (s - 1) + power / 2
     slope = s * power / x
-    for j, b in enumerate(_BERNOULLI, 1):
+    for j, b in enumerate(_BERNOULLI[: 5 if single else None], 1):
         total = total + b * slope
         slope = slope * ((s + 2 * j - 1) * (s + 2 * j)) / (x * x)
     return total
@@ -255,8 +232,9 @@ _LOWER, _UPPER = _share(lax.igamma, True), _share(lax.igammac, False)
 
 
 def _density(x, y):
-    """Derivative of the lower share in `y`."""
-    return jnp.exp((x - 1) * jnp.log(y) - y - _lgamma(x))
+    """Derivative of the lower share in `y`: a small difference of large numbers, so in float64 too."""
+    a, b = x.astype(jnp.float64), y.astype(jnp.float64)
+    return jnp.exp((a - 1) * jnp.log(b) - b - lax.lgamma(a)).astype(y.dtype)
 
 
 @op(numpy=special.gammainc)

@@ -117,8 +117,8 @@ def _(arguments):
     if isinstance(x, Tensor):
         if x.ndim != 1:
             raise errors.bad("vander(x)", "a tensor of one axis", x)
-        arguments["n"] = x.size if n is None else n
-        if isinstance(n, int) and n < 0:
+        arguments["n"] = count = x.size if n is None else number_of(n, "vander(n)")
+        if count < 0:
             raise errors.bad("vander(n)", "a count of 0 or more", n)
 
 

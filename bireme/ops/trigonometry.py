@@ -51,7 +51,7 @@ cos.infer(same)
 cos.grad(lambda g, x, platform: -g * conj_of(_sin(x, platform)), numpy=True)
 
 
-@op(method=True, inplace=True, floats=True, numpy=np.tan)
+@op(method=True, inplace=True, floats=True, numpy=np.tan, amp="high")
 def tan(x: Tensor) -> Tensor:
     """Tangent.
 
@@ -65,7 +65,7 @@ tan.infer(same)
 tan.grad(lambda g, out: g * conj_of(1 + out * out), numpy=True)
 
 
-@op(method=True, inplace=True, floats=True, numpy=np.arcsin)
+@op(method=True, inplace=True, floats=True, numpy=np.arcsin, amp="high")
 def asin(x: Tensor) -> Tensor:
     """Inverse of the sine, in [-pi/2, pi/2].
 
@@ -79,7 +79,7 @@ asin.infer(same)
 asin.grad(lambda g, x: g / conj_of(jnp.sqrt(1 - x * x)), numpy=True)
 
 
-@op(method=True, inplace=True, floats=True, numpy=np.arccos)
+@op(method=True, inplace=True, floats=True, numpy=np.arccos, amp="high")
 def acos(x: Tensor) -> Tensor:
     """Inverse of the cosine, in [0, pi].
 
@@ -152,7 +152,7 @@ def _(g, out, x, y, sigs):
     return sum_to(d * x, sigs[0]), sum_to(d * y, sigs[1])
 
 
-@op(method=True, inplace=True, floats=True, numpy=np.sinh)
+@op(method=True, inplace=True, floats=True, numpy=np.sinh, amp="high")
 def sinh(x: Tensor) -> Tensor:
     """Hyperbolic sine.
 
@@ -166,7 +166,7 @@ sinh.infer(same)
 sinh.grad(lambda g, x: g * conj_of(jnp.cosh(x)), numpy=True)
 
 
-@op(method=True, inplace=True, floats=True, numpy=np.cosh)
+@op(method=True, inplace=True, floats=True, numpy=np.cosh, amp="high")
 def cosh(x: Tensor) -> Tensor:
     """Hyperbolic cosine.
 
@@ -223,7 +223,7 @@ acosh.infer(same)
 acosh.grad(lambda g, x: g / conj_of(jnp.sqrt(x - 1) * jnp.sqrt(x + 1)), numpy=True)
 
 
-@op(method=True, inplace=True, floats=True, numpy=np.arctanh)
+@op(method=True, inplace=True, floats=True, numpy=np.arctanh, amp="high")
 def atanh(x: Tensor) -> Tensor:
     """Inverse of the hyperbolic tangent, for `x` in (-1, 1).
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 import jax.numpy as jnp
 
+from bireme.core import dtype as dtypes
+from bireme.core import errors
+from bireme.core.graph import sig_of
 from bireme.core.op import Attr, DTypeArg, Tensor, op
 
 # numbers travel in float64 and take the parameters' precision inside
 _NUMBERS = dict.fromkeys(("lr", "mu", "beta1", "beta2", "epsilon", "weight_decay", "clip_norm"), "float64")
 
 
-def _wide(x):
+def wide_of(x):
     return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
 
 
@@ -21,7 +26,7 @@ def sgd_update(params: list[Tensor], grads: list[Tensor], lr: Tensor | float) ->
     >>> p = bireme.Parameter([1.0]); opt = bireme.optimizer.SGD(0.5, parameters=[p]); (p * 2).backward(); opt.step(); p.tolist()
     [0.0]
     """
-    return [(_wide(p) - lr.astype(_wide(p).dtype) * g.astype(_wide(p).dtype)).astype(p.dtype) for p, g in zip(params, grads)]
+    return [(wide_of(p) - lr.astype(wide_of(p).dtype) * g.astype(wide_of(p).dtype)).astype(p.dtype) for p, g in zip(params, grads)]
 
 
 sgd_update.infer(lambda params: params)
@@ -37,7 +42,7 @@ def momentum_update(params: list[Tensor], grads: list[Tensor], velocities: list[
     """
     new, kept = [], []
     for p, g, v in zip(params, grads, velocities):
-        wide = _wide(p)
+        wide = wide_of(p)
         rate, factor = lr.astype(wide.dtype), mu.astype(wide.dtype)
         g = g.astype(wide.dtype)
         v = factor * v + g
@@ -102,3 +107,71 @@ def clip_by_global_norm(grads: list[Tensor], clip_norm: Tensor | float, wide: DT
 
 
 clip_by_global_norm.infer(lambda grads: grads)
+
+
+@op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
+def clip_to_norm(grads: list[Tensor], clip_norm: Tensor | float, order: float, wide: DTypeArg) -> list[Tensor]:
+    """Gradients scaled down to a norm of any order, and after them the norm they had.
+
+    >>> bireme.ops.update.clip_to_norm([bireme.to_tensor([3.0, -4.0]), bireme.ones([1])], 100.0, 1.0, "float32")[-1].item()
+    8.0
+    """
+    norms = [_norm(g.astype(wide.np), order) for g in grads]
+    # the norm of the norms, which is that of all elements unless the order is 0
+    total = _norm(jnp.stack(norms), order)
+    factor = jnp.minimum(clip_norm.astype(wide.np) / (total + jnp.asarray(1e-6, wide.np)), jnp.ones_like(total))
+    return [*(g * factor.astype(g.dtype) for g in grads), total]
+
+
+def _norm(x, order):
+    size = jnp.abs(x)
+    if order == math.inf:
+        return jnp.max(size, initial=0)
+    if order == 0:
+        return jnp.sum((size != 0).astype(x.dtype))
+    return jnp.sum(size) if order == 1 else jnp.sqrt(jnp.sum(size * size))
+
+
+clip_to_norm.infer(lambda grads, wide: [*grads, sig_of((), wide)])
+
+
+@op(differentiable=False, name_arg=False, numpy=True)
+def keep_unless(flag: Tensor, old: list[Tensor], new: list[Tensor]) -> list[Tensor]:
+    """Each of `old` where `flag` is true, else the one of `new` in its place: a step that may turn out not to count.
+
+    >>> [x.item() for x in bireme.ops.update.keep_unless(bireme.to_tensor(True), [bireme.ones([1])], [bireme.zeros([1])])]
+    [1.0]
+    """
+    return [jnp.where(flag.reshape(()), a, b) for a, b in zip(old, new)]
+
+
+keep_unless.infer(lambda old: old)
+
+
+@keep_unless.check
+def _(flag, old, new):
+    if flag.dtype is not dtypes.bool_ or flag.size != 1:
+        raise errors.bad("keep_unless(flag)", "one bool", flag)
+    if len(old) != len(new) or any(a is not b for a, b in zip(old, new)):
+        raise errors.bad("keep_unless(new)", "tensors of the shapes and types of old", new)
+
+
+@op(differentiable=False, name_arg=False, numpy=True)
+def unscale(grads: list[Tensor], scale: Tensor) -> list[Tensor]:
+    """Gradients divided by `scale`, and after them whether any element is not finite.
+
+    >>> [x.item() for x in bireme.ops.update.unscale([bireme.to_tensor([6.0])], bireme.to_tensor(2.0))]
+    [3.0, False]
+    """
+    new = [(wide_of(g) / scale.reshape(()).astype(wide_of(g).dtype)).astype(g.dtype) for g in grads]
+    found = [jnp.any(~jnp.isfinite(g)) for g in new]
+    return [*new, jnp.any(jnp.stack(found)) if found else jnp.zeros((), bool)]
+
+
+unscale.infer(lambda grads: [*grads, sig_of((), dtypes.bool_)])
+
+
+@unscale.check
+def _(grads, scale):
+    if scale.size != 1:
+        raise errors.bad("unscale(scale)", "one number", scale)

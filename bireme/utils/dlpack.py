@@ -33,7 +33,10 @@ def from_dlpack(dlpack: Any) -> Tensor:
         dlpack = _Capsule(dlpack)
     if not hasattr(dlpack, "__dlpack__"):
         raise errors.bad("from_dlpack(dlpack)", "a DLPack capsule or an array with __dlpack__", dlpack, kind=TypeError)
-    return from_foreign(dlpack)
+    try:
+        return from_foreign(dlpack)
+    except (BufferError, RuntimeError, TypeError, ValueError) as e:
+        raise errors.bad("from_dlpack(dlpack)", "memory that can be shared", str(e).partition("\n")[0], kind=RuntimeError) from None
 
 
 class _Capsule:

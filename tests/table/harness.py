@@ -217,7 +217,7 @@ def smooth(row: Row, n: int) -> Iterator[Sample]:
 
 
 def flat(made: Any) -> list[Tensor]:
-    return list(made) if isinstance(made, (list, tuple)) else [made]
+    return [t for part in made for t in flat(part)] if isinstance(made, (list, tuple)) else [made]
 
 
 def tensors(sample: Sample, grad: bool = False) -> list[Tensor]:

@@ -1,0 +1,204 @@
+"""`auto_cast` and `decorate`: which operators, and which parameters, are in half precision."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from bireme.core import amp, errors
+from bireme.core import dtype as dtypes
+from bireme.core.tensor import Tensor
+from bireme.nn.layer import Layer
+
+LEVELS = ("O0", "OD", "O1", "O2")
+# Paddle's names of operators that are called otherwise here
+_ALIASES = {
+    "matmul_v2": "matmul", "mul": "matmul", "reduce_sum": "sum", "reduce_mean": "mean", "reduce_prod": "prod", "elementwise_add": "add",
+    "elementwise_sub": "subtract", "elementwise_mul": "multiply", "elementwise_div": "divide", "elementwise_pow": "pow",
+    "softmax_with_cross_entropy": "nll_of_logits", "cross_entropy": "nll_of_logits", "cross_entropy2": "nll_of_logits",
+    "lookup_table_v2": "embedding", "lookup_table": "embedding", "reshape2": "reshape", "transpose2": "transpose",
+}  # fmt: skip
+
+
+class auto_cast:
+    """Inside, operators that gain from it compute in half precision: products and convolutions at level O1 and O2.
+
+    Those that lose by it (sums, exponentials, norms, losses) compute in float32, all others in what they are given.
+    `custom_white_list` and `custom_black_list` name operators to be moved from one list to the other.
+
+    >>> x = bireme.ones([2, 3])
+    >>> with bireme.amp.auto_cast(dtype="bfloat16"):
+    ...     y = bireme.matmul(x, x, transpose_y=True)
+    >>> y.dtype.name, bireme.matmul(x, x, transpose_y=True).dtype.name
+    ('bfloat16', 'float32')
+    """
+
+    def __init__(
+        self,
+        enable: bool = True,
+        custom_white_list: Any = None,
+        custom_black_list: Any = None,
+        level: str = "O1",
+        dtype: str = "float16",
+        use_promote: bool = True,
+    ):
+        if level not in LEVELS:
+            raise errors.bad("auto_cast(level)", "'O0', 'OD', 'O1' or 'O2'", level)
+        kind = dtypes.of(dtype, "auto_cast(dtype)")
+        if kind not in amp.HALF:
+            raise errors.bad("auto_cast(dtype)", "'float16' or 'bfloat16'", kind.name)
+        low, high = _names(custom_white_list, "custom_white_list"), _names(custom_black_list, "custom_black_list")
+        if low & high:
+            raise errors.bad("auto_cast(custom_white_list)", "operators that custom_black_list does not name", ", ".join(sorted(low & high)))
+        on = enable and level != "O0"
+        self._context = amp.using(amp.policy(kind, level, low, high) if on else None)
+
+    def __enter__(self) -> None:
+        self._context.__enter__()
+
+    def __exit__(self, *exc: Any) -> None:
+        self._context.__exit__(*exc)
+
+    def __call__(self, function: Callable) -> Callable:
+        """Decorate a function, which then runs inside."""
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return call
+
+
+amp_guard = auto_cast
+
+
+def _names(given: Any, name: str) -> frozenset[str]:
+    if given is None:
+        return frozenset()
+    if isinstance(given, str) or not all(isinstance(n, str) for n in given):
+        raise errors.bad(f"auto_cast({name})", "a list of operators' names", given, kind=TypeError)
+    return frozenset(_ALIASES.get(n, n) for n in given)
+
+
+# ---------------------------------------------------------------- whole models
+
+
+# statistics of half precision numbers are sums: layers that take them keep their parameters in float32
+_KEPT = frozenset((
+    "BatchNorm", "BatchNorm1D", "BatchNorm2D", "BatchNorm3D", "SyncBatchNorm", "InstanceNorm1D", "InstanceNorm2D", "InstanceNorm3D", "LayerNorm",
+    "GroupNorm",
+))  # fmt: skip
+
+
+def decorate(models: Any, optimizers: Any = None, level: str = "O1", dtype: str = "float16", master_weight: bool | None = None,
+             save_dtype: str | None = None, master_grad: bool = False, excluded_layers: Any = None) -> Any:  # fmt: skip
+    """Prepare models and optimizers for a level: O2 turns parameters into half precision, with float32 copies in the optimizer.
+
+    Layers that normalise keep float32, and so do `excluded_layers`, given as classes or as layers.
+
+    >>> model = bireme.amp.decorate(bireme.nn.Linear(2, 3), level="O2", dtype="bfloat16")
+    >>> model.weight.dtype.name
+    'bfloat16'
+    """
+    if level not in ("O1", "O2"):
+        raise errors.bad("decorate(level)", "'O1' or 'O2'", level)
+    kind = dtypes.of(dtype, "decorate(dtype)")
+    if kind not in amp.HALF:
+        raise errors.bad("decorate(dtype)", "'float16' or 'bfloat16'", kind.name)
+    several = isinstance(models, (list, tuple))
+    for model in models if several else [models]:
+        if not isinstance(model, Layer):
+            raise errors.bad("decorate(models)", "a Layer, or a list of them", model, kind=TypeError)
+    if save_dtype is not None:
+        _saved_as(list(models) if several else [models], dtypes.of(save_dtype, "decorate(save_dtype)"))
+    if level == "O2":
+        for model in models if several else [models]:
+            _to_half(model, kind, _excluded(excluded_layers))
+        for opt in [] if optimizers is None else optimizers if isinstance(optimizers, (list, tuple)) else [optimizers]:
+            if master_weight is not False:
+                opt._multi_precision = True
+    return models if optimizers is None else (models, optimizers)
+
+
+def _excluded(given: Any) -> tuple[list[Layer], tuple[type, ...]]:
+    found = [] if given is None else list(given) if isinstance(given, (list, tuple)) else [given]
+    for x in found:
+        if not isinstance(x, Layer) and not (isinstance(x, type) and issubclass(x, Layer)):
+            raise errors.bad("decorate(excluded_layers)", "layers, or classes of layers", x, kind=TypeError)
+    return [x for x in found if isinstance(x, Layer)], tuple(x for x in found if isinstance(x, type))
+
+
+def _to_half(model: Layer, kind: Any, excluded: tuple[list[Layer], tuple[type, ...]]) -> None:
+    layers, classes = excluded
+    kept = {id(sub) for layer in layers for sub in layer.sublayers(include_self=True)}
+    model._convert(
+        None, kind, lambda layer: not (id(layer) in kept or isinstance(layer, classes) or type(layer).__name__ in _KEPT), floating_only=True
+    )
+
+
+def _saved_as(models: list[Layer], kind: Any) -> None:
+    def convert(state: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {k: v.astype(kind) if isinstance(v, Tensor) and v.dtype.is_floating_point else v for k, v in state.items()}
+
+    for model in models:
+        model.register_state_dict_hook(convert)
+
+
+# ---------------------------------------------------------------- questions
+
+
+def is_autocast_enabled(device_type: str | None = None) -> bool:
+    """Whether this thread is inside `auto_cast`.
+
+    >>> bireme.is_autocast_enabled()
+    False
+    """
+    return amp.state.policy is not None
+
+
+def get_autocast_dtype(device_type: str | None = None) -> str:
+    """The half precision that `auto_cast` uses here, or would use.
+
+    >>> bireme.get_autocast_dtype()
+    'float16'
+    """
+    policy = amp.state.policy
+    return "float16" if policy is None else policy.dtype.name
+
+
+def get_autocast_cpu_dtype(device_type: str | None = None) -> str:
+    """`get_autocast_dtype` under another name.
+
+    >>> bireme.get_autocast_cpu_dtype()
+    'float16'
+    """
+    return get_autocast_dtype(device_type)
+
+
+def get_autocast_gpu_dtype(device_type: str | None = None) -> str:
+    """`get_autocast_dtype` under another name.
+
+    >>> bireme.get_autocast_gpu_dtype()
+    'float16'
+    """
+    return get_autocast_dtype(device_type)
+
+
+def is_float16_supported(device: Any = None) -> bool:
+    """Whether float16 can be computed with; XLA does so everywhere.
+
+    >>> bireme.amp.is_float16_supported()
+    True
+    """
+    return True
+
+
+def is_bfloat16_supported(device: Any = None) -> bool:
+    """Whether bfloat16 can be computed with; XLA does so everywhere.
+
+    >>> bireme.amp.is_bfloat16_supported()
+    True
+    """
+    return True

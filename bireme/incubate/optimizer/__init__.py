@@ -1,0 +1,7 @@
+"""Optimizers around optimizers: slow weights and averages; and L-BFGS under its older name."""
+
+from bireme.incubate.optimizer.average import ModelAverage
+from bireme.incubate.optimizer.lookahead import LookAhead
+from bireme.optimizer import LBFGS
+
+__all__ = ["LBFGS", "LookAhead", "ModelAverage"]

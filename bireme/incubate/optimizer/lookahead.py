@@ -1,0 +1,81 @@
+"""LookAhead: fast steps of another optimizer, and slow weights that follow them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bireme.core import errors
+from bireme.core.grad_mode import no_grad
+from bireme.core.tensor import Tensor
+from bireme.optimizer.optimizer import Optimizer, Pairs
+
+_COUNT = "lookahead_step"
+
+
+class LookAhead(Optimizer):
+    """Every `k` steps of `inner_optimizer`, goes back to the part `alpha` of the way from where the slow weights are.
+
+    >>> w = bireme.to_tensor([1.0], stop_gradient=False)
+    >>> ahead = bireme.incubate.LookAhead(bireme.optimizer.SGD(1.0, parameters=[w]), alpha=0.5, k=2)
+    >>> for _ in range(2):
+    ...     (w * 1.0).sum().backward()
+    ...     ahead.step()
+    ...     ahead.clear_grad()
+    >>> w.tolist()
+    [-0.5]
+    """
+
+    _accumulators = ("slow",)
+
+    def __init__(self, inner_optimizer: Optimizer, alpha: float = 0.5, k: int = 5, name: str | None = None):
+        if not isinstance(inner_optimizer, Optimizer):
+            raise errors.bad("LookAhead(inner_optimizer)", "an optimizer", inner_optimizer, kind=errors.Unfit)
+        if not 0.0 <= alpha <= 1.0:
+            raise errors.bad("LookAhead(alpha)", "a part between 0 and 1", alpha, kind=errors.Unfit)
+        if isinstance(k, bool) or not isinstance(k, int) or k <= 0:
+            raise errors.bad("LookAhead(k)", "an int above 0", k, kind=errors.Unfit)
+        super().__init__(float(alpha), inner_optimizer._parameter_list, name=name)
+        self.inner_optimizer, self.alpha, self.k = inner_optimizer, alpha, k
+        self._count = 0
+
+    def step(self) -> None:
+        """A step of the inner optimizer; every `k`-th also moves the slow weights."""
+        self._step()
+
+    def _step(self, only: set[int] | None = None, skip: Tensor | None = None) -> Pairs:
+        pairs = self.inner_optimizer._step(only, skip)
+        self._follow(pairs)
+        return pairs
+
+    def minimize(self, loss: Tensor, startup_program: Any = None, parameters: Any = None, no_grad_set: Any = None) -> tuple[list, Pairs]:
+        """Update with the gradients that `loss.backward()` left; returns the pairs (parameter, gradient) it used."""
+        ops, pairs = self.inner_optimizer.minimize(loss, startup_program, parameters, no_grad_set)
+        self._follow(pairs)
+        return ops, pairs
+
+    @no_grad()
+    def _follow(self, pairs: Pairs) -> None:
+        self._count += 1
+        for p, _ in pairs:
+            slot, inner = self._slot(p), self.inner_optimizer._slots.get(id(p))
+            slow, fast = slot.state["slow"], p if inner is None else inner.target
+            # Paddle's slow weights begin where the first step arrives
+            if self._count == 1:
+                slow._assign_value(fast.astype(slow.dtype))
+            if self._count % self.k == 0:
+                new = fast.astype(slow.dtype) * self.alpha + slow * (1.0 - self.alpha)
+                slow._assign_value(new)
+                for held in (p, fast) if fast is not p else (p,):
+                    held._assign_value(new.astype(held.dtype))
+
+    def state_dict(self) -> dict[str, Any]:
+        """The slow weights and the steps made, with the state of the inner optimizer."""
+        return {**self.inner_optimizer.state_dict(), **super().state_dict(), _COUNT: self._count}
+
+    def set_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        own = {self._key(p, "slow") for p in self._parameter_list}
+        mine = {key: value for key, value in state_dict.items() if key.rpartition("_")[0] in own}
+        super().set_state_dict(mine)
+        self.inner_optimizer.set_state_dict({key: value for key, value in state_dict.items() if key not in mine and key != _COUNT})
+        self._count = int(state_dict.get(_COUNT, 0))

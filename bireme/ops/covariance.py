@@ -1,0 +1,74 @@
+"""Covariances and correlations of variables."""
+
+from __future__ import annotations
+
+from bireme.core import errors, flush
+from bireme.core.op import Tensor, composite
+from bireme.ops import logic
+from bireme.ops import reduce as reductions
+from bireme.ops.einstein import einsum_of
+from bireme.ops.matrix import turned
+from bireme.ops.product import matmul
+
+
+def _weights(argument: str, weights: Tensor, x: Tensor, n: int) -> Tensor:
+    """Weights in the type of `x`; those that are negative, or counts that are no integers, are told when they are known."""
+    if weights.ndim != 1 or weights.shape[0] != n:
+        raise errors.bad(f"cov({argument})", f"{n} weights, one for each observation", f"shape {weights.shape}")
+    if not flush.local.segment.symbolic and n:
+        plain = weights.detach()
+        flush.guard(reductions.any(plain < 0)._value, f"cov({argument}): expected weights of 0 or more, got a negative one", ValueError)
+        if argument == "fweights" and weights.dtype.is_floating:
+            broken = reductions.any(logic.not_equal(plain, plain.floor()))
+            flush.guard(broken._value, "cov(fweights): expected whole numbers, got a fraction", ValueError)
+    return weights.astype(x.dtype)
+
+
+@composite(method=True)
+def cov(x: Tensor, rowvar: bool = True, ddof: bool = True, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+    """Covariances of variables in rows, or in columns if not `rowvar`; `fweights` count observations, `aweights` weigh them.
+
+    >>> bireme.linalg.cov(bireme.to_tensor([[1.0, 3.0], [2.0, 8.0]])).tolist()
+    [[2.0, 6.0], [6.0, 18.0]]
+    """
+    if x.ndim not in (1, 2):
+        raise errors.bad("cov(x)", "one or two axes", f"shape {x.shape}")
+    if not x.dtype.is_inexact:
+        raise errors.bad("cov(x)", "a floating or complex type", x.dtype.name, kind=TypeError)
+    if x.ndim == 1:
+        x = x.unsqueeze(0)
+    elif not rowvar and x.shape[0] != 1:
+        x = turned(x)
+    n = x.shape[1]
+    counts = None if fweights is None else _weights("fweights", fweights, x, n)
+    importance = None if aweights is None else _weights("aweights", aweights, x, n)
+    weights = importance if counts is None else counts if importance is None else counts * importance
+    if weights is None:
+        mean = reductions.sum(x, 1, keepdim=True) / n
+        total: Tensor | float = max(n - int(ddof), 0)
+    else:
+        count = reductions.sum(weights)
+        mean = reductions.sum(x * weights, 1, keepdim=True) / count
+        lost = 1 if importance is None else reductions.sum(weights * importance) / count
+        total = count - lost if ddof else count
+    away = x - mean
+    other = away.conj() if x.dtype.is_complex else away
+    found = matmul(away, turned(other if weights is None else other * weights)) / total
+    return found.reshape([]) if x.shape[0] == 1 else found
+
+
+@composite(method=True)
+def corrcoef(x: Tensor, rowvar: bool = True) -> Tensor:
+    """Correlations of variables in rows, or in columns if not `rowvar`.
+
+    >>> bireme.linalg.corrcoef(bireme.to_tensor([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]])).tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
+    """
+    if x.ndim not in (1, 2):
+        raise errors.bad("corrcoef(x)", "one or two axes", f"shape {x.shape}")
+    found = cov(x, rowvar)
+    if found.ndim == 0:
+        return found / found
+    deviation = einsum_of([found], ((0, 0),), (0,)).sqrt()
+    out = found / deviation.unsqueeze(-1) / deviation.unsqueeze(0)
+    return out if x.dtype.is_complex else out.clip(-1, 1)  # rounding may lead beyond

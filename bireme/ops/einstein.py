@@ -1,0 +1,146 @@
+"""Einstein's summation: `einsum`, its notation, and the one operator that it comes down to."""
+
+from __future__ import annotations
+
+import functools
+import re
+import string
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from bireme.core import errors
+from bireme.core.graph import sig_of
+from bireme.core.op import PUBLIC, Attr, Tensor, op
+from bireme.ops.broadcast import conj_of
+from bireme.ops.product import NUMBER
+
+_ALPHABET = string.ascii_uppercase + string.ascii_lowercase
+_LABELS = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")
+
+
+# ---------------------------------------------------------------- notation
+
+
+@functools.lru_cache(maxsize=1024)
+def parsed(equation: str, ranks: tuple[int, ...]) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
+    """Labels of each operand's axes and of the result's, as numbers; those that an ellipsis stands for are negative."""
+    inputs, arrow, output = equation.replace(" ", "").partition("->")
+    terms = inputs.split(",")
+    if len(terms) != len(ranks):
+        raise errors.bad("einsum(operands)", f"{len(terms)} tensors for {equation!r}", f"{len(ranks)}", kind=errors.Unfit)
+    for term in (*terms, output):
+        if _LABELS.fullmatch(term) is None:
+            raise errors.bad("einsum(equation)", "letters, at most one ellipsis for each tensor, commas and one arrow", equation, kind=errors.Unfit)
+    found = [_labels(term, ndim, i) for i, (term, ndim) in enumerate(zip(terms, ranks))]
+    hidden = min([min(labels, default=0) for labels in found], default=0)
+    ellipsis = tuple(range(min(hidden, 0), 0))
+    if not arrow:
+        seen = [label for labels in found for label in labels if label >= 0]
+        return tuple(found), ellipsis + tuple(sorted([label for label in seen if seen.count(label) == 1]))
+    out = _labels(output, len(output.replace("...", "")) + (len(ellipsis) if "..." in output else 0), None)
+    if ellipsis and "..." not in output:
+        raise errors.bad("einsum(equation)", "an ellipsis in the result as in the operands", equation, kind=errors.Unfit)
+    known = {label for labels in found for label in labels}
+    for label in out:
+        if label >= 0 and label not in known:
+            raise errors.bad("einsum(equation)", f"an operand with the label {_ALPHABET[label]!r} of the result", equation)
+    return tuple(found), out
+
+
+def _labels(term: str, ndim: int, place: int | None) -> tuple[int, ...]:
+    """One term as numbers; an ellipsis takes the axes that are left over, counted from the last."""
+    before, dots, after = term.partition("...")
+    named = len(before) + len(after)
+    if (named > ndim) if dots else (named != ndim):
+        expected = f"{'at least ' if dots else ''}{named} axes for {term!r}"
+        raise errors.bad("einsum(operands)", expected, f"{ndim} in operand {place}", kind=errors.Unfit)
+    return (*map(_ALPHABET.index, before), *range(named - ndim, 0), *map(_ALPHABET.index, after))
+
+
+def _extents(shapes: Any, terms: tuple) -> dict[int, int]:
+    """The extent of each label; those of 1 give way."""
+    found: dict[int, int] = {}
+    for i, (shape, term) in enumerate(zip(shapes, terms)):
+        for n, label in zip(shape, term):
+            before = found.setdefault(label, n)
+            if before == 1:
+                found[label] = n
+            elif n not in (before, 1):
+                what = f"{before} elements along {_ALPHABET[label]!r}" if label >= 0 else f"{before} elements along axis {label} of the ellipsis"
+                raise errors.bad("einsum(operands)", what, f"{n} in operand {i} of shape {list(shape)}")
+    return found
+
+
+# ---------------------------------------------------------------- the operator
+
+
+def _einsum(operands, terms, out):
+    extents = _extents([x.shape for x in operands], terms)
+    places = {label: i for i, label in enumerate(extents)}
+    args = []
+    for x, term in zip(operands, terms):
+        kept = [i for i, label in enumerate(term) if x.shape[i] == extents[label]]  # axes of 1 that broadcast drop out
+        args += [x.reshape([x.shape[i] for i in kept]), [places[term[i]] for i in kept]]
+    once = list(dict.fromkeys(out))
+    made = jnp.einsum(*args, [places[label] for label in once])
+    return made if len(once) == len(out) else _spread(made, once, out)
+
+
+def _spread(x, once, out):
+    """Labels that the result repeats: their elements on a diagonal, zeros elsewhere."""
+    x = x.reshape([x.shape[once.index(label)] if out.index(label) == i else 1 for i, label in enumerate(out)])
+    for i, label in enumerate(out):
+        first = out.index(label)
+        if first != i:
+            n = x.shape[first]
+            shape = [n if k in (first, i) else 1 for k in range(len(out))]
+            x = x * jnp.eye(n, dtype=x.dtype).reshape(shape)
+    return x
+
+
+@op(promote="operands", mix="complex", dtypes=NUMBER, amp="low")
+def einsum_of(operands: list[Tensor], terms: Attr, labels: Attr) -> Tensor:
+    """Sum of products over labelled axes; use `einsum`.
+
+    >>> bireme.einsum("i,i->", bireme.to_tensor([1.0, 2.0]), bireme.to_tensor([3.0, 4.0])).item()
+    11.0
+    """
+    return _einsum(operands, terms, labels)
+
+
+@einsum_of.infer
+def _(operands, terms, labels):
+    extents = _extents([x.shape for x in operands], terms)
+    return sig_of(tuple([extents[label] for label in labels]), operands[0].dtype)
+
+
+@einsum_of.grad
+def _(g, operands, terms, labels, needs):
+    def of_one(i):
+        def product(x):
+            return _einsum([*operands[:i], x, *operands[i + 1 :]], terms, labels)
+
+        # linear in each operand: the transposed map needs no product of the forward pass
+        return conj_of(jax.linear_transpose(product, operands[i])(conj_of(g))[0])
+
+    return [of_one(i) if needs[i] else None for i in range(len(operands))]
+
+
+@errors.named
+def einsum(equation: str, *operands: Tensor) -> Tensor:
+    """Sum of products over labelled axes: labels that the result does not have are summed, `...` stands for all others.
+
+    >>> bireme.einsum("ij,jk->ik", bireme.to_tensor([[1.0, 2.0]]), bireme.to_tensor([[3.0], [4.0]])).tolist()
+    [[11.0]]
+    """
+    if not isinstance(equation, str):
+        raise errors.bad("einsum(equation)", "a string such as 'ij,jk->ik'", equation, kind=TypeError)
+    for i, x in enumerate(operands):
+        if not isinstance(x, Tensor):
+            raise errors.bad("einsum(operands)", "Tensors", f"{errors.show(x)} at place {i}", kind=errors.WrongType)
+    return einsum_of(list(operands), *parsed(equation, tuple([x.ndim for x in operands])))
+
+
+PUBLIC["einsum"] = einsum

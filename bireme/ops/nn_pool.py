@@ -1,0 +1,393 @@
+"""Pooling over windows: their largest element, their mean, their p-norm. Computed with channels last, whatever the data format."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from bireme.core import errors
+from bireme.core.convolution import taps
+from bireme.core.dtype import FLOAT
+from bireme.core.op import Attr, Tensor, composite, op
+from bireme.ops import spatial
+from bireme.ops.spatial import Windows
+
+_UNROLLED = 25  # elements of a window that are told apart one by one
+_LONG = 16  # elements along one axis up to which it is cut into slices
+
+
+def last_of(x: Any, last: bool) -> Any:
+    """Channels last: convolutions leave them there, so the transposes on either side cancel."""
+    return x if last else x.transpose(0, *range(2, x.ndim), 1)
+
+
+def back(x: Any, last: bool) -> Any:
+    return x if last else x.transpose(0, x.ndim - 1, *range(1, x.ndim - 1))
+
+
+def wide(x: Any) -> Any:
+    """Half precision is added up in float32."""
+    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
+
+
+def _windows(shape: Any, last: bool, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool) -> Windows:
+    return Windows(spatial.spatial(shape, last), kernel_size, stride, padding, ceil_mode)
+
+
+def _fitted(x, at: Windows, fill):
+    return lax.pad(x, np.asarray(fill, x.dtype), [(0, 0, 0), *at.config, (0, 0, 0)])
+
+
+def _axis_windows(x, axis: int, size: int, stride: int, out: int):
+    """Windows along one axis, as one more axis after it."""
+    if stride == size:
+        return x.reshape(*x.shape[:axis], out, size, *x.shape[axis + 1 :])
+    index = (np.arange(out)[:, None] * stride + np.arange(size)).ravel()
+    return jnp.take(x, index, axis=axis).reshape(*x.shape[:axis], out, size, *x.shape[axis + 1 :])
+
+
+def _axis_slices(x, axis: int, size: int, stride: int, out: int):
+    """The same, a strided slice for each place in the window."""
+    front = (slice(None),) * axis
+    return [x[(*front, slice(i, i + (out - 1) * stride + 1, stride))] for i in range(size)]
+
+
+# ---------------------------------------------------------------- the largest
+
+
+def tap_type(size: Any) -> Any:
+    return np.uint8 if math.prod(size) < 256 else np.int32
+
+
+def _first(parts, best, places):
+    """The place of the first of equals; NaN counts as the largest."""
+    tap = jnp.broadcast_to(places[-1], best.shape)
+    for q, place in zip(parts[-2::-1], places[-2::-1]):
+        tap = jnp.where((q == best) | (q != q), place, tap)
+    return tap
+
+
+def _largest(x, at: Windows):
+    """The largest of each window, and its place in the window, counted row by row."""
+    kind = tap_type(at.size)
+    if math.prod(at.size) <= _UNROLLED:
+        parts = [x[:, *i] for i in taps(at.size, at.stride, (1,) * len(at.size), at.out)]
+        best = functools.reduce(jnp.maximum, parts)
+        return best, _first(parts, best, [np.asarray(i, kind) for i in range(len(parts))])
+    # axis by axis, from the last: the first largest of the first row that has it is the first of all
+    tap, step = jnp.zeros(x.shape, kind), 1
+    for i in range(len(at.size) - 1, -1, -1):
+        along = (i + 1, at.size[i], at.stride[i], at.out[i])
+        if at.size[i] <= _LONG:
+            parts, own = _axis_slices(x, *along), _axis_slices(tap, *along)
+            best = functools.reduce(jnp.maximum, parts)
+            x, tap = lax.optimization_barrier((best, _first(parts, best, [t + np.asarray(k * step, kind) for k, t in enumerate(own)])))
+        else:
+            wide, own = _axis_windows(x, *along), _axis_windows(tap, *along)
+            place = jnp.argmax(wide, axis=i + 2, keepdims=True)
+            x = jnp.max(wide, axis=i + 2)
+            tap = jnp.squeeze(jnp.take_along_axis(own, place, axis=i + 2) + (place * step).astype(kind), i + 2)
+        step *= at.size[i]
+    return x, tap
+
+
+@op(dtypes=FLOAT)
+def max_pool_of(x: Tensor, kernel_size: Attr, stride: Attr, padding: Attr, ceil_mode: bool, data_format: str) -> list[Tensor]:
+    """Largest element of each window and its place there, which the gradient goes to; use `max_pool2d`.
+
+    >>> bireme.nn.functional.max_pool2d(bireme.to_tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 2).tolist()
+    [[[[4.0]]]]
+    """
+    last = data_format[-1] == "C"
+    at = _windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
+    return [back(r, last) for r in _largest(_fitted(last_of(x, last), at, jnp.finfo(x.dtype).min), at)]
+
+
+def _max_pool_numpy(x, kernel_size, stride, padding, ceil_mode, data_format):
+    last = data_format[-1] == "C"
+    at = _windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
+    x = _numpy_fitted(last_of(x, last), at, np.finfo(x.dtype).min)
+    best = tap = None
+    for i, place in enumerate(taps(at.size, at.stride, (1,) * len(at.size), at.out)):
+        part = x[:, *place]
+        if best is None:
+            best, tap = part.copy(), np.zeros(part.shape, tap_type(kernel_size))
+        else:
+            more = (part > best) | ((part != part) & (best == best))
+            best[more], tap[more] = part[more], i
+    return [back(best, last), back(tap, last)]
+
+
+def _numpy_fitted(x, at, fill):
+    cut = [slice(0, n + min(0, b)) for n, (_, b, _) in zip(at.dims, at.config)]
+    return np.pad(x[:, *cut], [(0, 0), *[(a, max(0, b)) for a, b, _ in at.config], (0, 0)], constant_values=fill)
+
+
+max_pool_of.numpy_form = _max_pool_numpy
+
+
+@max_pool_of.grad(numpy=lambda g, out, kernel_size, stride, padding, ceil_mode, data_format, sigs: _max_grad_numpy(
+    g[0], out[1], kernel_size, stride, padding, ceil_mode, data_format, sigs))  # fmt: skip
+def _(g, out, kernel_size, stride, padding, ceil_mode, data_format, sigs):
+    last = data_format[-1] == "C"
+    at = _windows(sigs[0].shape, last, kernel_size, stride, padding, ceil_mode)
+    if not g[0].size:
+        return jnp.zeros(sigs[0].shape, g[0].dtype)
+    gs, tap = wide(last_of(g[0], last)), last_of(out[1], last)
+    found = _gathered(gs, tap, at) if math.prod(at.size) <= _UNROLLED else scattered(gs, places_of(tap, at), at.dims)
+    return back(found.astype(g[0].dtype), last)
+
+
+def _gathered(g, tap, at: Windows):
+    """For each position modulo the stride: what comes from the few windows that can reach it. No scatter, no zeros in between."""
+    n = len(at.size)
+    reach = []  # by axis and phase: (offset of the window, place in it)
+    for k, s, a in zip(at.size, at.stride, at.before):
+        reach.append([[((r + a - i) // s, i) for i in range(k) if (r + a - i) % s == 0] for r in range(s)])
+    rows = [-(-m // s) for m, s in zip(at.dims, at.stride)]
+    low = [-min(e for r in axis for e, _ in r) for axis in reach]
+    high = [max(e for r in axis for e, _ in r) + m - o for axis, m, o in zip(reach, rows, at.out)]
+    config = [(0, 0, 0), *[(a, b, 0) for a, b in zip(low, high)], (0, 0, 0)]
+    g, tap = lax.pad(g, np.zeros((), g.dtype), config), lax.pad(tap, np.asarray(255, tap.dtype), config)
+    phases = []
+    for phase in itertools.product(*reach):
+        parts = []
+        for pairs in itertools.product(*phase):
+            cut = (slice(None), *[slice(e + a, e + a + m) for (e, _), a, m in zip(pairs, low, rows)])
+            place = functools.reduce(lambda flat, pair: flat * pair[1] + pair[0], zip([i for _, i in pairs], at.size), 0)
+            parts.append(jnp.where(tap[cut] == np.asarray(place, tap.dtype), g[cut], np.zeros((), g.dtype)))
+        phases.append(functools.reduce(jnp.add, parts) if parts else jnp.zeros((g.shape[0], *rows, g.shape[-1]), g.dtype))
+    if len(phases) > 1:
+        stacked = jnp.stack(phases).reshape(*at.stride, g.shape[0], *rows, g.shape[-1])
+        order = [n, *[i for axis in range(n) for i in (n + 1 + axis, axis)], 2 * n + 1]
+        found = stacked.transpose(order).reshape(g.shape[0], *[m * s for m, s in zip(rows, at.stride)], g.shape[-1])
+    else:
+        found = phases[0]
+    return found[:, *[slice(0, m) for m in at.dims]]
+
+
+def places_of(tap, at: Windows):
+    """Places in windows as places in the image's plane, counted row by row; -1 where a window meets nothing but padding."""
+    n, flat, inside = len(at.size), 0, True
+    rest, step = tap.astype(np.int32), 1
+    for i in range(n - 1, -1, -1):
+        begin = (np.arange(at.out[i], dtype=np.int32) * at.stride[i] - at.before[i]).reshape(-1, *[1] * (n - i))
+        own = rest % at.size[i] + begin
+        rest = rest // at.size[i]
+        inside = inside & (own >= 0) & (own < at.dims[i])
+        flat, step = flat + own * np.int32(step), step * at.dims[i]
+    return jnp.where(inside, flat, np.int32(-1))
+
+
+def scattered(g, places, dims):
+    """Each gradient added at its place in the plane; -1 is dropped."""
+    batch, channels, plane = g.shape[0], g.shape[-1], math.prod(dims)
+    rows = jnp.where(places < 0, np.int32(plane), places).reshape(batch, math.prod(g.shape[1:-1]), channels)
+    at_batch = np.arange(batch, dtype=np.int32)[:, None, None]
+    at_channel = np.arange(channels, dtype=np.int32)
+    zeros = jnp.zeros((batch, plane, channels), g.dtype)
+    return zeros.at[at_batch, rows, at_channel].add(g.reshape(rows.shape), mode="drop").reshape(batch, *dims, channels)
+
+
+def _max_grad_numpy(g, tap, kernel_size, stride, padding, ceil_mode, data_format, sigs):
+    last = data_format[-1] == "C"
+    at = _windows(sigs[0].shape, last, kernel_size, stride, padding, ceil_mode)
+    g, tap = last_of(g, last), last_of(tap, last)
+    full = np.zeros((g.shape[0], *[max(0, m + a + b) for m, (a, b, _) in zip(at.dims, at.config)], g.shape[-1]), g.dtype)
+    for i, place in enumerate(taps(at.size, at.stride, (1,) * len(at.size), at.out)):
+        full[:, *place] += np.where(tap == i, g, 0)
+    cut = full[:, *[slice(a, a + m) for m, (a, _, _) in zip(at.dims, at.config)]]
+    short = [(0, 0), *[(0, m - k) for m, k in zip(at.dims, cut.shape[1:-1])], (0, 0)]
+    return back(np.pad(cut, short), last)
+
+
+@op(differentiable=False)
+def max_pool_places(tap: Tensor, dims: Attr, kernel_size: Attr, stride: Attr, padding: Attr, ceil_mode: bool, data_format: str) -> Tensor:
+    """Where in its plane the largest element of each window is; use `max_pool2d` with `return_mask`.
+
+    >>> bireme.nn.functional.max_pool2d(bireme.to_tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 2, return_mask=True)[1].tolist()
+    [[[[3]]]]
+    """
+    last = data_format[-1] == "C"
+    return back(places_of(last_of(tap, last), Windows(dims, kernel_size, stride, padding, ceil_mode)), last)
+
+
+def _max_pool(name: str, n: int, return_mask: bool, arguments: dict[str, Any]) -> Any:
+    spatial.pool_arguments(name, n, arguments)
+    if return_mask and arguments["data_format"][-1] == "C":
+        raise errors.bad(f"{name}(data_format)", f"'{spatial.FORMATS[n][0]}' with return_mask", arguments["data_format"])
+    x, rest = arguments["x"], [arguments[k] for k in ("kernel_size", "stride", "padding", "ceil_mode", "data_format")]
+    out, tap = max_pool_of(x, *rest)
+    return (out, max_pool_places(tap, spatial.spatial(x.shape, rest[-1][-1] == "C"), *rest)) if return_mask else out
+
+
+@composite(plain=True)
+def max_pool1d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False) -> Any:
+    """Largest element of each window of a sequence, and with `return_mask` where it is; the first of equals.
+
+    >>> bireme.nn.functional.max_pool1d(bireme.to_tensor([[[1.0, 2.0, 4.0, 3.0]]]), 2).tolist()
+    [[[2.0, 4.0]]]
+    """
+    rest = {"x": x, "kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode": ceil_mode, "data_format": "NCL"}
+    return _max_pool("max_pool1d", 1, return_mask, rest)
+
+
+@composite(plain=True)
+def max_pool2d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False,
+               data_format: str = "NCHW") -> Any:  # fmt: skip
+    """Largest element of each window of an image, and with `return_mask` where in its plane it is; the first of equals.
+
+    >>> bireme.nn.functional.max_pool2d(bireme.to_tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 2).tolist()
+    [[[[4.0]]]]
+    """
+    rest = {"x": x, "kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode": ceil_mode, "data_format": data_format}
+    return _max_pool("max_pool2d", 2, return_mask, rest)
+
+
+@composite(plain=True)
+def max_pool3d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False,
+               data_format: str = "NCDHW") -> Any:  # fmt: skip
+    """Largest element of each window of a volume, and with `return_mask` where in its volume it is; the first of equals.
+
+    >>> bireme.nn.functional.max_pool3d(bireme.to_tensor([[[[[1.0, 2.0], [3.0, 4.0]]]]]), [1, 2, 2]).tolist()
+    [[[[[4.0]]]]]
+    """
+    rest = {"x": x, "kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode": ceil_mode, "data_format": data_format}
+    return _max_pool("max_pool3d", 3, return_mask, rest)
+
+
+# ---------------------------------------------------------------- sums: means and norms
+
+
+def _sums(x, at: Windows):
+    """The sum of each window of an image that they fill exactly."""
+    if at.size == at.stride:
+        axes = [m for pair in zip(at.out, at.size) for m in pair]
+        return x.reshape(x.shape[0], *axes, x.shape[-1]).sum(tuple(range(2, 2 * len(at.size) + 1, 2)))
+    for i in range(len(at.size) - 1, -1, -1):
+        along = (i + 1, at.size[i], at.stride[i], at.out[i])
+        x = functools.reduce(jnp.add, _axis_slices(x, *along)) if at.size[i] <= _LONG else _axis_windows(x, *along).sum(i + 2)
+    return x
+
+
+def _divisor(at: Windows, inside: bool, dtype: Any) -> Any:
+    """The number of elements of each window; one number where all windows have as many."""
+    counts = functools.reduce(np.multiply.outer, [np.asarray(c, dtype) for c in at.counts(inside)])
+    return counts.flat[0] if counts.size and (counts == counts.flat[0]).all() else counts[..., None]
+
+
+def _mean(x, kernel_size, stride, padding, ceil_mode, exclusive, divisor_override, data_format):
+    last = data_format[-1] == "C"
+    at = _windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
+    image = wide(last_of(x, last))
+    out = _sums(_fitted(image, at, 0), at) / _divisor(at, exclusive, image.dtype)
+    if divisor_override is not None:  # as Paddle has it: of the mean, not of the sum
+        out = out * np.asarray(math.prod(kernel_size) / divisor_override, image.dtype)
+    return back(out.astype(x.dtype), last)
+
+
+def _complete(name: str, n: int) -> Any:
+    def prepare(arguments):
+        if isinstance(arguments["x"], Tensor):
+            spatial.pool_arguments(name, n, arguments)
+            if arguments.get("divisor_override") is not None and not arguments["divisor_override"] > 0:
+                raise errors.bad(f"{name}(divisor_override)", "a number above 0", arguments["divisor_override"])
+
+    return prepare
+
+
+@op(dtypes=FLOAT)
+def avg_pool1d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, exclusive: bool = True, ceil_mode: bool = False) -> Tensor:
+    """Mean of each window of a sequence; padding does not count unless `exclusive` is False.
+
+    >>> bireme.nn.functional.avg_pool1d(bireme.to_tensor([[[1.0, 2.0, 4.0, 3.0]]]), 2).tolist()
+    [[[1.5, 3.5]]]
+    """
+    return _mean(x, kernel_size, stride, padding, ceil_mode, exclusive, None, "NCL")
+
+
+@op(dtypes=FLOAT)
+def avg_pool2d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, ceil_mode: bool = False, exclusive: bool = True,
+               divisor_override: float | None = None, data_format: str = "NCHW") -> Tensor:  # fmt: skip
+    """Mean of each window of an image; padding does not count unless `exclusive` is False.
+
+    >>> bireme.nn.functional.avg_pool2d(bireme.to_tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 2).tolist()
+    [[[[2.5]]]]
+    """
+    return _mean(x, kernel_size, stride, padding, ceil_mode, exclusive, divisor_override, data_format)
+
+
+@op(dtypes=FLOAT)
+def avg_pool3d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, ceil_mode: bool = False, exclusive: bool = True,
+               divisor_override: float | None = None, data_format: str = "NCDHW") -> Tensor:  # fmt: skip
+    """Mean of each window of a volume; padding does not count unless `exclusive` is False.
+
+    >>> bireme.nn.functional.avg_pool3d(bireme.to_tensor([[[[[1.0, 2.0], [3.0, 4.0]]]]]), [1, 2, 2]).tolist()
+    [[[[[2.5]]]]]
+    """
+    return _mean(x, kernel_size, stride, padding, ceil_mode, exclusive, divisor_override, data_format)
+
+
+avg_pool1d.prepare(_complete("avg_pool1d", 1))
+avg_pool2d.prepare(_complete("avg_pool2d", 2))
+avg_pool3d.prepare(_complete("avg_pool3d", 3))
+
+
+def _power(x, p: float):
+    """`x ** p` of signed numbers: whole exponents have it for negative ones too."""
+    return lax.integer_pow(x, int(p)) if p == int(p) else jnp.power(x, np.asarray(p, x.dtype))
+
+
+@op(dtypes=FLOAT)
+def lp_pool_of(x: Tensor, norm_type: float, kernel_size: Attr, stride: Attr, padding: Attr, ceil_mode: bool, data_format: str) -> Tensor:
+    """The root of the sum of powers of each window; use `lp_pool2d`.
+
+    >>> bireme.nn.functional.lp_pool2d(bireme.to_tensor([[[[3.0, 4.0]]]]), 2, [1, 2]).tolist()
+    [[[[5.0]]]]
+    """
+    last = data_format[-1] == "C"
+    at = _windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
+    seen = [slice(0, n + min(0, b)) for n, (_, b, _) in zip(at.dims, at.config)]  # no gradient of a power that no window has
+    image = _power(wide(last_of(x, last))[:, *seen], norm_type)
+    fitted = lax.pad(image, np.zeros((), image.dtype), [(0, 0, 0), *[(a, max(0, b), 0) for a, b, _ in at.config], (0, 0, 0)])
+    total = _sums(fitted, at)
+    out = jnp.sqrt(total) if norm_type == 2 else _power(total, 1 / norm_type)
+    return back(out.astype(x.dtype), last)
+
+
+def _lp_pool(name: str, n: int, norm_type: float, arguments: dict[str, Any]) -> Tensor:
+    if not isinstance(norm_type, (int, float)) or norm_type in (0, -math.inf) or norm_type != norm_type:
+        raise errors.bad(f"{name}(norm_type)", "a number that is not 0, or infinity", norm_type)
+    spatial.pool_arguments(name, n, arguments)
+    rest = list(arguments.values())
+    return max_pool_of(*rest)[0] if norm_type == math.inf else lp_pool_of(rest[0], norm_type, *rest[1:])
+
+
+@composite(plain=True)
+def lp_pool1d(x: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+              data_format: str = "NCL") -> Tensor:  # fmt: skip
+    """The root of the sum of powers `norm_type` of each window of a sequence; the largest element for infinity.
+
+    >>> bireme.nn.functional.lp_pool1d(bireme.to_tensor([[[3.0, 4.0]]]), 2, 2).tolist()
+    [[[5.0]]]
+    """
+    rest = {"x": x, "kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode": ceil_mode, "data_format": data_format}
+    return _lp_pool("lp_pool1d", 1, norm_type, rest)
+
+
+@composite(plain=True)
+def lp_pool2d(x: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+              data_format: str = "NCHW") -> Tensor:  # fmt: skip
+    """The root of the sum of powers `norm_type` of each window of an image; the largest element for infinity.
+
+    >>> bireme.nn.functional.lp_pool2d(bireme.to_tensor([[[[3.0, 4.0]]]]), 2, [1, 2]).tolist()
+    [[[[5.0]]]]
+    """
+    rest = {"x": x, "kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode": ceil_mode, "data_format": data_format}
+    return _lp_pool("lp_pool2d", 2, norm_type, rest)

@@ -1,0 +1,211 @@
+"""Mixed precision: what is cast, what is kept, and a scaler that reads nothing."""
+
+import copy
+import threading
+
+import numpy as np
+import pytest
+
+import bireme
+from bireme import amp
+from bireme.core.registry import OPS
+
+F = bireme.nn.functional
+
+
+def ones(*shape, dtype="float32"):
+    return bireme.ones(list(shape), dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_products_are_cast_and_sums_are_not(dtype):
+    x = ones(2, 3)
+    for _ in range(3):  # calls that are remembered are cast as well
+        with amp.auto_cast(dtype=dtype):
+            low = bireme.matmul(x, ones(3, 2))
+            assert low.dtype.name == dtype
+            assert F.linear(x, ones(3, 2), ones(2)).dtype.name in (dtype, "float32")
+            assert (x @ ones(3, 2)).dtype.name == dtype
+            assert F.conv2d(ones(1, 1, 3, 3), ones(1, 1, 2, 2)).dtype.name == dtype
+            for fn in (F.softmax, bireme.exp, bireme.sum, bireme.mean, F.log_softmax):
+                assert fn(low).dtype.name == "float32", fn.__name__
+            assert F.relu(low).dtype.name == dtype  # as it is given
+            assert (low + x[:, :1]).dtype.name == "float32"
+        assert bireme.matmul(x, ones(3, 2)).dtype.name == "float32"
+        assert F.softmax(low).dtype.name == dtype
+
+
+def test_lists_move_operators_from_one_side_to_the_other():
+    x = ones(2, 2)
+    with amp.auto_cast(dtype="bfloat16", custom_black_list={"matmul_v2"}, custom_white_list=["exp"]):
+        assert bireme.matmul(x, x).dtype.name == "float32"
+        assert bireme.exp(x).dtype.name == "bfloat16"
+    with amp.auto_cast(dtype="bfloat16", level="OD"):
+        assert bireme.matmul(x, x).dtype.name == "bfloat16"
+        assert F.relu(ones(2, dtype="bfloat16")).dtype.name == "float32"
+    for off in (amp.auto_cast(enable=False), amp.auto_cast(level="O0")):
+        with off:
+            assert not amp.is_autocast_enabled()
+            assert bireme.matmul(x, x).dtype.name == "float32"
+
+
+def test_float64_and_integers_are_left_alone():
+    with amp.auto_cast(dtype="bfloat16"):
+        assert bireme.matmul(ones(2, 2, dtype="float64"), ones(2, 2, dtype="float64")).dtype.name == "float64"
+        assert bireme.sum(ones(2, dtype="int64")).dtype.name == "int64"
+
+
+def test_nesting_threads_and_decorating():
+    seen = []
+
+    @amp.auto_cast(dtype="bfloat16")
+    def product():
+        return bireme.matmul(ones(2, 2), ones(2, 2)).dtype.name
+
+    with amp.auto_cast(dtype="float16"):
+        assert amp.get_autocast_dtype() == "float16"
+        assert product() == "bfloat16"
+        thread = threading.Thread(target=lambda: seen.append((amp.is_autocast_enabled(), bireme.matmul(ones(2, 2), ones(2, 2)).dtype.name)))
+        thread.start()
+        thread.join()
+        with amp.auto_cast(enable=False):
+            assert bireme.matmul(ones(2, 2), ones(2, 2)).dtype.name == "float32"
+        assert bireme.is_autocast_enabled()
+    assert seen == [(False, "float32")]
+    with pytest.raises(ZeroDivisionError), amp.auto_cast():
+        raise ZeroDivisionError
+    assert not amp.is_autocast_enabled()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"level": "O3"}, "auto_cast(level): expected 'O0', 'OD', 'O1' or 'O2', got O3"),
+        ({"dtype": "float64"}, "auto_cast(dtype): expected 'float16' or 'bfloat16', got float64"),
+        ({"custom_white_list": "exp"}, "auto_cast(custom_white_list): expected a list of operators' names"),
+        ({"custom_white_list": ["exp"], "custom_black_list": ["exp"]}, "auto_cast(custom_white_list): expected operators that"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises((ValueError, TypeError)) as e:
+        amp.auto_cast(**arguments)
+    assert message in str(e.value)
+
+
+def test_gradients_come_back_in_the_parameters_type():
+    w = bireme.to_tensor(np.ones((3, 2), "float32"), stop_gradient=False)
+    with amp.auto_cast(dtype="bfloat16"):
+        bireme.matmul(ones(4, 3), w).sum().backward()
+    assert w.grad.dtype.name == "float32"
+    np.testing.assert_array_equal(w.grad.numpy(), np.full((3, 2), 4.0))
+
+
+def test_decorate_keeps_norms_and_adds_master_weights():
+    net = bireme.nn.Sequential(bireme.nn.Linear(4, 4), bireme.nn.LayerNorm(4), bireme.nn.Linear(4, 2))
+    opt = bireme.optimizer.AdamW(1e-2, parameters=net.parameters())
+    net, opt = amp.decorate(net, opt, level="O2", dtype="bfloat16", excluded_layers=[net[2]])
+    assert [p.dtype.name for p in net.parameters()] == ["bfloat16"] * 2 + ["float32"] * 4
+    x, first = bireme.rand([8, 4]), None
+    for _ in range(20):
+        with amp.auto_cast(level="O2", dtype="bfloat16"):
+            loss = (net(x) ** 2).mean()
+        loss.backward()
+        opt.step()
+        opt.clear_grad()
+        first = first or loss.item()
+    assert loss.item() < first
+    assert {str(v.dtype) for v in opt.state_dict()["master_weights"].values()} == {"bireme.float32"}
+    assert all(p.dtype.name == "bfloat16" for p in net[0].parameters())
+    with pytest.raises(ValueError, match=r"decorate\(level\)"):
+        amp.decorate(net, level="O9")
+
+
+# ---------------------------------------------------------------- scaling
+
+
+def trained(steps, scaler, spoil=()):
+    bireme.seed(3)
+    net = bireme.nn.Linear(3, 2)
+    opt = bireme.optimizer.Adam(0.1, parameters=net.parameters())
+    x, scales, weights = bireme.ones([4, 3]), [], []
+    for i in range(steps):
+        loss = (net(x) ** 2).mean() * (float("inf") if i in spoil else 1.0)
+        scaler.scale(loss).backward()
+        scaler.step(opt)
+        scaler.update()
+        opt.clear_grad()
+        scales.append(scaler.state_dict().get("scale"))
+        weights.append(net.weight.numpy())
+    return net, opt, scales, weights
+
+
+def test_the_scale_grows_and_falls_and_bad_steps_do_not_count():
+    scaler = amp.GradScaler(init_loss_scaling=8.0, incr_every_n_steps=3)
+    _, opt, scales, weights = trained(8, scaler, spoil=(4,))
+    assert [s.item() for s in scales] == [8, 8, 16, 16, 8, 8, 8, 16]
+    np.testing.assert_array_equal(weights[4], weights[3])
+    assert not np.array_equal(weights[5], weights[4])
+    assert np.isfinite(weights[-1]).all()
+    state = opt.state_dict()
+    assert all(np.isfinite(v.numpy()).all() for v in state.values() if isinstance(v, bireme.Tensor))
+
+
+def test_scaling_changes_nothing_else():
+    plain = trained(5, amp.GradScaler(enable=False))[3][-1]
+    scaled = trained(5, amp.GradScaler(init_loss_scaling=1024.0))[3][-1]
+    np.testing.assert_allclose(scaled, plain, rtol=1e-5)
+
+
+def test_a_step_with_a_scaler_reads_nothing():
+    scaler = amp.GradScaler(init_loss_scaling=8.0)
+    net = bireme.nn.Linear(3, 2)
+    opt = bireme.optimizer.Adam(0.1, parameters=net.parameters())
+    x = bireme.ones([4, 3])
+
+    def step():
+        loss = (net(x) ** 2).mean()
+        scaler.scale(loss).backward()
+        scaler.unscale_(opt)
+        scaler.step(opt)
+        scaler.update()
+        opt.clear_grad()
+
+    for _ in range(4):
+        step()
+    bireme.debug.flush()
+    bireme.debug.reset_stats()
+    with bireme.debug.no_recompile():
+        for _ in range(5):
+            step()
+        bireme.debug.flush()
+    assert bireme.debug.stats()["flushes"] <= 11, "a step is cut in two at most: at its end, and where the scale moves on"
+
+
+def test_unscale_once_and_state_round_trip():
+    scaler = amp.GradScaler(init_loss_scaling=4.0, incr_every_n_steps=2)
+    net, opt, _, _ = trained(3, scaler)
+    other = amp.GradScaler()
+    other.load_state_dict(copy.deepcopy(scaler.state_dict()))
+    assert str(other.state_dict()) == str(scaler.state_dict())
+    scaler.scale((net(bireme.ones([1, 3]))).sum()).backward()
+    scaler.unscale_(opt)
+    np.testing.assert_allclose(net.bias.grad.numpy(), np.ones(2))
+    with pytest.raises(RuntimeError, match="unscale_"):
+        scaler.unscale_(opt)
+    scaler.step(opt)
+    with pytest.raises(RuntimeError, match="second step"):
+        scaler.step(opt)
+    with pytest.raises(RuntimeError, match="load_state_dict"):
+        scaler.load_state_dict({})
+
+
+@pytest.mark.parametrize("arguments", [{"incr_ratio": 1.0}, {"decr_ratio": 1.5}, {"init_loss_scaling": 0}, {"incr_every_n_steps": 0}])
+def test_bad_settings(arguments):
+    with pytest.raises(ValueError, match=rf"GradScaler\({next(iter(arguments))}\)"):
+        amp.GradScaler(**arguments)
+
+
+def test_every_list_names_operators_that_exist():
+    marked = {name for name, o in OPS.items() if getattr(o, "options", {}).get("amp")}
+    assert {"matmul", "sum", "exp", "softmax_of", "layer_norm_of"} <= marked
+    assert {OPS[n].options["amp"] for n in marked} == {"low", "high"}

@@ -1,0 +1,64 @@
+"""Convolutions by XLA, compiled, in each of their forms, against the windows and products of NumPy."""
+
+import jax
+import numpy as np
+import pytest
+
+from bireme.core import convolution
+from bireme.ops import correlate
+
+# extents, channels, outputs, window, stride, padding, dilation, groups
+FORMS = {
+    "operator": ((9, 8), 3, 4, (3, 2), (1, 1), (1, 0), (1, 1), 1),
+    "operator with steps and holes": ((20, 21), 2, 3, (3, 3), (2, 2), (2, 1), (2, 1), 1),
+    "few places": ((5, 6), 3, 4, (3, 3), (2, 1), (1, 1), (1, 2), 1),
+    "many outputs": ((8, 8), 2, 256, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    "one element": ((9, 9), 5, 3, (1, 1), (2, 2), (0, 0), (1, 1), 1),
+    "one element and padding": ((9, 9), 5, 3, (1, 1), (2, 2), (1, 1), (1, 1), 1),
+    "one channel a group": ((9, 8), 6, 6, (3, 3), (2, 1), (1, 1), (1, 1), 6),
+    "one channel a group, many shifts": ((9, 8), 6, 6, (5, 4), (2, 1), (2, 1), (1, 2), 6),
+    "one channel a group, two outputs": ((9, 8), 3, 6, (3, 3), (1, 1), (1, 1), (1, 1), 3),
+    "few groups": ((9, 8), 6, 3, (3, 3), (1, 1), (1, 1), (1, 1), 3),
+    "many groups": ((9, 8), 18, 27, (3, 3), (1, 2), (1, 1), (1, 1), 9),
+    "one axis": ((70,), 4, 3, (5,), (1,), (2,), (1,), 1),
+    "one axis, one channel a group": ((70,), 4, 4, (11,), (2,), (4,), (1,), 4),
+    "three axes": ((4, 9, 8), 2, 3, (2, 3, 3), (2, 1, 1), (1, 1, 0), (1, 1, 1), 1),
+    "three axes, many groups": ((4, 5, 4), 18, 9, (2, 2, 2), (1, 1, 1), (0, 1, 0), (1, 1, 1), 9),
+    "three axes, few groups": ((4, 5, 4), 4, 4, (2, 2, 2), (1, 1, 1), (0, 1, 0), (1, 1, 1), 2),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_form(form):
+    _compare(*FORMS[form], "cpu")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("form", FORMS)
+def test_operator_alone(form):
+    """What CUDA uses at all shapes."""
+    _compare(*FORMS[form], "cuda")
+
+
+def test_without_wide_vectors(monkeypatch):
+    monkeypatch.setattr(correlate, "_WIDE", False)
+    _compare((9, 8), 16, 2, (3, 3), (1, 1), (1, 1), (1, 1), 1, "cpu")
+
+
+def _compare(dims, channels, outputs, window, stride, padding, dilation, groups, platform):
+    rng = np.random.default_rng(0)
+    rest = (stride, tuple((p, p) for p in padding), dilation, groups)
+    x = rng.standard_normal((2, *dims, channels)).astype(np.float32)
+    w = rng.standard_normal((*window, channels // groups, outputs)).astype(np.float32)
+    want = convolution.forward(x, w, *rest)
+    g = rng.standard_normal(want.shape).astype(np.float32)
+
+    @jax.jit
+    def program(x, w, g):
+        made = correlate.forward(x, w, *rest, platform=platform)
+        return made, correlate.input_grad(g, w, dims, *rest, platform=platform), correlate.weight_grad(x, g, window, *rest, platform=platform)
+
+    wanted = (want, convolution.input_grad(g, w, dims, *rest), convolution.weight_grad(x, g, window, *rest))
+    for name, a, b in zip(("result", "gradient of the image", "gradient of the kernel"), program(x, w, g), wanted):
+        assert a.shape == b.shape, name
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4 * np.abs(b).max(), err_msg=name)
