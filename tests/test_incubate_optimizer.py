@@ -1,10 +1,11 @@
-"""Slow weights and averages of parameters, against their definitions; states and bad arguments."""
+"""Slow weights and averages of parameters, against their definitions; minima of functions; states and bad arguments."""
 
 import numpy as np
 import pytest
 
 import bireme
 from bireme import incubate, nn
+from bireme.incubate.optimizer.functional import minimize_bfgs, minimize_lbfgs
 from bireme.optimizer import SGD, Adam
 
 
@@ -105,3 +106,49 @@ def test_model_average_stays_if_asked_and_resumes():
 def test_bad_arguments(make, message):
     with pytest.raises(AssertionError, match=message):
         make(SGD(0.1, parameters=[parameter([1.0])]))
+
+
+# ---------------------------------------------------------------- functions of a vector
+
+
+def rosenbrock(x):
+    return (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
+
+
+@pytest.mark.parametrize("minimize", [minimize_bfgs, minimize_lbfgs])
+def test_minima_are_found(minimize):
+    start = bireme.to_tensor([-1.2, 1.0], dtype="float64")
+    converged, calls, place, value, grad, *hessian = minimize(rosenbrock, start, dtype="float64")
+    assert converged.tolist() == [True] and 10 < calls.item() < 100 and start.tolist() == [-1.2, 1.0]
+    np.testing.assert_allclose(place.numpy(), [1.0, 1.0], rtol=1e-6)
+    assert value.item() < 1e-12 and np.abs(grad.numpy()).max() < 1e-5
+    for matrix in hessian:
+        np.testing.assert_allclose(matrix.numpy(), np.linalg.inv([[802.0, -400.0], [-400.0, 200.0]]), rtol=0.05)
+    assert minimize(rosenbrock, start, max_iters=2, dtype="float64")[0].tolist() == [False]
+
+
+@pytest.mark.parametrize("minimize", [minimize_bfgs, minimize_lbfgs])
+def test_a_good_first_estimate_of_the_curvature_takes_one_step(minimize):
+    def loss(x):
+        return (x * x * bireme.to_tensor([1.0, 50.0])).sum() / 2
+
+    known = bireme.to_tensor([[1.0, 0.0], [0.0, 0.02]])
+    converged, calls, place, *_ = minimize(loss, bireme.to_tensor([3.0, -2.0]), initial_inverse_hessian_estimate=known)
+    assert converged.item() and calls.item() == 2
+    np.testing.assert_allclose(place.numpy(), [0.0, 0.0], atol=1e-6)
+
+
+@pytest.mark.parametrize("minimize", [minimize_bfgs, minimize_lbfgs])
+@pytest.mark.parametrize(
+    ("start", "settings", "kind"),
+    [
+        ([0.0], {"dtype": "float16"}, ValueError),
+        ([0.0], {"line_search_fn": "armijo"}, NotImplementedError),
+        ([0.0], {"initial_inverse_hessian_estimate": bireme.to_tensor([[-1.0]])}, ValueError),
+        ([0.0, 0.0], {"initial_inverse_hessian_estimate": bireme.to_tensor([[1.0, 2.0], [0.0, 1.0]])}, ValueError),
+        ([[0.0]], {}, ValueError),
+    ],
+)
+def test_bad_starts(minimize, start, settings, kind):
+    with pytest.raises(kind, match=r"minimize_l?bfgs"):
+        minimize(lambda x: (x * x).sum(), bireme.to_tensor(start), **settings)

@@ -627,6 +627,7 @@ def script(tmp_path, what):
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True)
 
 
+@pytest.mark.full
 def test_exit_with_open_iterators(tmp_path):
     with script(tmp_path, "end") as run:
         pids = [int(n) for n in run.stdout.readline().split()]

@@ -134,6 +134,8 @@ class Bound:
     def work(self, sigs: tuple[Sig, ...], outs: tuple[Sig, ...]) -> float:
         """Microseconds that the interpreter would take, roughly: to choose a tier, not to be exact."""
         moved = sum([s.size for s in sigs]) + sum([s.size for s in outs])
+        if self.op.effort_rule is not None:
+            moved += self.op.effort_rule(**only(self.op.effort_names, self.arguments(sigs)))
         flops = self.op.flops_rule(*sigs) if self.op.flops_rule is not None and {1, None}.issuperset(self.layout) else 0
         form = self.op.numpy_form
         calls = 1 if isinstance(form, np.ufunc) else 4 if form is not None else 12

@@ -1,7 +1,8 @@
 """Convolution by NumPy, for the interpreter: windows side by side and one product. Operators on jax arrays have their own forms.
 
-Images are [batch, *spatial, channels], kernels [*window, channels / groups, outputs]. A convolution is linear in both, so
-there are three functions: the result, the gradient of the image, which is a transposed convolution too, and that of the kernel.
+A convolution is linear in the image and in the kernel, so there are three functions: the result, the gradient of the image,
+which is a transposed convolution too, and that of the kernel. Images are [batch, *spatial, channels] if `last`, else [batch,
+channels, *spatial]; kernels [outputs, channels / groups, *window]. Inside, the channels come last in both.
 """
 
 from __future__ import annotations
@@ -66,8 +67,25 @@ def _kernel(w: np.ndarray, groups: int) -> np.ndarray:
     return _apart(w, groups)
 
 
-def forward(x: np.ndarray, w: np.ndarray, stride: Any, pads: Any, dilation: Any, groups: int) -> np.ndarray:
+def _move(x: np.ndarray, last: bool) -> np.ndarray:
+    return x if last else np.moveaxis(x, 1, -1)
+
+
+def _back(x: np.ndarray, last: bool) -> np.ndarray:
+    return x if last else np.moveaxis(x, -1, 1)
+
+
+def _turned(w: np.ndarray) -> np.ndarray:
+    """[*window, channels / groups, outputs]"""
+    return w.transpose(*range(2, w.ndim), 1, 0)
+
+
+def forward(x: np.ndarray, w: np.ndarray, stride: Any, pads: Any, dilation: Any, groups: int, last: bool) -> np.ndarray:
     """The convolution of an image with a kernel."""
+    return _back(_convolved(_move(x, last), _turned(w), stride, pads, dilation, groups), last)
+
+
+def _convolved(x: np.ndarray, w: np.ndarray, stride: Any, pads: Any, dilation: Any, groups: int) -> np.ndarray:
     window, n = w.shape[:-2], x.ndim - 2
     out = [places(m, k, s, p, d) for m, k, s, p, d in zip(x.shape[1:-1], window, stride, pads, dilation)]
     made = np.zeros((x.shape[0], *out, w.shape[-1]), np.result_type(x, w))
@@ -85,11 +103,12 @@ def forward(x: np.ndarray, w: np.ndarray, stride: Any, pads: Any, dilation: Any,
     return made
 
 
-def input_grad(g: np.ndarray, w: np.ndarray, spatial: Any, stride: Any, pads: Any, dilation: Any, groups: int) -> np.ndarray:
-    """The gradient of an image of `spatial` extents: each result's share is added where it came from."""
+def input_grad(g: np.ndarray, w: np.ndarray, dims: Any, stride: Any, pads: Any, dilation: Any, groups: int, last: bool) -> np.ndarray:
+    """The gradient of an image of extents `dims`: each result's share is added where it came from."""
+    g, w = _move(g, last), _turned(w)
     window, out = w.shape[:-2], g.shape[1:-1]
     channels = w.shape[-2] * groups
-    full = np.zeros((g.shape[0], *[m + a + b for m, (a, b) in zip(spatial, pads)], channels), np.result_type(g, w))
+    full = np.zeros((g.shape[0], *[m + a + b for m, (a, b) in zip(dims, pads)], channels), np.result_type(g, w))
     if g.size and w.size:
         if groups == channels == w.shape[-1]:
             for at, tap in zip(taps(window, stride, dilation, out), w.reshape(-1, groups)):
@@ -101,11 +120,16 @@ def input_grad(g: np.ndarray, w: np.ndarray, spatial: Any, stride: Any, pads: An
                 shares = np.moveaxis(shares, 0, -2).reshape(-1, *out, math.prod(window), channels)
                 for i, at in enumerate(taps(window, stride, dilation, out)):
                     full[part, *at] += shares[..., i, :]
-    return full[:, *[slice(a, a + m) for m, (a, _) in zip(spatial, pads)]]
+    return _back(full[:, *[slice(a, a + m) for m, (a, _) in zip(dims, pads)]], last)
 
 
-def weight_grad(x: np.ndarray, g: np.ndarray, window: Any, stride: Any, pads: Any, dilation: Any, groups: int) -> np.ndarray:
+def weight_grad(x: np.ndarray, g: np.ndarray, window: Any, stride: Any, pads: Any, dilation: Any, groups: int, last: bool) -> np.ndarray:
     """The gradient of a kernel over `window`."""
+    made = _kernel_grad(_move(x, last), _move(g, last), window, stride, pads, dilation, groups)
+    return made.transpose(made.ndim - 1, made.ndim - 2, *range(made.ndim - 2))
+
+
+def _kernel_grad(x: np.ndarray, g: np.ndarray, window: Any, stride: Any, pads: Any, dilation: Any, groups: int) -> np.ndarray:
     out, n, outputs = g.shape[1:-1], x.ndim - 2, g.shape[-1]
     made = np.zeros((*window, x.shape[-1] // groups, outputs), np.result_type(x, g))
     if not x.size or not g.size:
@@ -134,6 +158,6 @@ def primitive(x: np.ndarray, w: np.ndarray, grow: Any, p: dict[str, Any]) -> np.
     spread = [(a, b, d - 1) for (a, b), d in zip(p["padding"], p["lhs_dilation"])]
     x = grow(x, [(0, 0, 0), *spread, (0, 0, 0)])
     n = x.ndim - 2
-    made = forward(x, w, p["window_strides"], [(0, 0)] * n, p["rhs_dilation"], max(batches, p["feature_group_count"]))
+    made = _convolved(x, w, p["window_strides"], [(0, 0)] * n, p["rhs_dilation"], max(batches, p["feature_group_count"]))
     order = np.argsort((os[0], *os[2:], os[1]))
     return np.transpose(made, order)

@@ -59,6 +59,7 @@ class Op:
         self.infer_rule: Callable | None = None
         self.check_rule: Callable | None = None
         self.flops_rule: Callable | None = None
+        self.effort_rule: Callable | None = None
         self.prepare_rule: Callable | None = None
         self.looks_at_values = False
         self.put_rule: Callable | None = None
@@ -68,6 +69,7 @@ class Op:
         self.grad_names: tuple[str, ...] = ()
         self.infer_names: tuple[str, ...] = ()
         self.check_names: tuple[str, ...] = ()
+        self.effort_names: tuple[str, ...] = ()
         self.public: Any = None
         self.grad_op = GradOp(self.name)
         self._bounds = Interned()
@@ -135,6 +137,11 @@ class Op:
     def index(self, rule: Callable) -> Callable:
         """Declare which operands are indices: Sigs and attributes in, (operand, low, high) out, and one that is ignored where there is one."""
         self.index_rule = rule
+        return rule
+
+    def effort(self, rule: Callable) -> Callable:
+        """Declare how many elements the interpreter goes over, where it is more than operands and results: Sigs and attributes in."""
+        self.effort_rule, self.effort_names = rule, tuple(inspect.signature(rule).parameters)
         return rule
 
     def flops(self, rule: Callable) -> Callable:
@@ -505,7 +512,8 @@ def _install_inplace(name: str, public: Any, made: Any, signature: Any, is_view:
             raise
         return adopt(x, new) if is_view else assign_inplace(x, new, name, since, _retypes(x, new, made, name))
 
-    doc = f"In-place form of `{made.name}`: changes `x` and returns it."
+    also = made.options.get("method") or made.options.get("public")
+    doc = f"In-place form of `{made.name}`: changes `x` and returns it." if also else made.doc  # its own, where it is all there is
     _dress(inplace, name, doc, signature.inplace, made.body)
     PUBLIC[name] = inplace
     setattr(Tensor, name, inplace)

@@ -1,4 +1,4 @@
-"""Layers that most networks have: linear map, embedding, dropout, flattening, nothing at all."""
+"""Layers that most networks have: linear and bilinear maps, embedding, dropouts, flattening and its inverse, nothing at all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,20 @@ from bireme.core import errors
 from bireme.core.keywords import renamed
 from bireme.core.tensor import Parameter, Tensor
 from bireme.nn.layer import Layer
-from bireme.ops import dropout, embedding, flatten, linear, to_tensor, where
+from bireme.ops import (
+    alpha_dropout,
+    bilinear,
+    dropout,
+    dropout2d,
+    dropout3d,
+    embedding,
+    feature_alpha_dropout,
+    flatten,
+    linear,
+    to_tensor,
+    unflatten,
+    where,
+)  # fmt: skip
 
 
 class Linear(Layer):
@@ -132,6 +145,119 @@ class Dropout(Layer):
     def extra_repr(self) -> str:
         name = f", name={self.name}" if self.name else ""
         return f"p={self.p}, axis={self.axis}, mode={self.mode}{name}"
+
+
+class _ChannelDropout(Layer):
+    def __init__(self, p: float = 0.5, data_format: str = "NCHW", name: str | None = None):
+        super().__init__()
+        self.p, self.data_format, self.name = p, data_format, name
+
+    def extra_repr(self) -> str:
+        name = f", name={self.name}" if self.name else ""
+        return f"p={self.p}, data_format={self.data_format}{name}"
+
+
+class Dropout2D(_ChannelDropout):
+    """Sets whole channels of images to zero with probability `p` while training, and scales the others so that the mean stays.
+
+    >>> bireme.nn.Dropout2D(1.0)(bireme.ones([1, 1, 1, 2])).tolist()
+    [[[[0.0, 0.0]]]]
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return dropout2d(input, self.p, self.training, self.data_format)
+
+
+class Dropout3D(_ChannelDropout):
+    """Sets whole channels of volumes to zero with probability `p` while training, and scales the others so that the mean stays.
+
+    >>> bireme.nn.Dropout3D(1.0)(bireme.ones([1, 1, 1, 1, 2])).tolist()
+    [[[[[0.0, 0.0]]]]]
+    """
+
+    def __init__(self, p: float = 0.5, data_format: str = "NCDHW", name: str | None = None):
+        super().__init__(p, data_format, name)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return dropout3d(input, self.p, self.training, self.data_format)
+
+
+class AlphaDropout(Layer):
+    """Sets elements to the least value of SELU with probability `p` while training, and scales all so that mean and variance stay.
+
+    >>> bireme.nn.AlphaDropout(0.0)(bireme.to_tensor([1.0, 2.0])).tolist()
+    [1.0, 2.0]
+    """
+
+    def __init__(self, p: float = 0.5, name: str | None = None):
+        super().__init__()
+        self.p, self.name = p, name
+
+    def forward(self, input: Tensor) -> Tensor:
+        return alpha_dropout(input, self.p, self.training)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}" + (f", name={self.name}" if self.name else "")
+
+
+class FeatureAlphaDropout(AlphaDropout):
+    """The same as `AlphaDropout` for whole channels, which are the second axis.
+
+    >>> bireme.nn.FeatureAlphaDropout(0.0)(bireme.to_tensor([[1.0, 2.0]])).tolist()
+    [[1.0, 2.0]]
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return feature_alpha_dropout(input, self.p, self.training)
+
+
+class Bilinear(Layer):
+    """`x1 @ weight[k] @ x2 + bias` for each sample and each of the `out_features`.
+
+    >>> layer = bireme.nn.Bilinear(1, 1, 1, weight_attr=bireme.nn.initializer.Constant(0.5))
+    >>> layer(bireme.to_tensor([[2.0]]), bireme.to_tensor([[3.0]])).tolist()
+    [[3.0]]
+    """
+
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        name: str | None = None,
+    ):
+        super().__init__()
+        self._in1_features, self._in2_features, self._out_features, self._name = in1_features, in2_features, out_features, name
+        self.weight = self.create_parameter([out_features, in1_features, in2_features], weight_attr)
+        self.bias = self.create_parameter([1, out_features], bias_attr, is_bias=True)
+
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        return bilinear(x1, x2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        name = f", name={self._name}" if self._name else ""
+        sizes = f"in1_features={self._in1_features}, in2_features={self._in2_features}, out_features={self._out_features}"
+        return f"{sizes}, dtype={self._dtype}{name}"
+
+
+class Unflatten(Layer):
+    """Makes several axes of one; one extent of `shape` may be -1.
+
+    >>> bireme.nn.Unflatten(1, [2, -1])(bireme.zeros([3, 4])).shape
+    [3, 2, 2]
+    """
+
+    def __init__(self, axis: int, shape: Any, name: str | None = None):
+        super().__init__()
+        self.axis, self.shape, self.name = axis, shape, name
+
+    def forward(self, input: Tensor) -> Tensor:
+        return unflatten(input, axis=self.axis, shape=self.shape)
+
+    def extra_repr(self) -> str:
+        return f"axis={self.axis}, shape={self.shape}" + (f", name={self.name}" if self.name else "")
 
 
 class Flatten(Layer):

@@ -172,6 +172,46 @@ class ParameterList(Layer):
         return self
 
 
+class ParameterDict(Layer):
+    """Parameters by name, which the owner's `parameters()` finds.
+
+    >>> layer = bireme.nn.Layer()
+    >>> list(bireme.nn.ParameterDict({"w": layer.create_parameter([2])}))
+    ['w']
+    """
+
+    def __init__(self, parameters: Any = None):
+        super().__init__()
+        if parameters is not None:
+            self.update(parameters)
+
+    def __getitem__(self, key: str) -> Parameter | None:
+        return self._parameters[key]
+
+    def __setitem__(self, key: str, param: Parameter) -> None:
+        if not isinstance(param, Parameter):
+            raise errors.bad("ParameterDict(param)", "a Parameter", param, kind=TypeError)
+        setattr(self, key, param)
+
+    def __len__(self) -> int:
+        return len(self._parameters)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._parameters))
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._parameters
+
+    def update(self, parameters: Any) -> None:
+        """Take parameters from a dict or from pairs (name, parameter); those of the same name are replaced."""
+        if not isinstance(parameters, Iterable):
+            raise errors.bad("update(parameters)", "a dict, or pairs (name, parameter)", parameters, kind=TypeError)
+        for pair in parameters.items() if isinstance(parameters, Mapping) else parameters:
+            if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+                raise errors.bad("update(parameters)", "pairs (name, parameter)", pair)
+            self[pair[0]] = pair[1]
+
+
 class LayerDict(Layer):
     """Layers by name.
 

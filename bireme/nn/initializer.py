@@ -10,11 +10,11 @@ import numpy as np
 from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.tensor import Tensor
-from bireme.ops import clip, erfinv, full, randn, to_tensor, uniform
+from bireme.ops import clip, erfinv, full, qr, randn, sign, to_tensor, uniform
 
 __all__ = [
     "Constant", "Normal", "TruncatedNormal", "Uniform", "XavierNormal", "XavierUniform", "KaimingNormal",
-    "KaimingUniform", "Assign", "calculate_gain", "set_global_initializer",
+    "KaimingUniform", "Assign", "Bilinear", "Dirac", "Orthogonal", "calculate_gain", "set_global_initializer",
 ]  # fmt: skip
 
 _SQRT2 = math.sqrt(2.0)
@@ -197,6 +197,82 @@ class KaimingNormal(KaimingUniform):
 
     def sample(self, shape: list[int], dtype: Any) -> Tensor:
         return _normal(shape, dtype, 0.0, self._std_for(shape))
+
+
+class Bilinear(Initializer):
+    """Kernels of a transposed convolution that enlarges images by bilinear interpolation.
+
+    >>> bireme.nn.initializer.Bilinear().sample([1, 1, 4, 4], "float32")[0, 0, 1].tolist()
+    [0.1875, 0.5625, 0.5625, 0.1875]
+    """
+
+    def sample(self, shape: list[int], dtype: Any) -> Tensor:
+        if len(shape) != 4:
+            raise errors.bad("Bilinear", "a kernel of shape [out, in, height, width]", f"shape {list(shape)}")
+        if shape[2] != shape[3]:
+            raise errors.bad("Bilinear", "a kernel with square windows", f"shape {list(shape)}")
+        size = shape[3]
+        half = math.ceil(size / 2.0)
+        centre = (2 * half - 1 - half % 2) / (2.0 * half)
+        hat = 1 - np.abs(np.arange(size) / half - centre)
+        return to_tensor(np.broadcast_to(np.outer(hat, hat), shape), dtype=dtypes.of(dtype))
+
+
+class Dirac(Initializer):
+    """Kernels of a convolution that hands its input on: a one in the middle of the window of each channel's own, zeros elsewhere.
+
+    >>> bireme.nn.initializer.Dirac().sample([2, 2, 3], "float32").tolist()
+    [[[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]
+    """
+
+    def __init__(self, groups: int = 1, name: str | None = None):
+        if isinstance(groups, bool) or not isinstance(groups, int):
+            raise errors.bad("Dirac(groups)", "an int above 0", groups, kind=TypeError)
+        if groups <= 0:
+            raise errors.bad("Dirac(groups)", "an int above 0", groups, kind=errors.Unfit)
+        self._groups = groups
+
+    def forward(self, param: Tensor, block: Any = None) -> Any:
+        super().forward(param, block)
+
+    def sample(self, shape: list[int], dtype: Any) -> Tensor:
+        if len(shape) not in (3, 4, 5):
+            raise errors.bad("Dirac", "a kernel with 3, 4 or 5 axes", f"shape {list(shape)}", kind=errors.Unfit)
+        if shape[0] % self._groups:
+            raise errors.bad("Dirac", f"outputs that {self._groups} groups divide", f"shape {list(shape)}", kind=errors.Unfit)
+        kernel, each = np.zeros(shape, np.float32), shape[0] // self._groups
+        middle = tuple(n // 2 for n in shape[2:])
+        for group in range(self._groups):
+            for i in range(min(each, shape[1])):
+                kernel[(group * each + i, i, *middle)] = 1
+        return to_tensor(kernel, dtype=dtypes.of(dtype))
+
+
+class Orthogonal(Initializer):
+    """Rows that are orthogonal and of length `gain`, or columns if there are fewer of them; axes after the first count as one.
+
+    >>> w = bireme.nn.initializer.Orthogonal().sample([2, 4], "float32")
+    >>> (w @ w.T).round(decimals=3).abs().tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+
+    def __init__(self, gain: float = 1.0, name: str | None = None):
+        if gain is None:
+            raise errors.bad("Orthogonal(gain)", "a number", None, kind=errors.Unfit)
+        self._gain = _number(self, "gain", gain)
+
+    def forward(self, param: Tensor, block: Any = None) -> Any:
+        super().forward(param, block)
+
+    def sample(self, shape: list[int], dtype: Any) -> Tensor:
+        if len(shape) < 2:
+            raise errors.bad("Orthogonal", "a parameter with at least two axes", f"shape {list(shape)}", kind=errors.Unfit)
+        kind = dtypes.of(dtype)
+        rows, columns = shape[0], math.prod(shape[1:])
+        q, r = qr(randn([max(rows, columns), min(rows, columns)], _wide(kind)))
+        # with the signs of the diagonal all orthogonal matrices are equally likely
+        q = q * sign(r.diagonal())
+        return ((q.T if rows < columns else q).reshape(shape) * self._gain).astype(kind)
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:

@@ -1,14 +1,15 @@
-"""Normalisation layers."""
+"""Normalisation layers, but for those over the batch."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from bireme.core import errors
 from bireme.core.tensor import Tensor
-from bireme.nn.initializer import Constant
+from bireme.nn.initializer import Constant, Normal
 from bireme.nn.layer import Layer
-from bireme.ops import layer_norm
+from bireme.ops import group_norm, instance_norm, layer_norm, local_response_norm, spectral_norm_of
 
 
 class LayerNorm(Layer):
@@ -32,11 +33,187 @@ class LayerNorm(Layer):
         if not isinstance(normalized_shape, (list, tuple)):
             raise errors.bad("LayerNorm(normalized_shape)", "an int or a list of them", normalized_shape, kind=TypeError)
         self._normalized_shape, self._epsilon = list(normalized_shape), epsilon
-        self.weight = self.create_parameter(self._normalized_shape, weight_attr, default_initializer=Constant(1.0))
-        self.bias = self.create_parameter(self._normalized_shape, bias_attr, is_bias=True)
+        count = [math.prod(self._normalized_shape)]  # flat, as state dicts have them
+        self.weight = self.create_parameter(count, weight_attr, default_initializer=Constant(1.0))
+        self.bias = self.create_parameter(count, bias_attr, is_bias=True)
 
     def forward(self, input: Tensor) -> Tensor:
         return layer_norm(input, self._normalized_shape, self.weight, self.bias, self._epsilon)
 
     def extra_repr(self) -> str:
         return f"normalized_shape={self._normalized_shape}, epsilon={self._epsilon}"
+
+
+class GroupNorm(Layer):
+    """Mean 0 and variance 1 over each group of channels of each sample, then weight and bias by channel.
+
+    >>> bireme.nn.GroupNorm(1, 2, epsilon=0.0)(bireme.to_tensor([[1.0, 3.0]])).tolist()
+    [[-1.0, 1.0]]
+    """
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        epsilon: float = 1e-05,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ):
+        super().__init__()
+        self._num_groups, self._num_channels, self._epsilon, self._data_format = num_groups, num_channels, epsilon, data_format
+        self._weight_attr, self._bias_attr = weight_attr, bias_attr
+        # False keeps the parameter at its first value, unlike elsewhere: state dicts have it
+        self.weight = self.create_parameter([num_channels], weight_attr or None, default_initializer=Constant(1.0))
+        self.bias = self.create_parameter([num_channels], bias_attr or None, is_bias=True)
+        for held, attr in ((self.weight, weight_attr), (self.bias, bias_attr)):
+            if attr is False:
+                held.stop_gradient = True
+
+    def forward(self, input: Tensor) -> Tensor:
+        return group_norm(input, self._num_groups, self._epsilon, self.weight, self.bias, self._data_format)
+
+    def extra_repr(self) -> str:
+        return f"num_groups={self._num_groups}, num_channels={self._num_channels}, epsilon={self._epsilon}"
+
+
+class _InstanceNorm(Layer):
+    _axes: tuple[int, ...] = ()
+
+    def __init__(
+        self,
+        num_features: int,
+        epsilon: float = 1e-05,
+        momentum: float = 0.9,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ):
+        super().__init__()
+        if (weight_attr is False) != (bias_attr is False):
+            raise errors.bad(f"{type(self).__name__}(weight_attr, bias_attr)", "both False or none of them", [weight_attr, bias_attr])
+        self._num_features, self._epsilon, self._momentum, self._data_format = num_features, epsilon, momentum, data_format
+        self._weight_attr, self._bias_attr = weight_attr, bias_attr
+        self.scale = self.create_parameter([num_features], weight_attr, default_initializer=Constant(1.0))
+        self.bias = self.create_parameter([num_features], bias_attr, is_bias=True)
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.ndim not in self._axes:
+            expected = " or ".join([str(n) for n in self._axes])
+            raise errors.bad(f"{type(self).__name__}(input)", f"{expected} axes", f"shape {input.shape}")
+        return instance_norm(input, None, None, self.scale, self.bias, True, self._momentum, self._epsilon, self._data_format)
+
+    def extra_repr(self) -> str:
+        return f"num_features={self._num_features}, epsilon={self._epsilon}"
+
+
+class InstanceNorm1D(_InstanceNorm):
+    """Mean 0 and variance 1 over each channel of each sample, for inputs with 2 or 3 axes.
+
+    >>> bireme.nn.InstanceNorm1D(1, epsilon=0.0)(bireme.to_tensor([[[1.0, 3.0]]])).tolist()
+    [[[-1.0, 1.0]]]
+    """
+
+    _axes = (2, 3)
+
+    def __init__(
+        self,
+        num_features: int,
+        epsilon: float = 1e-05,
+        momentum: float = 0.9,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCL",
+        name: str | None = None,
+    ):
+        super().__init__(num_features, epsilon, momentum, weight_attr, bias_attr, data_format, name)
+
+
+class InstanceNorm2D(_InstanceNorm):
+    """Mean 0 and variance 1 over each channel of each image.
+
+    >>> bireme.nn.InstanceNorm2D(1, epsilon=0.0)(bireme.to_tensor([[[[1.0, 3.0]]]])).tolist()
+    [[[[-1.0, 1.0]]]]
+    """
+
+    _axes = (4,)
+
+
+class InstanceNorm3D(_InstanceNorm):
+    """Mean 0 and variance 1 over each channel of each volume.
+
+    >>> bireme.nn.InstanceNorm3D(1, epsilon=0.0)(bireme.to_tensor([[[[[1.0, 3.0]]]]])).tolist()
+    [[[[[-1.0, 1.0]]]]]
+    """
+
+    _axes = (5,)
+
+    def __init__(
+        self,
+        num_features: int,
+        epsilon: float = 1e-05,
+        momentum: float = 0.9,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCDHW",
+        name: str | None = None,
+    ):
+        super().__init__(num_features, epsilon, momentum, weight_attr, bias_attr, data_format, name)
+
+
+class LocalResponseNorm(Layer):
+    """Divides each element by a power of the mean square of `size` channels around it.
+
+    >>> bireme.nn.LocalResponseNorm(1, alpha=3.0, beta=0.5)(bireme.ones([1, 1, 1])).tolist()
+    [[[0.5]]]
+    """
+
+    def __init__(
+        self,
+        size: int,
+        alpha: float = 0.0001,
+        beta: float = 0.75,
+        k: float = 1.0,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ):
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k, self.data_format, self.name = size, alpha, beta, k, data_format, name
+
+    def forward(self, input: Tensor) -> Tensor:
+        return local_response_norm(input, self.size, self.alpha, self.beta, self.k, self.data_format)
+
+    def extra_repr(self) -> str:
+        layout = "" if self.data_format == "NCHW" else f", data_format={self.data_format}"
+        name = "" if self.name is None else f", name={self.name}"
+        return f"size={self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}{layout}{name}"
+
+
+class SpectralNorm(Layer):
+    """Divides a weight by its largest singular value, found by power iterations from vectors that are kept.
+
+    >>> layer = bireme.nn.SpectralNorm([1, 2], power_iters=3)
+    >>> layer(bireme.to_tensor([[3.0, 4.0]])).tolist()
+    [[0.6000000238418579, 0.800000011920929]]
+    """
+
+    def __init__(self, weight_shape: Any, dim: int = 0, power_iters: int = 1, eps: float = 1e-12, dtype: Any = "float32"):
+        super().__init__()
+        self._weight_shape, self._dim, self._power_iters, self._eps, self._dtype = list(weight_shape), dim, power_iters, eps, dtype
+        total = math.prod(self._weight_shape)
+        if total <= 0:
+            raise errors.bad("SpectralNorm(weight_shape)", "no axis of extent 0", self._weight_shape)
+        if not -len(self._weight_shape) <= dim < len(self._weight_shape):
+            raise errors.bad("SpectralNorm(dim)", f"an axis below {len(self._weight_shape)}", dim)
+        rows = self._weight_shape[dim]
+        for name, count in (("weight_u", rows), ("weight_v", total // rows)):
+            held = self.create_parameter([count], None, dtype, default_initializer=Normal(0.0, 1.0))
+            held.stop_gradient = True
+            setattr(self, name, held)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape != self._weight_shape:
+            raise errors.bad("SpectralNorm(x)", f"shape {self._weight_shape}", f"shape {x.shape}")
+        return spectral_norm_of(x, self.weight_u, self.weight_v, self._eps, self._dim % x.ndim, self._power_iters)

@@ -6,8 +6,8 @@ from typing import Any
 
 from bireme.core import device as devices
 from bireme.core import dtype as dtypes
-from bireme.core import errors
-from bireme.core.tensor import Parameter, Tensor
+from bireme.core import errors, tensor
+from bireme.core.tensor import Tensor
 from bireme.nn.initializer import Initializer, choose
 from bireme.ops import zeros
 from bireme.param_attr import ParamAttr
@@ -24,7 +24,7 @@ def make_parameter(
     is_bias: bool = False,
     default_initializer: Any = None,
     device: Any = None,
-) -> Parameter | None:
+) -> tensor.Parameter | None:
     """A parameter named after its `owner`, or None if `attr` is False; `where` is what errors call the place."""
     attr = attr_of(attr, f"{where}(attr)")
     if attr is None:
@@ -40,7 +40,7 @@ def make_parameter(
     if device is not None:
         start = start._to_device(devices.parse(device, f"{where}(device)"))
     name = attr.name or unique_name.generate(f"{owner}.{'b' if is_bias else 'w'}")
-    param = Parameter(start, name=unique_name.claim(name, f"{where}(attr)"), trainable=attr.trainable)
+    param = tensor.Parameter(start, name=unique_name.claim(name, f"{where}(attr)"), trainable=attr.trainable)
     param.optimize_attr = {"learning_rate": attr.learning_rate}
     param.regularizer, param.need_clip = attr.regularizer, attr.need_clip
     param.do_model_average = attr.do_model_average
@@ -78,3 +78,20 @@ def _shape(shape: Any, where: str) -> list[int]:
     if any(n < 0 for n in size):
         raise errors.bad(where, "sizes of 0 or more", size)
     return size
+
+
+class Parameter(tensor.Parameter):
+    """A tensor that a Layer trains, made of another tensor; without one it is empty.
+
+    >>> bireme.nn.Parameter(bireme.to_tensor([1.0]), requires_grad=False).stop_gradient
+    True
+    """
+
+    __slots__ = ()
+
+    def __init__(self, data: Any = None, requires_grad: bool = True):
+        if data is None:
+            data = zeros([0])
+        if not isinstance(data, Tensor):
+            raise errors.bad("Parameter(data)", "a Tensor", data, kind=TypeError)
+        super().__init__(data, trainable=requires_grad)

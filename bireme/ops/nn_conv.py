@@ -14,29 +14,11 @@ from bireme.core.graph import sig_of
 from bireme.core.op import Attr, Tensor, op
 from bireme.ops import correlate, spatial
 
-# ---------------------------------------------------------------- layouts
+# ---------------------------------------------------------------- both kinds, by NumPy's or XLA's three functions
 
 
 def _last(data_format: str) -> bool:
     return data_format[-1] == "C"
-
-
-def _move(x: Any, last: bool) -> Any:
-    """Channels last: given channels first, XLA would turn both operands by itself, and slower."""
-    return x if last else x.transpose(0, *range(2, x.ndim), 1)
-
-
-def _back(x: Any, last: bool) -> Any:
-    return x if last else x.transpose(0, x.ndim - 1, *range(1, x.ndim - 1))
-
-
-def _kernel(weight: Any) -> Any:
-    """[outputs, channels / groups, *window] -> [*window, channels / groups, outputs]"""
-    return weight.transpose(*range(2, weight.ndim), 1, 0)
-
-
-def _weight(kernel: Any) -> Any:
-    return kernel.transpose(kernel.ndim - 1, kernel.ndim - 2, *range(kernel.ndim - 2))
 
 
 def _wide(x: Any, platform: str = "cpu") -> Any:
@@ -45,49 +27,47 @@ def _wide(x: Any, platform: str = "cpu") -> Any:
 
 
 def _finished(out: Any, bias: Any, dtype: Any, last: bool) -> Any:
-    out = out if bias is None else out + bias
-    return _back(out if out.dtype == dtype else out.astype(dtype), last)
+    if bias is not None:
+        out = out + (bias if last else bias.reshape(-1, *[1] * (out.ndim - 2)))
+    return out if out.dtype == dtype else out.astype(dtype)
 
 
-def _bias_grad(g: Any, sigs: tuple, needs: tuple) -> Any:
-    """Of a gradient with channels last."""
+def _bias_grad(g: Any, sigs: tuple, needs: tuple, last: bool) -> Any:
     if len(sigs) < 3 or not needs[2]:
         return None
-    total = g.sum(tuple(range(g.ndim - 1)))
+    channel = g.ndim - 1 if last else 1
+    total = g.sum(tuple([i for i in range(g.ndim) if i != channel]))
     return total if sigs[2].size == total.size else total.sum(keepdims=True)
-
-
-# ---------------------------------------------------------------- both kinds, by NumPy's or XLA's three functions
 
 
 def _conv(x, weight, bias, stride, padding, dilation, groups, data_format, by=correlate, **on):
     last = _last(data_format)
-    out = by.forward(_move(_wide(x, **on), last), _kernel(_wide(weight, **on)), stride, padding, dilation, groups, **on)
+    out = by.forward(_wide(x, **on), _wide(weight, **on), stride, padding, dilation, groups, last, **on)
     return _finished(out, bias, x.dtype, last)
 
 
 def _conv_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=correlate, **on):
     last = _last(data_format)
-    g, x, w = _move(_wide(g, **on), last), _move(_wide(x, **on), last), _kernel(_wide(weight, **on))
-    rest = (stride, padding, dilation, groups)
-    dx = _back(by.input_grad(g, w, x.shape[1:-1], *rest, **on), last) if needs[0] else None
-    dw = _weight(by.weight_grad(x, g, w.shape[:-2], *rest, **on)) if needs[1] else None
-    return dx, dw, _bias_grad(g, sigs, needs)
+    g, x, w = _wide(g, **on), _wide(x, **on), _wide(weight, **on)
+    rest = (stride, padding, dilation, groups, last)
+    dx = by.input_grad(g, w, spatial.spatial(x.shape, last), *rest, **on) if needs[0] else None
+    dw = by.weight_grad(x, g, w.shape[2:], *rest, **on) if needs[1] else None
+    return dx, dw, _bias_grad(g, sigs, needs, last)
 
 
 def _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format, by=correlate, **on):
     last = _last(data_format)
-    out = by.input_grad(_move(_wide(x, **on), last), _kernel(_wide(weight, **on)), output_size, stride, padding, dilation, groups, **on)
+    out = by.input_grad(_wide(x, **on), _wide(weight, **on), output_size, stride, padding, dilation, groups, last, **on)
     return _finished(out, bias, x.dtype, last)
 
 
 def _transposed_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=correlate, **on):
     last = _last(data_format)
-    g, x, w = _move(_wide(g, **on), last), _move(_wide(x, **on), last), _kernel(_wide(weight, **on))
-    rest = (stride, padding, dilation, groups)
-    dx = _back(by.forward(g, w, *rest, **on), last) if needs[0] else None
-    dw = _weight(by.weight_grad(g, x, w.shape[:-2], *rest, **on)) if needs[1] else None
-    return dx, dw, _bias_grad(g, sigs, needs)
+    g, x, w = _wide(g, **on), _wide(x, **on), _wide(weight, **on)
+    rest = (stride, padding, dilation, groups, last)
+    dx = by.forward(g, w, *rest, **on) if needs[0] else None
+    dw = by.weight_grad(g, x, w.shape[2:], *rest, **on) if needs[1] else None
+    return dx, dw, _bias_grad(g, sigs, needs, last)
 
 
 # ---------------------------------------------------------------- checks and inference

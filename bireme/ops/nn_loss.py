@@ -231,9 +231,7 @@ def _class_shape(input: Tensor, label: Tensor, axis: int) -> tuple[Tensor, bool]
     raise errors.bad("cross_entropy(label)", f"shape {wanted} or {kept}", label)
 
 
-def _hard(
-    input: Tensor, label: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, use_softmax: bool, axis: int | None
-) -> Tensor:
+def _hard(input: Tensor, label: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, use_softmax: bool, axis: int | None) -> Tensor:
     loss = nll_of_logits(input, label, ignore_index) if use_softmax else nll_of(log(input), label, ignore_index)
     return _weighed(loss, label, weight, ignore_index, reduction, axis)
 

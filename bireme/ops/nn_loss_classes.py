@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,10 +12,11 @@ from jax import lax
 from bireme.core import errors
 from bireme.core.dtype import FLOAT
 from bireme.core.graph import sig_of
-from bireme.core.op import Tensor, composite, op
-from bireme.ops import shape
+from bireme.core.op import Attr, Tensor, composite, op
+from bireme.ops import reduce, shape
 from bireme.ops.nn_activation import softmax
 from bireme.ops.nn_loss import must_float, nll_of_logits, reduced
+from bireme.ops.product import matmul
 
 # ---------------------------------------------------------------- trees
 
@@ -145,3 +147,55 @@ def margin_cross_entropy(logits: Tensor, label: Tensor, margin1: float = 1.0, ma
     loss = shape.unsqueeze(nll_of_logits(held, label, -100), -1)
     loss = reduced(loss, reduction or "none", where)
     return (loss, softmax(held)) if return_softmax else loss
+
+
+# ---------------------------------------------------------------- clusters by frequency
+
+
+@op(differentiable=False, numpy=True)
+def cluster_of(label: Tensor, cutoffs: Attr) -> list[Tensor]:
+    """Where labels are found: at the head, and in each cluster by its own numbers, -100 for those that are elsewhere.
+
+    >>> x, head, tail = bireme.zeros([1, 2]), bireme.zeros([2, 2]), [[bireme.zeros([2, 1]), bireme.zeros([1, 2])]]
+    >>> bireme.nn.functional.adaptive_log_softmax_with_loss(x, bireme.to_tensor([2]), head, tail, [1, 3])[0].shape
+    [1]
+    """
+    head, clusters = label, []
+    for i, (low, high) in enumerate(pairwise(cutoffs)):
+        inside = (label >= low) & (label < high)
+        head = jnp.where(inside, cutoffs[0] + i, head)
+        clusters.append(jnp.where(inside, label - low, -100))
+    return [head, *clusters]
+
+
+cluster_of.infer(lambda label, cutoffs: [label] * len(cutoffs))
+cluster_of.index(lambda s: [("label", 0, s["cutoffs"][-1])])
+
+
+@composite()
+def adaptive_log_softmax_with_loss(input: Tensor, label: Tensor, head_weight: Tensor, tail_weights: Any, cutoffs: Any,
+                                   head_bias: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Log-probabilities of labels, rare ones by clusters behind smaller maps, and their mean, negative.
+
+    >>> x, head, tail = bireme.zeros([1, 2]), bireme.zeros([2, 2]), [[bireme.zeros([2, 1]), bireme.zeros([1, 2])]]
+    >>> round(bireme.nn.functional.adaptive_log_softmax_with_loss(x, bireme.to_tensor([2]), head, tail, [1, 3])[1].item(), 4)
+    1.3863
+    """
+    where = "adaptive_log_softmax_with_loss"
+    single = input.ndim == 1
+    if input.ndim not in (1, 2) or label.ndim != input.ndim - 1 or label.dtype.kind != "i":
+        got = f"shapes {input.shape} and {label.shape}"
+        raise errors.bad(f"{where}(input, label)", "shapes [N, width] and [N], labels integers", got)
+    if not single and label.shape != input.shape[:1]:
+        raise errors.bad(f"{where}(label)", f"shape {input.shape[:1]}", label)
+    cutoffs = tuple(int(c) for c in cutoffs)
+    if len(tail_weights) != len(cutoffs) - 1:
+        raise errors.bad(f"{where}(tail_weights)", f"{len(cutoffs) - 1} pairs of weights, one for each cluster", f"{len(tail_weights)}")
+    if single:
+        input, label = shape.unsqueeze(input, 0), shape.unsqueeze(label, 0)
+    places = cluster_of(label, cutoffs)
+    head = matmul(input, head_weight)
+    loss = nll_of_logits(head if head_bias is None else head + head_bias, places[0], -100)
+    for (first, second), place in zip(tail_weights, places[1:]):
+        loss = loss + nll_of_logits(matmul(matmul(input, first), second), place, -100)
+    return -(shape.squeeze(loss, 0) if single else loss), reduce.mean(loss)

@@ -16,19 +16,11 @@ from bireme.core.convolution import taps
 from bireme.core.dtype import FLOAT
 from bireme.core.op import Attr, Tensor, composite, op
 from bireme.ops import spatial
+from bireme.ops.correlate import back, move
 from bireme.ops.spatial import Windows
 
 _UNROLLED = 25  # elements of a window that are told apart one by one
 _LONG = 16  # elements along one axis up to which it is cut into slices
-
-
-def last_of(x: Any, last: bool) -> Any:
-    """Channels last: convolutions leave them there, so the transposes on either side cancel."""
-    return x if last else x.transpose(0, *range(2, x.ndim), 1)
-
-
-def back(x: Any, last: bool) -> Any:
-    return x if last else x.transpose(0, x.ndim - 1, *range(1, x.ndim - 1))
 
 
 def wide(x: Any) -> Any:
@@ -85,9 +77,12 @@ def _largest(x, at: Windows):
     for i in range(len(at.size) - 1, -1, -1):
         along = (i + 1, at.size[i], at.stride[i], at.out[i])
         if at.size[i] <= _LONG:
+            size, stride = [1] * x.ndim, [1] * x.ndim
+            size[i + 1], stride[i + 1] = at.size[i], at.stride[i]
+            # a maximum of slices would be computed anew for each window of the next axis
+            best = lax.reduce_window(x, np.asarray(-np.inf, x.dtype), lax.max, size, stride, "VALID")
             parts, own = _axis_slices(x, *along), _axis_slices(tap, *along)
-            best = functools.reduce(jnp.maximum, parts)
-            x, tap = lax.optimization_barrier((best, _first(parts, best, [t + np.asarray(k * step, kind) for k, t in enumerate(own)])))
+            x, tap = best, _first(parts, best, [t + np.asarray(k * step, kind) for k, t in enumerate(own)])
         else:
             wide, own = _axis_windows(x, *along), _axis_windows(tap, *along)
             place = jnp.argmax(wide, axis=i + 2, keepdims=True)
@@ -97,7 +92,31 @@ def _largest(x, at: Windows):
     return x, tap
 
 
-@op(dtypes=FLOAT)
+def _largest_numpy(x, at: Windows):
+    """The same by NumPy, with views of all windows along one axis after the other."""
+    tap, step = np.zeros(x.shape, tap_type(at.size)), 1
+    for i in range(len(at.size) - 1, -1, -1):
+        seen = [
+            np.lib.stride_tricks.sliding_window_view(a, at.size[i], i + 1)[(slice(None),) * (i + 1) + (slice(None, None, at.stride[i]),)]
+            for a in (x, tap)
+        ]
+        place = seen[0].argmax(-1)[..., None]
+        x, tap = [np.take_along_axis(a, place, -1)[..., 0] for a in seen]
+        tap = tap + (place[..., 0] * step).astype(tap.dtype)
+        step *= at.size[i]
+    return x, tap
+
+
+def _max_pool_numpy(x, kernel_size, stride, padding, ceil_mode, data_format):
+    last = data_format[-1] == "C"
+    at = _windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
+    cut = [slice(0, n + min(0, b)) for n, (_, b, _) in zip(at.dims, at.config)]
+    grow = [(0, 0), *[(a, max(0, b)) for a, b, _ in at.config], (0, 0)]
+    grown = np.pad(move(x, last)[:, *cut], grow, constant_values=np.finfo(x.dtype).min)
+    return [back(r, last) for r in _largest_numpy(grown, at)]
+
+
+@op(dtypes=FLOAT, numpy=_max_pool_numpy)
 def max_pool_of(x: Tensor, kernel_size: Attr, stride: Attr, padding: Attr, ceil_mode: bool, data_format: str) -> list[Tensor]:
     """Largest element of each window and its place there, which the gradient goes to; use `max_pool2d`.
 
@@ -106,30 +125,15 @@ def max_pool_of(x: Tensor, kernel_size: Attr, stride: Attr, padding: Attr, ceil_
     """
     last = data_format[-1] == "C"
     at = _windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
-    return [back(r, last) for r in _largest(_fitted(last_of(x, last), at, jnp.finfo(x.dtype).min), at)]
+    grown = _fitted(move(x, last), at, jnp.finfo(x.dtype).min)
+    if any(a or b for a, b, _ in at.config):
+        grown = lax.optimization_barrier(grown)  # or each slice of it would pad, and turn the image, by itself
+    return [back(r, last) for r in _largest(grown, at)]
 
 
-def _max_pool_numpy(x, kernel_size, stride, padding, ceil_mode, data_format):
-    last = data_format[-1] == "C"
-    at = _windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
-    x = _numpy_fitted(last_of(x, last), at, np.finfo(x.dtype).min)
-    best = tap = None
-    for i, place in enumerate(taps(at.size, at.stride, (1,) * len(at.size), at.out)):
-        part = x[:, *place]
-        if best is None:
-            best, tap = part.copy(), np.zeros(part.shape, tap_type(kernel_size))
-        else:
-            more = (part > best) | ((part != part) & (best == best))
-            best[more], tap[more] = part[more], i
-    return [back(best, last), back(tap, last)]
-
-
-def _numpy_fitted(x, at, fill):
-    cut = [slice(0, n + min(0, b)) for n, (_, b, _) in zip(at.dims, at.config)]
-    return np.pad(x[:, *cut], [(0, 0), *[(a, max(0, b)) for a, b, _ in at.config], (0, 0)], constant_values=fill)
-
-
-max_pool_of.numpy_form = _max_pool_numpy
+@max_pool_of.effort
+def _(x, kernel_size, stride):
+    return 5 * x.size // math.prod(stride) * math.prod(kernel_size)  # a few passes for each place in the window
 
 
 @max_pool_of.grad(numpy=lambda g, out, kernel_size, stride, padding, ceil_mode, data_format, sigs: _max_grad_numpy(
@@ -139,7 +143,7 @@ def _(g, out, kernel_size, stride, padding, ceil_mode, data_format, sigs):
     at = _windows(sigs[0].shape, last, kernel_size, stride, padding, ceil_mode)
     if not g[0].size:
         return jnp.zeros(sigs[0].shape, g[0].dtype)
-    gs, tap = wide(last_of(g[0], last)), last_of(out[1], last)
+    gs, tap = wide(move(g[0], last)), move(out[1], last)
     found = _gathered(gs, tap, at) if math.prod(at.size) <= _UNROLLED else scattered(gs, places_of(tap, at), at.dims)
     return back(found.astype(g[0].dtype), last)
 
@@ -154,7 +158,8 @@ def _gathered(g, tap, at: Windows):
     low = [-min(e for r in axis for e, _ in r) for axis in reach]
     high = [max(e for r in axis for e, _ in r) + m - o for axis, m, o in zip(reach, rows, at.out)]
     config = [(0, 0, 0), *[(a, b, 0) for a, b in zip(low, high)], (0, 0, 0)]
-    g, tap = lax.pad(g, np.zeros((), g.dtype), config), lax.pad(tap, np.asarray(255, tap.dtype), config)
+    grown = lax.pad(g, np.zeros((), g.dtype), config), lax.pad(tap, np.asarray(255, tap.dtype), config)
+    g, tap = lax.optimization_barrier(grown)  # or slices of it would become slices of `tap`, computed anew for each
     phases = []
     for phase in itertools.product(*reach):
         parts = []
@@ -198,7 +203,7 @@ def scattered(g, places, dims):
 def _max_grad_numpy(g, tap, kernel_size, stride, padding, ceil_mode, data_format, sigs):
     last = data_format[-1] == "C"
     at = _windows(sigs[0].shape, last, kernel_size, stride, padding, ceil_mode)
-    g, tap = last_of(g, last), last_of(tap, last)
+    g, tap = move(g, last), move(tap, last)
     full = np.zeros((g.shape[0], *[max(0, m + a + b) for m, (a, b, _) in zip(at.dims, at.config)], g.shape[-1]), g.dtype)
     for i, place in enumerate(taps(at.size, at.stride, (1,) * len(at.size), at.out)):
         full[:, *place] += np.where(tap == i, g, 0)
@@ -215,7 +220,7 @@ def max_pool_places(tap: Tensor, dims: Attr, kernel_size: Attr, stride: Attr, pa
     [[[[3]]]]
     """
     last = data_format[-1] == "C"
-    return back(places_of(last_of(tap, last), Windows(dims, kernel_size, stride, padding, ceil_mode)), last)
+    return back(places_of(move(tap, last), Windows(dims, kernel_size, stride, padding, ceil_mode)), last)
 
 
 def _max_pool(name: str, n: int, return_mask: bool, arguments: dict[str, Any]) -> Any:
@@ -285,7 +290,7 @@ def _divisor(at: Windows, inside: bool, dtype: Any) -> Any:
 def _mean(x, kernel_size, stride, padding, ceil_mode, exclusive, divisor_override, data_format):
     last = data_format[-1] == "C"
     at = _windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
-    image = wide(last_of(x, last))
+    image = wide(move(x, last))
     out = _sums(_fitted(image, at, 0), at) / _divisor(at, exclusive, image.dtype)
     if divisor_override is not None:  # as Paddle has it: of the mean, not of the sum
         out = out * np.asarray(math.prod(kernel_size) / divisor_override, image.dtype)
@@ -354,7 +359,7 @@ def lp_pool_of(x: Tensor, norm_type: float, kernel_size: Attr, stride: Attr, pad
     last = data_format[-1] == "C"
     at = _windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
     seen = [slice(0, n + min(0, b)) for n, (_, b, _) in zip(at.dims, at.config)]  # no gradient of a power that no window has
-    image = _power(wide(last_of(x, last))[:, *seen], norm_type)
+    image = _power(wide(move(x, last))[:, *seen], norm_type)
     fitted = lax.pad(image, np.zeros((), image.dtype), [(0, 0, 0), *[(a, max(0, b), 0) for a, b, _ in at.config], (0, 0, 0)])
     total = _sums(fitted, at)
     out = jnp.sqrt(total) if norm_type == 2 else _power(total, 1 / norm_type)

@@ -14,7 +14,8 @@ from bireme.core.dtype import FLOAT
 from bireme.core.graph import sig_of
 from bireme.core.op import Attr, Tensor, composite, op
 from bireme.ops import spatial
-from bireme.ops.nn_pool import back, last_of, max_pool_of, max_pool_places, scattered, wide
+from bireme.ops.correlate import back, move
+from bireme.ops.nn_pool import max_pool_of, max_pool_places, scattered, wide
 from bireme.ops.random import rand
 
 
@@ -45,7 +46,7 @@ def _sized(x, sizes, last):
 
 def _mean(x, output_size, data_format):
     last = data_format[-1] == "C"
-    image = wide(last_of(x, last))
+    image = wide(move(x, last))
     whole = [n % size == 0 if size else False for n, size in zip(image.shape[1:-1], output_size)]
     shape, axes = [image.shape[0]], []
     for n, size, even in zip(image.shape[1:-1], output_size, whole):
@@ -135,7 +136,7 @@ def _largest(x, windows):
 
 def _grad(g, out, sigs):
     """Each gradient goes to the element that was the largest."""
-    found = scattered(last_of(wide(g[0]), False), last_of(out[1], False), sigs[0].shape[2:])
+    found = scattered(move(wide(g[0]), False), move(out[1], False), sigs[0].shape[2:])
     return back(found.astype(g[0].dtype), False)
 
 
@@ -163,7 +164,7 @@ def adaptive_max_of(x: Tensor, output_size: Attr) -> list[Tensor]:
     for n, size in zip(x.shape[2:], output_size):
         low, high = _bounds(n, size)
         windows.append(np.minimum(low[:, None] + np.arange((high - low).max(initial=1)), high[:, None] - 1))
-    return _largest(last_of(x, False), windows)
+    return _largest(move(x, False), windows)
 
 
 adaptive_max_of.infer(lambda x, output_size: _pair(x, output_size))
@@ -242,7 +243,7 @@ def fractional_max_of(x: Tensor, u: Tensor | float, output_size: Attr, kernel_si
     """
     kernel = kernel_size or (None,) * len(output_size)
     windows = [_random_windows(n, size, k, u) for n, size, k in zip(x.shape[2:], output_size, kernel)]
-    return _largest(last_of(x, False), windows)
+    return _largest(move(x, False), windows)
 
 
 fractional_max_of.infer(lambda x, output_size: _pair(x, output_size))

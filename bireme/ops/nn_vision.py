@@ -148,8 +148,9 @@ def _pixels(rows, dims, places):
     """Rows of channels at whole places, zeros outside; `rows` has shape [batch, pixels, channels]."""
     flat, valid = 0, True
     for p, n in zip(places, dims):
-        valid = valid & (p >= 0) & (p <= n - 1)
-        flat = flat * n + jnp.clip(jnp.nan_to_num(p), 0, n - 1).astype(jnp.int32)
+        inside = (p >= 0) & (p <= n - 1)  # not for NaN either
+        valid = valid & inside
+        flat = flat * n + jnp.where(inside, p, np.zeros((), p.dtype)).astype(jnp.int32)
     batch = jnp.arange(rows.shape[0], dtype=jnp.int32).reshape(-1, *[1] * (flat.ndim - 1))
     return jnp.where(valid[..., None], rows[batch, flat], np.zeros((), rows.dtype))
 

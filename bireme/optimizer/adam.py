@@ -12,7 +12,8 @@ from bireme.core import errors
 from bireme.core.tensor import Tensor
 from bireme.ops import maximum, sqrt, to_tensor, update
 from bireme.optimizer.lr import LRScheduler
-from bireme.optimizer.optimizer import HALF, Optimizer, Pairs, Slot
+from bireme.optimizer.optimizer import Optimizer, Pairs
+from bireme.optimizer.states import HALF, Slot
 from bireme.regularizer import L2Decay
 
 _POWS = ("beta1_pow_acc", "beta2_pow_acc")
@@ -86,23 +87,20 @@ class Adam(Optimizer):
         return 1.0
 
     def _update(self, group: dict, pairs: Pairs) -> None:
-        betas = self._betas(group)
         for pows, slots, grads in self._by_pows(pairs):
-            coeff = self._decay_coeff(group)
-            # a decay of zero is left out of the program: decided here, not in it
-            decays = tuple(self._is_decayed(group, slot.param) if isinstance(coeff, Tensor) or coeff else False for slot in slots)
-            operands = (
-                [slot.target for slot in slots],
-                grads,
-                *([s.state[a] for s in slots] for a in self._accumulators),
-            )
-            numbers = self.get_lr(), *betas, group.get("epsilon", self._epsilon), coeff
+            operands = [slot.target for slot in slots], grads, *([s.state[a] for s in slots] for a in self._accumulators)
+            numbers = self.get_lr(), *self._betas(group), group.get("epsilon", self._epsilon)
             ratios = tuple(self._rate(group, slot.param) * self._ratio(slot.param) for slot in slots)
-            rule = _amsgrad_update if self._amsgrad else update.adam_update
-            settings = {"decoupled": self._decoupled, "lr_ratios": ratios, "decays": decays}
-            new = rule(*operands, pows.first, pows.second, *numbers, **settings)
+            new = self._stepped(group, slots, (*operands, pows.first, pows.second, *numbers), ratios)
             self._store(slots, new[:-2], self._accumulators)
-            self._advance(pows, slots, new[-2], new[-1])
+            self._advance(pows, slots, *self._kept([pows.first, pows.second], new[-2:]))
+
+    def _stepped(self, group: dict, slots: list[Slot], operands: tuple, ratios: tuple[float, ...]) -> list[Tensor]:
+        coeff = self._decay_coeff(group)
+        # a decay of zero is left out of the program: decided here, not in it
+        decays = tuple(self._is_decayed(group, slot.param) if isinstance(coeff, Tensor) or coeff else False for slot in slots)
+        rule = _amsgrad_update if self._amsgrad else update.adam_update
+        return rule(*operands, coeff, decoupled=self._decoupled, lr_ratios=ratios, decays=decays)
 
     def _betas(self, group: dict) -> tuple[float | Tensor, float | Tensor]:
         return group.get("beta1", self._beta1), group.get("beta2", self._beta2)
@@ -151,7 +149,7 @@ class Adam(Optimizer):
                     held = (slot.pows.first, slot.pows.second)[i]
                     if id(held) not in shaped:
                         shaped[id(held)] = (held * self._betas(groups[id(slot.param)])[i]).reshape([1])
-                    out[f"{slot.param.name}_{name}_0"] = shaped[id(held)]
+                    out[f"{self._key(slot.param, name)}_0"] = shaped[id(held)]
         return out
 
     def set_state_dict(self, state_dict: dict[str, Any]) -> None:

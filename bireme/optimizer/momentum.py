@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bireme.core import errors
+from bireme.core.tensor import Tensor
 from bireme.ops import update
 from bireme.optimizer.lr import LRScheduler
 from bireme.optimizer.optimizer import Optimizer, Pairs
@@ -50,10 +51,6 @@ class Momentum(Optimizer):
             pairs = [(p, g * factor) for p, g in pairs]
         return super()._decayed(group, pairs)
 
-    def _update(self, group: dict, pairs: Pairs) -> None:
-        momentum = group.get("momentum", self._momentum)
+    def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
         nesterov = bool(group.get("use_nesterov", self._use_nesterov))
-        for lr, slots, grads in self._by_rate(group, pairs):
-            params, velocities = [slot.target for slot in slots], [slot.state["velocity"] for slot in slots]
-            new = update.momentum_update(params, grads, velocities, lr, momentum, nesterov)
-            self._store(slots, new, self._accumulators)
+        return update.momentum_update(params, grads, *states, lr, group.get("momentum", self._momentum), nesterov)

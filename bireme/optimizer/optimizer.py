@@ -1,54 +1,29 @@
-"""Optimizer: what all update rules share. A rule writes `_update`; its arithmetic is one operator of `ops.update`."""
+"""Optimizer: what all update rules share. A rule writes `_new`; its arithmetic is one operator of `ops.update`."""
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
-from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.flush import close_step, run_closed
 from bireme.core.grad_mode import no_grad
 from bireme.core.tensor import Tensor
 from bireme.nn.clip import ClipGradBase
-from bireme.ops import to_tensor
 from bireme.optimizer.lr import LRScheduler
+from bireme.optimizer.states import Slot, States
 from bireme.regularizer import L2Decay, WeightDecayRegularizer
 
 Pairs = list[tuple[Tensor, Tensor]]
-HALF = (dtypes.float16, dtypes.bfloat16)
-_NUMBERED = re.compile(r"_\d+$")
 
 
-class Slot:
-    """What an optimizer keeps for one parameter: accumulators by name, and a float32 copy where one is wanted."""
-
-    __slots__ = ("param", "state", "master", "pows")
-
-    def __init__(self, param: Tensor):
-        self.param = param
-        self.state: dict[str, Tensor] = {}
-        self.master: Tensor | None = None
-        self.pows: Any = None  # Adam's powers of beta, shared with the parameters that were always updated together
-
-    @property
-    def target(self) -> Tensor:
-        """The tensor that the rule updates."""
-        return self.param if self.master is None else self.master
-
-
-class Optimizer:
+class Optimizer(States):
     """Base of update rules.
 
     `parameters` is a list of parameters, or of dicts with `params` and settings of their own; in such a group
     `learning_rate` is a factor on the optimizer's, and what ParamAttr says about rate and decay does not count.
     """
-
-    _accumulators: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -71,6 +46,7 @@ class Optimizer:
         self._parameter_list: list[Tensor] = [p for group in self._param_groups for p in group["params"]]
         self._check_names()
         self._slots: dict[int, Slot] = {}
+        self._skip: Tensor | None = None
 
     # ------------------------------------------------------------ what was given
 
@@ -152,21 +128,35 @@ class Optimizer:
         self._step(None)
 
     @no_grad()
-    def _step(self, only: set[int] | None) -> Pairs:
-        taken: Pairs = []
-        for group in self._param_groups:
-            pairs = [(p, p.grad) for p in group["params"] if not p.stop_gradient and p.grad is not None and (only is None or id(p) in only)]
-            if pairs:
-                taken += pairs
-                # Paddle clips first, so the decay itself is never clipped
-                clipped = pairs if group["grad_clip"] is None else group["grad_clip"](pairs)
-                self._update(group, self._decayed(group, clipped))
+    def _step(self, only: set[int] | None = None, skip: Tensor | None = None) -> Pairs:
+        """Update with the gradients there are. Where `skip`, a bool, turns out true, everything stays what it was."""
+        pairs = [(p, p.grad) for p in self._parameter_list if not p.stop_gradient and p.grad is not None and (only is None or id(p) in only)]
+        self._apply(pairs, skip)
+        return pairs
+
+    def _apply(self, pairs: Pairs, skip: Tensor | None = None) -> None:
+        grads = {id(p): g for p, g in pairs}
+        self._skip = skip
+        try:
+            for group in self._param_groups:
+                own = [(p, grads[id(p)]) for p in group["params"] if id(p) in grads]
+                if own:
+                    # Paddle clips first, so the decay itself is never clipped
+                    clipped = own if group["grad_clip"] is None else group["grad_clip"](own)
+                    self._update(group, self._decayed(group, clipped))
+        finally:
+            self._skip = None
         close_step()
-        return taken
 
     def _update(self, group: dict, pairs: Pairs) -> None:
         """Update the parameters of one group, all in one operator where their settings agree."""
-        raise NotImplementedError(f"{type(self).__name__}._update: not written")
+        for lr, slots, grads in self._by_rate(group, pairs):
+            states = [[slot.state[name] for slot in slots] for name in self._accumulators]
+            self._store(slots, self._new(group, lr, [slot.target for slot in slots], grads, states), self._accumulators)
+
+    def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
+        """Parameters and accumulators after a step; written by each rule."""
+        raise NotImplementedError(f"{type(self).__name__}._new: not written")
 
     def _decayed(self, group: dict, pairs: Pairs) -> Pairs:
         inside = self._decay_inside(group)
@@ -205,115 +195,6 @@ class Optimizer:
         rate = self.get_lr()
         return [(rate * factor, slots, grads) for factor, (slots, grads) in found.items()]
 
-    # ------------------------------------------------------------ states
-
-    def _slot(self, p: Tensor) -> Slot:
-        slot = self._slots.get(id(p))
-        if slot is None:
-            slot = self._slots[id(p)] = Slot(p)
-            if p.dtype in HALF and self._multi_precision:
-                self._set_master(slot, p.detach().astype(dtypes.float32))
-            for name in self._accumulators:
-                # made on the host and not by an operator: the first step then records the same program as all others
-                zeros = np.zeros(p.shape, self._state_dtype(p).np)
-                self._set_state(slot, name, to_tensor(zeros, place=p.place))
-        return slot
-
-    def _state_dtype(self, p: Tensor) -> Any:
-        # sums of small terms in half precision stop moving: its state is kept in float32
-        return dtypes.float32 if p.dtype in HALF else p.dtype
-
-    def _set_state(self, slot: Slot, name: str, value: Tensor) -> None:
-        value.name = f"{slot.param.name}_{name}_0"
-        slot.state[name] = value
-
-    def _set_master(self, slot: Slot, value: Tensor) -> None:
-        value.name = f"{slot.param.name}_fp32_master_0"
-        slot.master = value
-
-    def _grad_for(self, slot: Slot, g: Tensor) -> Tensor:
-        return g if slot.master is None else g.astype(slot.master.dtype)
-
-    def _store(self, slots: list[Slot], new: list[Tensor], names: tuple[str, ...] = ()) -> None:
-        """Take what an update operator returned: all parameters, then all of each accumulator."""
-        n = len(slots)
-        for i, slot in enumerate(slots):
-            slot.target._assign_value(new[i])
-            if slot.master is not None:
-                slot.param._assign_value(new[i].astype(slot.param.dtype))
-            for k, name in enumerate(names, 1):
-                slot.state[name]._assign_value(new[k * n + i])
-
-    def state_dict(self) -> dict[str, Any]:
-        """Accumulators by name, master weights and the schedule's state: what a checkpoint needs.
-
-        >>> w = bireme.to_tensor([1.0], stop_gradient=False)
-        >>> w.name = "w"
-        >>> adam = bireme.optimizer.Adam(0.1, parameters=[w])
-        >>> (w * 2.0).backward()
-        >>> adam.step()
-        >>> list(adam.state_dict())
-        ['w_moment1_0', 'w_moment2_0', 'w_beta1_pow_acc_0', 'w_beta2_pow_acc_0']
-        """
-        slots = [self._slots[id(p)] for p in self._parameter_list if id(p) in self._slots]
-        out: dict[str, Any] = {slot.state[a].name: slot.state[a] for a in self._accumulators for slot in slots}
-        out.update(self._shared_state(slots))
-        masters = {slot.param.name: slot.master for slot in slots if slot.master is not None}
-        if masters:
-            out["master_weights"] = masters
-        if isinstance(self._learning_rate, LRScheduler):
-            out["LR_Scheduler"] = self._learning_rate.state_dict()
-        return out
-
-    def _shared_state(self, slots: list[Slot]) -> dict[str, Tensor]:
-        return {}
-
-    def set_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a checkpoint of an optimizer of the same kind, whose parameters had the same names.
-
-        A parameter that the checkpoint says nothing about starts afresh; values that belong to none of the parameters
-        here, while some of these find nothing, mean that the names have changed, which is an error.
-        """
-        where = f"{self._where}.set_state_dict(state_dict)"
-        rest = dict(state_dict)
-        schedule, masters = rest.pop("LR_Scheduler", None), rest.pop("master_weights", {})
-        if isinstance(self._learning_rate, LRScheduler) and schedule is None:
-            raise errors.bad(where, "the state of the schedule under LR_Scheduler", ", ".join(map(str, rest)) or "{}")
-        # Paddle counts optimizers of the same parameter in the last number; which one it was does not matter here
-        found = {_NUMBERED.sub("", key): (key, value) for key, value in rest.items()}
-        taken: dict[int, dict[str, Any]] = {}
-        without = []
-        for p in self._parameter_list:
-            have = {name: found.pop(f"{p.name}_{name}") for name in self._state_names() if f"{p.name}_{name}" in found}
-            if not have:
-                without.append(p.name)
-                continue
-            if len(have) < len(self._state_names()):
-                lacking = [name for name in self._state_names() if name not in have]
-                raise errors.bad(where, f"{', '.join(lacking)} of {p.name}", f"only {', '.join(have)}")
-            taken[id(p)] = {name: self._loaded(f"{where}, {key}", v, p, name) for name, (key, v) in have.items()}
-        if self._state_names() and without and found:
-            hint = "build the model in the same order as when it was saved, or inside bireme.utils.unique_name.guard()"
-            raise errors.bad(where, f"the state of {without[0]}", f"that of {next(iter(found.values()))[0]}", hint)
-        self._slots.clear()
-        for p in self._parameter_list:
-            if id(p) in taken or p.name in masters:
-                self._restore(self._slot(p), taken.get(id(p), {}))
-                if p.name in masters:
-                    self._set_master(self._slot(p), _like(f"{where}, {p.name}", masters[p.name], p, dtypes.float32))
-        if isinstance(self._learning_rate, LRScheduler):
-            self._learning_rate.set_state_dict(schedule)
-
-    def _state_names(self) -> tuple[str, ...]:
-        return self._accumulators
-
-    def _restore(self, slot: Slot, values: dict[str, Any]) -> None:
-        for name, value in values.items():
-            self._set_state(slot, name, value)
-
-    def _loaded(self, where: str, value: Any, p: Tensor, name: str) -> Any:
-        return _like(where, value, p, self._state_dtype(p))
-
     # ------------------------------------------------------------ gradients and rates
 
     def clear_grad(self, set_to_zero: bool = True) -> None:
@@ -330,10 +211,68 @@ class Optimizer:
         """Update with the gradients that `loss.backward()` left; returns the pairs (parameter, gradient) it used."""
         if not isinstance(loss, Tensor):
             raise errors.bad("minimize(loss)", "a Tensor", loss, kind=TypeError)
-        only = {id(p) for p in (self._parameter_list if parameters is None else parameters)}
+        return [], self._step({id(p) for p in self._wanted(parameters, no_grad_set)})
+
+    def backward(self, loss: Tensor, startup_program: Any = None, parameters: Any = None, no_grad_set: Any = None, callbacks: Any = None) -> Pairs:
+        """The pairs (parameter, gradient) that `loss.backward()` left, for `apply_gradients`.
+
+        >>> w = bireme.to_tensor([1.0], stop_gradient=False)
+        >>> sgd = bireme.optimizer.SGD(0.5, parameters=[w])
+        >>> loss = w * 2.0
+        >>> loss.backward()
+        >>> [g.item() for _, g in sgd.backward(loss)]
+        [2.0]
+        """
+        if not isinstance(loss, Tensor):
+            raise errors.bad("backward(loss)", "a Tensor", loss, kind=TypeError)
+        return [(p, p.grad) for p in self._wanted(parameters, no_grad_set) if not p.stop_gradient and p.grad is not None]
+
+    def _wanted(self, parameters: Any, no_grad_set: Any) -> list[Tensor]:
         left_out = {p if isinstance(p, str) else p.name for p in no_grad_set or ()}
-        only -= {id(p) for p in self._parameter_list if p.name in left_out}
-        return [], self._step(only)
+        return [p for p in parameters or self._parameter_list if p.name not in left_out]
+
+    @no_grad()
+    def apply_gradients(self, params_grads: Pairs) -> list:
+        """Update with the gradients given, in pairs (parameter, gradient), instead of those that backward left.
+
+        >>> w = bireme.to_tensor([1.0], stop_gradient=False)
+        >>> bireme.optimizer.SGD(0.5, parameters=[w]).apply_gradients([(w, bireme.to_tensor([4.0]))])
+        []
+        >>> w.tolist()
+        [-1.0]
+        """
+        known = {id(p) for p in self._parameter_list}
+        for p, _ in params_grads:
+            if id(p) not in known:
+                raise errors.bad("apply_gradients(params_grads)", "parameters of this optimizer", getattr(p, "name", p))
+        self._apply([(p, g) for p, g in params_grads if g is not None])
+        return []
+
+    @no_grad()
+    def append_regularization_ops(self, parameters_and_grads: Pairs, regularization: Any = None) -> Pairs:
+        """The pairs with the decay of each parameter in its gradient: its own, else `regularization`.
+
+        >>> w = bireme.to_tensor([1.0], stop_gradient=False)
+        >>> pair = (w, bireme.to_tensor([4.0]))
+        >>> sgd = bireme.optimizer.SGD(0.5, parameters=[w])
+        >>> sgd.append_regularization_ops([pair], bireme.regularizer.L2Decay(0.5))[0][1].tolist()
+        [4.5]
+        """
+        out = []
+        for p, g in parameters_and_grads:
+            own = getattr(p, "regularizer", None)
+            decay = regularization if own is None else own
+            out.append((p, g if g is None or decay is None else g + decay(p, g, None)))
+        return out
+
+    def get_opti_var_name_list(self) -> list[str]:
+        """Names of all accumulators.
+
+        >>> w = bireme.to_tensor([1.0], stop_gradient=False)
+        >>> bireme.optimizer.SGD(0.5, parameters=[w]).get_opti_var_name_list()
+        []
+        """
+        return [f"{self._key(slot.param, name)}_0" for slot in self._slots.values() for name in self._state_names()]
 
     def get_lr(self) -> float:
         """The learning rate now.
@@ -357,11 +296,3 @@ class Optimizer:
         if not isinstance(scheduler, LRScheduler):
             raise errors.bad("set_lr_scheduler(scheduler)", "a schedule", scheduler, kind=TypeError)
         self._learning_rate = scheduler
-
-
-def _like(where: str, value: Any, p: Tensor, dtype: Any) -> Tensor:
-    """A copy of a loaded value, of a parameter's shape."""
-    host = value.numpy() if isinstance(value, Tensor) else np.asarray(value)
-    if list(host.shape) != p.shape:
-        raise errors.bad(where, f"shape {p.shape}", f"shape {list(host.shape)}")
-    return to_tensor(host, dtype=dtype, place=p.place)

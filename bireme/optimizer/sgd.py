@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from bireme.core.tensor import Tensor
 from bireme.ops import update
 from bireme.optimizer.lr import LRScheduler
-from bireme.optimizer.optimizer import Optimizer, Pairs
+from bireme.optimizer.optimizer import Optimizer
 
 
 class SGD(Optimizer):
@@ -31,6 +32,5 @@ class SGD(Optimizer):
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         self._multi_precision = multi_precision
 
-    def _update(self, group: dict, pairs: Pairs) -> None:
-        for lr, slots, grads in self._by_rate(group, pairs):
-            self._store(slots, update.sgd_update([slot.target for slot in slots], grads, lr))
+    def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
+        return update.sgd_update(params, grads, lr)

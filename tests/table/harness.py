@@ -129,6 +129,7 @@ class Row:
     unchecked: frozenset = frozenset()  # types that are taken, but mean different things in different samples
     rename: dict[str, str] = field(default_factory=dict)  # keywords that the reference calls otherwise
     grad: int = 2  # orders of derivatives; 0: it has none
+    slow: bool = False  # second derivatives take many seconds to compile: they are compared with --full alone
     grad_ref: Callable | None = None  # (w, *arguments) -> gradients of the data, where it is not differentiable: at ties
     law: Callable | None = None  # instead of a reference, for random numbers: (result, *arguments) -> whether it holds
     bad: list[Bad] = field(default_factory=list)

@@ -44,6 +44,13 @@ def _triplet(x, near, far):
     return np.maximum(_distance(x, near) - _distance(x, far) + 1, 0).mean()
 
 
+def _adaptive(x, label, head_weight, tail_weight_0_0, tail_weight_0_1):
+    """For labels 0 and 1 at the head and 2 in the first cluster."""
+    head, tail = special.log_softmax(x @ head_weight, -1), special.log_softmax(x @ tail_weight_0_0 @ tail_weight_0_1, -1)
+    out = np.array([head[n, k] + (tail[n, 0] if k == 2 else 0) for n, k in enumerate(label)])
+    return [out, -out.mean()]
+
+
 LAYERS = [
     loss("MSELoss", lambda x, y: ((x - y) ** 2).mean(), bad_init=[Bad(call("all"), "MSELoss(reduction): expected mean, sum or none, got all"),
         Bad(call(size=1), "MSELoss(): expected arguments reduction, got size", TypeError)]),
@@ -67,6 +74,17 @@ LAYERS = [
     loss("CosineEmbeddingLoss", lambda x, y, s: np.where(s == 1, 1 - _cosine(x, y), np.maximum(0, _cosine(x, y) - 0.25)).mean(),
         *_pair, _signs[:, 0], init=call(0.25),
         bad_init=[Bad(call(2.0), "CosineEmbeddingLoss(margin): expected a number in [-1, 1], got 2.0")]),
+    loss("CTCLoss", lambda x, y, steps, sizes: -np.log(special.softmax(x, -1)[0, np.arange(3), y[:, 0]]).mean(), _pair[0][None], _labels[:, None] + 1,
+        np.ones(3, int), np.ones(3, int)),
+    loss("RNNTLoss", lambda x, y, steps, sizes: -special.log_softmax(x, -1)[:, 0, 0, 0].mean(), _pair[0][:, None, None], np.zeros((3, 0), int),
+        np.ones(3, int), np.zeros(3, int)),
+    loss("HSigmoidLoss", lambda x, y, weight, bias: np.logaddexp(0, x @ weight.T + bias.T) - (x @ weight.T + bias.T) * y,
+        _pair[0], np.array([[0], [1], [1]]),
+        init=call(4, 2), params={"weight": (1, 4), "bias": (1, 1)},
+        bad_init=[Bad(call(4, 1), "HSigmoidLoss(num_classes): expected 2 or more, got 1")]),
+    loss("AdaptiveLogSoftmaxWithLoss", _adaptive, _pair[0], _labels, init=call(4, 6, [2, 4], div_value=2.0),
+        params={"head_weight": (4, 4), "tail_weight_0_0": (4, 2), "tail_weight_0_1": (2, 2), "tail_weight_1_0": (4, 1), "tail_weight_1_1": (1, 2)},
+        bad_init=[Bad(call(4, 6, [4, 2]), "AdaptiveLogSoftmaxWithLoss(cutoffs): expected increasing integers in [1, 5], got [4, 2]")]),
     loss("CosineSimilarity", _cosine),
     loss("PairwiseDistance", _distance),
 ]  # fmt: skip

@@ -45,7 +45,8 @@ def _tiles(x):
 _rng = np.random.default_rng(2)
 LINES, IMAGES, VOLUMES = [(2, 3, 6), (0, 3, 6)], [(2, 3, 4, 6), (0, 3, 4, 4)], [(1, 2, 2, 4, 2)]
 LAYERS = [
-    LayerRow("MaxPool1D", call(2), LINES, ref=_halves(np.max), bad=[Bad(call(np.ones((2, 3))), "max_pool1d(x): expected shape [batch, channels, length]")]),
+    LayerRow("MaxPool1D", call(2), LINES, ref=_halves(np.max),
+        bad=[Bad(call(np.ones((2, 3))), "max_pool1d(x): expected shape [batch, channels, length]")]),
     LayerRow("MaxPool3D", call(2), VOLUMES, ref=_halves(np.max)),
     LayerRow("AvgPool1D", call(2), LINES, ref=_halves(np.mean)),
     LayerRow("AvgPool3D", call(2), VOLUMES, ref=_halves(np.mean)),

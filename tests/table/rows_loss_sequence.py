@@ -72,27 +72,81 @@ def _margin_cross_entropy(x, label, margin1=1.0, margin2=0.5, margin3=0.0, scale
     return [loss, special.softmax(held, 1)] if return_softmax else loss
 
 
+def _rnnt_each(x, label, steps, lengths, blank=0, fastemit_lambda=0.0):
+    """By all orders of steps and labels."""
+    logs, found = special.log_softmax(x, axis=-1), []
+    for b in range(x.shape[0]):
+        chance = []
+        for said in itertools.combinations(range(steps[b] + lengths[b] - 1), lengths[b]):
+            t = u = 0
+            total = 0.0
+            for k in range(steps[b] + lengths[b] - 1):
+                speaks = k in said
+                total += logs[b, t, u, label[b, u] if speaks else blank]
+                t, u = t + (not speaks), u + speaks
+            chance.append(total + logs[b, t, u, blank])
+        found.append(-special.logsumexp(chance))
+    return np.array(found)
+
+
+def _rnnt(x, label, steps, lengths, blank=0, fastemit_lambda=0.001, reduction="mean"):
+    loss = _rnnt_each(x, label, steps, lengths, blank)
+    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+
+
+def _clusters(label, cutoffs):
+    found = [label.copy()]
+    for i, (low, high) in enumerate(itertools.pairwise(cutoffs)):
+        inside = (label >= low) & (label < high)
+        found[0] = np.where(inside, cutoffs[0] + i, found[0])
+        found.append(np.where(inside, label - low, -100))
+    return found
+
+
+def _adaptive(x, label, head_weight, tail_weights, cutoffs, head_bias=0):
+    x, label = np.atleast_2d(x), np.atleast_1d(label)
+    logs = special.log_softmax(x @ head_weight + head_bias, -1)
+    out = np.zeros(len(x))
+    for n, k in enumerate(label):
+        i = next(i for i, c in enumerate(cutoffs) if k < c)
+        tail = 0 if i == 0 else special.log_softmax(x[n] @ tail_weights[i - 1][0] @ tail_weights[i - 1][1])[k - cutoffs[i - 1]]
+        out[n] = logs[n, k if i == 0 else cutoffs[0] + i - 1] + tail
+    return [out, -out.mean()]
+
+
+_tails = [[floats(4, 2, low=-0.5, high=0.5), floats(2, 2, low=-0.5, high=0.5)], [floats(4, 1, low=-0.5, high=0.5), floats(1, 3, low=-0.5, high=0.5)]]
+_head = floats(4, 4, low=-0.5, high=0.5)
 _labels = np.array([[1, 1], [2, 0]])
-_sizes = np.array([4, 3]), np.array([2, 1])
-_scores = floats(4, 2, 3)
+_sizes = np.array([3, 3]), np.array([2, 1])
+_scores = floats(3, 2, 3)
+_lattice = floats(2, 2, 3, 3)
+_ways = np.array([2, 1]), np.array([2, 1])
 _table, _code = np.array([[0, 2, -1], [0, 1, 3]]), np.array([[1, 0, -1], [0, 1, 1]])
 _cosines = floats(3, 4, low=-0.9, high=0.9)
 _classes = np.array([2, 0, 3])
 ROWS = {"0-d": "it takes rows of scores"}
 
 TABLE = [
-    Row("ctc_of", [call(_scores, _labels, *_sizes, 0, False), call(_scores, np.array([[0, 1], [0, 0]], np.int32), *_sizes, 2, False),
-        call(_scores, _labels, np.array([2, 3]), np.array([2, 0]), 0, False)], _ctc_each, dtypes=FLOAT, skip=SEQUENCES, loose=(3, "half precision"),
-        bad=[Bad(call(_scores, _labels, np.array([5, 3]), _sizes[1], 0, False), "ctc(input_lengths): expected indices in [1, 4], got 5",
+    Row("ctc_of", [call(floats(3, 4, 3), np.array([[1, 1], [2, 0], [1, 1], [1, 2]]), np.array([3, 3, 2, 2]), np.array([2, 1, 2, 0]), 0, False)],
+        _ctc_each,
+        dtypes=FLOAT, slow=True, skip=SEQUENCES, loose=(3, "half precision"),
+        bad=[Bad(call(_scores, _labels, np.array([4, 3]), _sizes[1], 0, False), "ctc(input_lengths): expected indices in [1, 3], got 4",
         IndexError)]),
-    Row("ctc_loss", [call(_scores, _labels, *_sizes), call(_scores, _labels, *_sizes, reduction="none"), call(_scores, _labels, *_sizes, 0, "sum")],
-        _ctc,
-        dtypes=FLOAT, skip=SEQUENCES, loose=(3, "half precision"),
+    Row("ctc_loss", [call(_scores, np.array([[0, 1], [0, 0]], np.int32), *_sizes, 2)], _ctc,
+        dtypes=FLOAT, slow=True, skip=SEQUENCES, loose=(3, "half precision"),
         bad=[Bad(call(_scores, _labels, *_sizes, reduction="all"), "ctc_loss(reduction): expected 'mean', 'sum' or 'none', got all"),
              Bad(call(_scores, _labels, *_sizes, blank=3), "ctc_loss(blank): expected a class in [0, 2], got 3"),
              Bad(call(_scores[0], _labels, *_sizes), "ctc_loss(log_probs): expected shape [steps, batch, classes]"),
              Bad(call(_scores, _labels[0], *_sizes), "ctc_loss(labels): expected integers of shape [2, longest label]"),
              Bad(call(_scores, _labels, _sizes[0][:1], _sizes[1]), "ctc_loss(input_lengths): expected integers of shape [2]")]),
+    Row("rnnt_of", [call(_lattice, np.array([[1, 0], [0, 0]], np.int32), *_ways, 2, 0.0)], _rnnt_each,
+        dtypes=FLOAT, slow=True, skip=SEQUENCES, loose=(3, "half precision")),
+    Row("rnnt_loss", [call(_lattice, _labels, *_ways, 0, 0.0)], _rnnt, dtypes=FLOAT, slow=True,
+        skip=SEQUENCES, loose=(3, "half precision"),
+        bad=[Bad(call(_lattice, _labels, *_ways, reduction="all"), "rnnt_loss(reduction): expected 'mean', 'sum' or 'none', got all"),
+             Bad(call(_lattice, _labels, *_ways, blank=3), "rnnt_loss(blank): expected a class in [0, 2], got 3"),
+             Bad(call(_lattice[0], _labels, *_ways), "rnnt_loss(input): expected shape [batch, steps, labels + 1, classes]"),
+             Bad(call(_lattice, _labels[:, :1], *_ways), "rnnt_loss(label): expected integers of shape [2, 2]")]),
     Row("tree_path", [call(np.array([0, 4, 2]), 5, 3), call(np.array([[1], [7]]), 8, 3), call(np.array(1), 2, 1), call(np.zeros(0, int), 3, 2)],
         _tree_path,
         dtypes=frozenset(), grad=0, bad=[Bad(call(np.array([5]), 5, 3), "tree_path(label): expected indices in [0, 4], got 5", IndexError)]),
@@ -119,4 +173,14 @@ TABLE = [
         AssertionError),
              Bad(call(_cosines, _classes, group=1), "margin_cross_entropy(group): expected None: one process, got 1"),
              Bad(call(_cosines[0], _classes), "margin_cross_entropy(logits): expected shape [N, classes]")]),
+    Row("cluster_of", [call(np.array([0, 3, 7, 2]), (2, 4, 8)), call(np.array(1), (2, 4)), call(np.zeros(0, int), (2, 4))], _clusters,
+        dtypes=frozenset(),
+        grad=0, bad=[Bad(call(np.array([8]), (2, 4, 8)), "cluster(label): expected indices in [0, 7], got 8", IndexError)]),
+    Row("adaptive_log_softmax_with_loss", [call(floats(3, 4), np.array([0, 3, 6]), _head, _tails, [2, 4, 7]),
+        call(floats(3, 4), np.array([5, 1, 2]), _head, _tails, [2, 4, 7], floats(4))], _adaptive, dtypes=FLOAT,
+        skip={"0-d": "it takes rows", "zero size": "the mean of no losses is no number"}, loose=(4, "half precision loses digits in products"),
+        bad=[Bad(call(floats(3, 4), np.array([0]), _head, _tails, [2, 4, 7]), "adaptive_log_softmax_with_loss(label): expected shape [3]"),
+             Bad(call(floats(3, 4), np.array([0, 1, 7]), _head, _tails, [2, 4, 7]), "adaptive_log_softmax_with_loss(label", IndexError),
+             Bad(call(floats(3, 4), np.array([0, 1, 2]), _head, _tails, [2, 7]),
+        "adaptive_log_softmax_with_loss(tail_weights): expected 1 pairs")]),
 ]  # fmt: skip

@@ -1,0 +1,85 @@
+"""Samples become a batch: fields are stacked, containers keep their shape."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bireme.core.tensor import Tensor
+from bireme.ops import stack as stack_tensors
+
+Stack = Callable[[Sequence[np.ndarray]], np.ndarray]
+
+
+def stack_arrays(arrays: Sequence[np.ndarray], empty: Callable[..., np.ndarray] = np.empty) -> np.ndarray:
+    """Arrays along a new first axis, in memory that `empty` gives."""
+    first = arrays[0]
+    shape, dtype = first.shape, first.dtype
+    for i, a in enumerate(arrays):
+        if a.shape != shape:
+            raise ValueError(
+                f"collate: samples of one batch have different shapes, {list(shape)} (sample 0) and {list(a.shape)} (sample {i})\n"
+                "  hint: pad them to one shape in a collate_fn"
+            )
+        if a.dtype != dtype:
+            return np.stack(arrays)
+    # one copy each, which for many small arrays is several times faster than np.stack
+    out = empty((len(arrays), *shape), dtype)
+    for i, a in enumerate(arrays):
+        out[i] = a
+    return out
+
+
+def default_collate_fn(batch: Sequence[Any], stack: Stack = stack_arrays) -> Any:
+    """A batch from a list of samples: arrays, numbers and tensors are stacked field by field; dicts stay dicts, other sequences become lists.
+
+    >>> bireme.io.collate.default_collate_fn([{"x": 1, "name": "a"}, {"x": 2, "name": "b"}])
+    {'x': array([1, 2]), 'name': ['a', 'b']}
+    """
+    sample = batch[0]
+    if isinstance(sample, np.ndarray):
+        return stack(batch)
+    if isinstance(sample, Tensor):
+        if stack is not stack_arrays or all(t.stop_gradient and t.place.is_cpu_place() for t in batch):
+            return stack([t._host() for t in batch])
+        return stack_tensors(list(batch), 0)
+    if isinstance(sample, (numbers.Number, np.generic)):
+        return np.array(batch)
+    if isinstance(sample, (str, bytes)):
+        return batch
+    if isinstance(sample, Mapping):
+        return {key: default_collate_fn([d[key] for d in batch], stack) for key in sample}
+    if isinstance(sample, Sequence):
+        if any(len(s) != len(sample) for s in batch):
+            raise RuntimeError(f"collate: samples of one batch have different numbers of fields, {sorted({len(s) for s in batch})}")
+        return [default_collate_fn(list(fields), stack) for fields in zip(*batch, strict=True)]
+    raise TypeError(f"collate: a sample holds arrays, tensors, numbers, text, dicts and lists, got {type(sample).__name__}")
+
+
+def default_convert_fn(batch: Any) -> Any:
+    """A single sample as it is, with containers as lists and dicts: what stands for collating where there are no batches.
+
+    >>> bireme.io.collate.default_convert_fn((1, {"x": 2}))
+    [1, {'x': 2}]
+    """
+    if isinstance(batch, Mapping):
+        return {key: default_convert_fn(value) for key, value in batch.items()}
+    if isinstance(batch, Sequence) and not isinstance(batch, (str, bytes)):
+        return [default_convert_fn(value) for value in batch]
+    return batch
+
+
+def mapped(function: Callable[[Any], Any], batch: Any, kinds: Any = (np.ndarray, Tensor)) -> Any:
+    """The batch with `function` applied to each array and tensor (or to other `kinds`), and containers as lists and dicts."""
+    if isinstance(batch, kinds):
+        return function(batch)
+    if isinstance(batch, (str, bytes, numbers.Number)):
+        return batch
+    if isinstance(batch, Mapping):
+        return {key: mapped(function, value, kinds) for key, value in batch.items()}
+    if isinstance(batch, Sequence):
+        return [mapped(function, value, kinds) for value in batch]
+    return batch

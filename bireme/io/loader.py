@@ -1,0 +1,298 @@
+"""DataLoader: batches of a dataset as tensors, read here or by workers, in a fixed order, and resumable."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from bireme.core import device as devices
+from bireme.core import errors
+from bireme.core.device import Device, Place
+from bireme.core.tensor import Tensor
+from bireme.io import launch, order, pool
+from bireme.io.batch import BatchSampler
+from bireme.io.collate import default_collate_fn, default_convert_fn, mapped
+from bireme.io.dataset import IterableDataset
+from bireme.io.fetch import End, Fetcher, Job
+from bireme.io.worker import END, FAILED
+
+_HOST = Device("cpu", 0)
+
+
+def _tensor(device: Device, array: Any) -> Any:
+    """An array of a batch as a tensor on the device; text and objects stay as they are."""
+    if isinstance(array, Tensor):
+        return array
+    if array.dtype.kind in "OSUMm":
+        return np.array(array)
+    made = Tensor(array, place=_HOST)
+    return made if device.is_cpu else made._to_device(device)
+
+
+def _tensors(device: Device, batch: Any) -> Any:
+    return mapped(functools.partial(_tensor, device), batch)
+
+
+def _kept(batch: Any) -> Any:
+    """The batch in memory of its own, to be made tensors later."""
+    return mapped(lambda array: array if isinstance(array, Tensor) else np.array(array), batch)
+
+
+class DataLoader:
+    """Batches of a dataset, each a list of tensors (or what `collate_fn` makes), read in this process or by worker processes.
+
+    The order does not depend on how many workers there are. `state_dict` says where in an epoch it is.
+
+    >>> data = bireme.io.TensorDataset([bireme.arange(5)])
+    >>> [batch[0].tolist() for batch in bireme.io.DataLoader(data, batch_size=2)]
+    [[0, 1], [2, 3], [4]]
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        feed_list: Any = None,
+        places: Any = None,
+        return_list: bool = True,
+        batch_sampler: Any = None,
+        batch_size: int | None = 1,
+        shuffle: bool = False,
+        drop_last: bool = False,
+        collate_fn: Callable | None = None,
+        num_workers: int = 0,
+        use_buffer_reader: bool = True,
+        prefetch_factor: int = 2,
+        use_shared_memory: bool = True,
+        timeout: float = 0,
+        worker_init_fn: Callable | None = None,
+        persistent_workers: bool = False,
+    ) -> None:
+        for name, value, least in (("num_workers", num_workers, 0), ("prefetch_factor", prefetch_factor, 1), ("timeout", timeout, 0)):
+            if not isinstance(value, (int, float)) or value < least:
+                raise errors.bad(f"DataLoader({name})", f"a number of at least {least}", value, kind=errors.Unfit)
+        self.dataset, self.feed_list, self.return_list = dataset, feed_list, return_list
+        self.num_workers, self.prefetch_factor, self.timeout = num_workers, prefetch_factor, timeout
+        self.use_buffer_reader, self.use_shared_memory = use_buffer_reader, use_shared_memory and num_workers > 0
+        self.worker_init_fn, self._persistent_workers = worker_init_fn, persistent_workers
+        self.places = [_place(p) for p in (places if isinstance(places, (list, tuple)) else [places]) if p is not None]
+        self._iterable = isinstance(dataset, IterableDataset)
+        if self._iterable and shuffle:
+            raise errors.bad("DataLoader(shuffle)", "False for an IterableDataset, which has its own order", shuffle)
+        if self._iterable and batch_sampler is not None:
+            raise errors.bad("DataLoader(batch_sampler)", "None for an IterableDataset, which has its own order", batch_sampler)
+        if batch_sampler is not None:
+            if batch_size != 1 or shuffle or drop_last:
+                raise errors.bad(
+                    "DataLoader(batch_sampler)", "batch_size, shuffle and drop_last left alone, since it decides them",
+                    f"batch_size={batch_size}, shuffle={shuffle}, drop_last={drop_last}", kind=errors.Unfit,
+                )  # fmt: skip
+            batch_size = None
+        elif batch_size is not None:
+            if not isinstance(batch_size, (int, np.integer)) or batch_size <= 0:
+                raise errors.bad("DataLoader(batch_size)", "None or a positive integer", batch_size, kind=errors.Unfit)
+            batch_size = int(batch_size)
+            batch_sampler = _Endless(batch_size) if self._iterable else BatchSampler(dataset, None, shuffle, batch_size, drop_last)
+        self.batch_sampler, self.batch_size, self.shuffle, self.drop_last = batch_sampler, batch_size, shuffle, drop_last
+        self.auto_collate_batch = batch_sampler is not None
+        self.collate_fn = collate_fn or (default_collate_fn if self.auto_collate_batch else default_convert_fn)
+        self.pin_memory = False
+        self._team: _Team | None = None
+        self._progress: dict[str, Any] = {"batches": 0}
+        self._resume: dict[str, Any] | None = None
+        if num_workers > 0 and launch.possible():
+            launch.server()  # it imports while the user's model is built
+
+    def __len__(self) -> int:
+        if self._iterable:
+            raise errors.bad("len(loader)", "a dataset with a length", "an IterableDataset", kind=TypeError)
+        return len(self.batch_sampler) if self.auto_collate_batch else len(self.dataset)
+
+    def __iter__(self) -> Iterator[Any]:
+        device = devices.parse(self.places[0]) if self.places else devices.current()
+        indices, skipped, seed = self._start()
+        job = Job(self.dataset, self.collate_fn, self.worker_init_fn, self.auto_collate_batch, self.drop_last)
+        if self.num_workers == 0:
+            return _Here(job, indices, skipped, device, self._progress)
+        team = self._team
+        if team is None:
+            team = _Team(self, job, device, seed)
+            self._team = team if self._persistent_workers else None
+        return _There(self, team, indices, skipped, seed, self._progress)
+
+    def __call__(self) -> Iterator[Any]:
+        return iter(self)
+
+    # ------------------------------------------------------------ where it is
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where in its epoch the loader is: how many batches were handed out, and the random state that the epoch began with.
+
+        >>> bireme.io.DataLoader(range(4)).state_dict()
+        {'batches': 0}
+        """
+        return dict(self._progress)
+
+    def set_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on where `state_dict` says: the next epoch is the rest of that one, in the same order.
+
+        >>> loader = bireme.io.DataLoader(range(4))
+        >>> loader.set_state_dict({"batches": 0})
+        """
+        if not isinstance(state_dict, dict) or not isinstance(state_dict.get("batches"), int):
+            raise errors.bad("set_state_dict(state_dict)", "what state_dict() returned", state_dict, kind=TypeError)
+        self._resume = dict(state_dict) if "random" in state_dict else None
+        self._progress = dict(state_dict)
+
+    def _start(self) -> tuple[Iterator[Any], int, int]:
+        """The index lists of an epoch, how many batches of it were handed out before, and the workers' seed."""
+        state, self._resume = self._resume, None
+        now = order.snapshot()
+        sampler = self.batch_sampler
+        if state is None:
+            state = {"batches": 0, "random": now}
+            if hasattr(sampler, "epoch"):
+                state["epoch"] = sampler.epoch
+            fresh = True
+        else:
+            order.restore(state["random"])
+            if "epoch" in state and sampler is not None:
+                sampler.epoch = state["epoch"]
+            fresh = False
+        seed = order.draw_seed() if self.num_workers else 0
+        if sampler is not None:
+            indices: Iterator[Any] = iter(sampler)
+        else:
+            indices = itertools.repeat(None) if self._iterable else iter(range(len(self.dataset)))
+        skipped = state["batches"]
+        if not self._iterable:
+            # the order is drawn when the first batch is: draw it now, from the state that was noted
+            first = list(itertools.islice(indices, skipped + 1))[skipped:]
+            indices = itertools.chain(first, indices)
+        if not fresh:
+            order.restore(now)
+        self._progress = state
+        return indices, skipped, seed
+
+
+def _place(place: Any) -> Place:
+    return devices.parse(place, "DataLoader(places)").place
+
+
+class _Endless:
+    """Stands for a batch sampler where the dataset decides the order: so many samples, again and again."""
+
+    def __init__(self, batch_size: int):
+        self.batch_size = batch_size
+
+    def __iter__(self) -> Iterator[list[None]]:
+        return itertools.repeat([None] * self.batch_size)
+
+
+class _Here:
+    """An epoch that is read in this process, as it is asked for."""
+
+    def __init__(self, job: Job, indices: Iterator[Any], skipped: int, device: Device, progress: dict):
+        self.fetch, self.indices, self.device, self.progress = Fetcher(job), indices, device, progress
+        if self.fetch.samples is not None:
+            for _ in range(skipped):
+                self.fetch(next(indices))
+
+    def __iter__(self) -> _Here:
+        return self
+
+    def __next__(self) -> Any:
+        batch = End
+        for indices in self.indices:
+            batch = self.fetch(indices)
+            break
+        if batch is End:
+            self.indices = iter(())
+            _over(self.progress)
+            raise StopIteration
+        self.progress["batches"] += 1
+        return _tensors(self.device, batch)
+
+
+def _over(progress: dict) -> None:
+    """The epoch is at its end: the next one starts from nothing."""
+    progress.clear()
+    progress["batches"] = 0
+
+
+class _Team:
+    """Workers and what they bring, for one epoch or for all."""
+
+    def __init__(self, loader: DataLoader, job: Job, device: Device, seed: int):
+        self.convert = None if loader.use_buffer_reader else functools.partial(_tensors, device)
+        self.inbox = pool.Inbox(functools.partial(_tensors, device) if loader.use_buffer_reader else _kept)
+        self.workers = pool.start(job, loader.num_workers, seed, self.inbox, loader.use_shared_memory)
+        self.close = weakref.finalize(self, self.workers.close)
+
+
+class _There:
+    """An epoch that workers read ahead."""
+
+    def __init__(self, loader: DataLoader, team: _Team, indices: Iterator[Any], skipped: int, seed: int, progress: dict):
+        self.team, self.indices, self.seed, self.progress = team, indices, seed, progress
+        self.keep, self.timeout = loader._persistent_workers, loader.timeout
+        self.ahead = loader.prefetch_factor * loader.num_workers
+        self.active = list(range(loader.num_workers))
+        self.turn = 0
+        inbox = team.inbox
+        with inbox.changed:
+            inbox.epoch += 1
+            inbox.found.clear()
+        self.epoch = inbox.epoch
+        for number in self.active:
+            team.workers.send(number, self.epoch, None, None, seed)
+        first = 0 if loader._iterable else skipped
+        self.sent = self.taken = first
+        self.fill()
+        for _ in range(skipped - first):
+            self.take()
+
+    def __iter__(self) -> _There:
+        return self
+
+    def fill(self) -> None:
+        """Keep every worker busy."""
+        while self.active and self.sent - self.taken < self.ahead:
+            for indices in self.indices:
+                number = self.active[self.turn % len(self.active)]
+                self.turn += 1
+                self.team.workers.send(number, self.epoch, self.sent, indices, self.seed)
+                self.sent += 1
+                break
+            else:
+                return
+
+    def take(self) -> Any:
+        """The next batch, or End."""
+        while self.taken < self.sent:
+            kind, content = self.team.inbox.take(self.taken, self.timeout)
+            self.taken += 1
+            if kind == END and content in self.active:
+                self.active.remove(content)
+            self.fill()
+            if kind == FAILED:
+                raise content
+            if kind != END:
+                return content
+        return End
+
+    def __next__(self) -> Any:
+        if self.epoch != self.team.inbox.epoch:
+            raise RuntimeError("DataLoader: with persistent_workers=True, a new iteration ends the one before")
+        batch = self.take()
+        if batch is End:
+            if not self.keep:
+                self.team.close()
+            _over(self.progress)
+            raise StopIteration
+        self.progress["batches"] += 1
+        return batch if self.team.convert is None else self.team.convert(batch)

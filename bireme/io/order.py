@@ -1,0 +1,52 @@
+"""Where the random order of samples comes from, and how a place in it is kept."""
+
+from __future__ import annotations
+
+import random as python_random
+import sys
+from typing import Any
+
+import numpy as np
+
+from bireme.core import random
+from bireme.core.random import Generator
+
+
+def draws(generator: Any = None) -> Any:
+    """NumPy's legacy generator that an epoch draws its order from.
+
+    It starts from the framework's stream once somebody called `seed`, so that `seed` alone makes runs repeat. Until then
+    it is NumPy's global one, as in Paddle: `np.random.seed` then gives the very order that Paddle gives.
+    """
+    if isinstance(generator, Generator):
+        return np.random.RandomState(generator.random() & 0xFFFFFFFF)
+    if isinstance(generator, (np.random.Generator, np.random.RandomState)):
+        return generator
+    if random.was_seeded():
+        return np.random.RandomState(random.default_generator().random() & 0xFFFFFFFF)
+    return np.random
+
+
+def draw_seed() -> int:
+    """A seed for the workers of an epoch, from the same source."""
+    return int(draws().randint(0, sys.maxsize))
+
+
+def snapshot() -> dict[str, Any]:
+    """Where every stream is that an order may be drawn from: the framework's, NumPy's and Python's, as plain arrays and numbers."""
+    _, words, place, has_gauss, gauss = np.random.get_state()  # noqa: NPY002 - samplers draw from the global generator, as Paddle's do
+    version, state, normal = python_random.getstate()
+    return {
+        "framework": [str(n) for n in random.default_generator().get_state()],  # 64 bits do not fit every file format's integers
+        "numpy": [np.array(words), int(place), int(has_gauss), float(gauss)],
+        "python": [version, np.array(state, np.uint32), normal],
+    }
+
+
+def restore(state: dict[str, Any]) -> None:
+    """Go back to a `snapshot`."""
+    random.default_generator().set_state(tuple(int(n) for n in state["framework"]))
+    words, place, has_gauss, gauss = state["numpy"]
+    np.random.set_state(("MT19937", np.asarray(words, np.uint32), int(place), int(has_gauss), float(gauss)))  # noqa: NPY002 - as above
+    version, numbers, normal = state["python"]
+    python_random.setstate((int(version), tuple(int(n) for n in np.asarray(numbers)), normal))

@@ -1,0 +1,208 @@
+"""Normalisation over the batch, with running statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bireme.core import errors
+from bireme.core.tensor import Tensor
+from bireme.nn import functional
+from bireme.nn.initializer import Constant
+from bireme.nn.layer import Layer
+from bireme.ops import batch_norm
+from bireme.param_attr import ParamAttr
+
+
+class _BatchNorm(Layer):
+    """What the batch normalisations of all numbers of axes share; the running statistics are parameters that are not trained."""
+
+    _axes: tuple[int, ...] = ()
+
+    def __init__(
+        self,
+        num_features: int,
+        momentum: float = 0.9,
+        epsilon: float = 1e-05,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCHW",
+        use_global_stats: bool | None = None,
+        name: str | None = None,
+    ):
+        super().__init__()
+        self._num_features, self._momentum, self._epsilon = num_features, momentum, epsilon
+        self._weight_attr, self._bias_attr = weight_attr, bias_attr
+        self._data_format, self._use_global_stats, self._name = data_format, use_global_stats, name
+        self.weight = self.create_parameter([num_features], weight_attr, default_initializer=Constant(1.0))
+        self.bias = self.create_parameter([num_features], bias_attr, is_bias=True)
+        self._mean, self._variance = [_statistic(self, num_features, start) for start in (0.0, 1.0)]
+
+    def forward(self, input: Tensor) -> Tensor:
+        if self._axes and input.ndim not in self._axes:
+            expected = " or ".join([str(n) for n in self._axes])
+            raise errors.bad(f"{type(self).__name__}(input)", f"{expected} axes", f"shape {input.shape}")
+        return batch_norm(
+            input, self._mean, self._variance, self.weight, self.bias, self.training, self._momentum, self._epsilon, self._data_format,
+            self._use_global_stats,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        layout = "" if self._data_format == "NCHW" else f", data_format={self._data_format}"
+        name = "" if self._name is None else f", name={self._name}"
+        return f"num_features={self._num_features}, momentum={self._momentum}, epsilon={self._epsilon}{layout}{name}"
+
+
+def _statistic(layer: Layer, count: int, start: float, dtype: Any = None, name: str | None = None) -> Any:
+    attr = ParamAttr(name=name, initializer=Constant(start), trainable=False)
+    held = layer.create_parameter([count], attr, dtype)
+    held.stop_gradient = True
+    return held
+
+
+class BatchNorm1D(_BatchNorm):
+    """Batch normalisation of inputs with 2 or 3 axes: each channel has mean 0 and variance 1 over the batch while training.
+
+    >>> bireme.nn.BatchNorm1D(1, epsilon=0.0)(bireme.to_tensor([[1.0], [3.0]])).tolist()
+    [[-1.0], [1.0]]
+    """
+
+    _axes = (2, 3)
+
+    def __init__(
+        self,
+        num_features: int,
+        momentum: float = 0.9,
+        epsilon: float = 1e-05,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCL",
+        use_global_stats: bool | None = None,
+        name: str | None = None,
+    ):
+        super().__init__(num_features, momentum, epsilon, weight_attr, bias_attr, data_format, use_global_stats, name)
+
+
+class BatchNorm2D(_BatchNorm):
+    """Batch normalisation of images: each channel has mean 0 and variance 1 over the batch while training.
+
+    >>> bireme.nn.BatchNorm2D(1, epsilon=0.0)(bireme.to_tensor([[[[1.0, 3.0]]]])).tolist()
+    [[[[-1.0, 1.0]]]]
+    """
+
+    _axes = (4,)
+
+
+class BatchNorm3D(_BatchNorm):
+    """Batch normalisation of volumes: each channel has mean 0 and variance 1 over the batch while training.
+
+    >>> bireme.nn.BatchNorm3D(1, epsilon=0.0)(bireme.to_tensor([[[[[1.0, 3.0]]]]])).tolist()
+    [[[[[-1.0, 1.0]]]]]
+    """
+
+    _axes = (5,)
+
+    def __init__(
+        self,
+        num_features: int,
+        momentum: float = 0.9,
+        epsilon: float = 1e-05,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCDHW",
+        use_global_stats: bool | None = None,
+        name: str | None = None,
+    ):
+        super().__init__(num_features, momentum, epsilon, weight_attr, bias_attr, data_format, use_global_stats, name)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation over the batches of all devices; with one device the same as `BatchNorm2D`, for any number of axes.
+
+    >>> bireme.nn.SyncBatchNorm(1, epsilon=0.0)(bireme.to_tensor([[1.0], [3.0]])).tolist()
+    [[-1.0], [1.0]]
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        momentum: float = 0.9,
+        epsilon: float = 1e-05,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ):
+        super().__init__(num_features, momentum, epsilon, weight_attr, bias_attr, data_format, None, name)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x)
+
+    @classmethod
+    def convert_sync_batchnorm(cls, layer: Layer) -> Layer:
+        """The same layer with every batch normalisation in it replaced by one of this class, which takes over the parameters.
+
+        >>> net = bireme.nn.Sequential(bireme.nn.BatchNorm2D(2))
+        >>> type(bireme.nn.SyncBatchNorm.convert_sync_batchnorm(net)[0]).__name__
+        'SyncBatchNorm'
+        """
+        made = layer
+        if isinstance(layer, _BatchNorm) and not isinstance(layer, SyncBatchNorm):
+            made = cls(
+                layer._num_features, layer._momentum, layer._epsilon, layer._weight_attr, layer._bias_attr, layer._data_format, layer._name
+            )  # fmt: skip
+            made.weight, made.bias, made._mean, made._variance = layer.weight, layer.bias, layer._mean, layer._variance
+            made._use_global_stats, made.training = layer._use_global_stats, layer.training
+        for name, part in layer.named_children():
+            made.add_sublayer(name, cls.convert_sync_batchnorm(part))
+        return made
+
+
+class BatchNorm(Layer):
+    """Batch normalisation of inputs with any number of axes, with an activation behind it: an old name of `BatchNorm2D`.
+
+    >>> bireme.nn.BatchNorm(1, act="relu", epsilon=0.0)(bireme.to_tensor([[1.0], [3.0]])).tolist()
+    [[0.0], [1.0]]
+    """
+
+    def __init__(
+        self,
+        num_channels: int,
+        act: str | None = None,
+        is_test: bool = False,
+        momentum: float = 0.9,
+        epsilon: float = 1e-05,
+        param_attr: Any = None,
+        bias_attr: Any = None,
+        dtype: Any = "float32",
+        data_layout: str = "NCHW",
+        in_place: bool = False,
+        moving_mean_name: str | None = None,
+        moving_variance_name: str | None = None,
+        do_model_average_for_mean_and_var: bool = True,
+        use_global_stats: bool = False,
+        trainable_statistics: bool = False,
+    ):
+        super().__init__()
+        kind = "float32" if dtype == "float16" else dtype
+        self._act, self._momentum, self._epsilon, self._dtype = act, momentum, epsilon, kind
+        self._act_fn = None if act is None else _activation(act)
+        self._data_layout, self._use_global_stats, self._trainable_statistics = data_layout, use_global_stats, trainable_statistics
+        self.weight = self.create_parameter([num_channels], param_attr, kind, default_initializer=Constant(1.0))
+        self.bias = self.create_parameter([num_channels], bias_attr, kind, is_bias=True)
+        self._mean = _statistic(self, num_channels, 0.0, kind, moving_mean_name)
+        self._variance = _statistic(self, num_channels, 1.0, kind, moving_variance_name)
+        self.training = not is_test
+
+    def forward(self, input: Tensor) -> Tensor:
+        by_batch = (self.training or self._trainable_statistics) and not self._use_global_stats
+        out = batch_norm(
+            input, self._mean, self._variance, self.weight, self.bias, by_batch, self._momentum, self._epsilon, self._data_layout, not by_batch
+        )  # fmt: skip
+        return out if self._act_fn is None else self._act_fn(out)
+
+
+def _activation(act: Any) -> Any:
+    found = getattr(functional, act, None) if isinstance(act, str) else None
+    if found is None:
+        raise errors.bad("BatchNorm(act)", "the name of an activation", act)
+    return found

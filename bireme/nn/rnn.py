@@ -1,0 +1,271 @@
+"""Recurrent layers over sequences: loops that run cells, and stacks of them in one or both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bireme.core import errors
+from bireme.core.tensor import Tensor
+from bireme.nn.container import LayerList
+from bireme.nn.layer import Layer
+from bireme.nn.rnn_cell import Cell, GRUCell, LSTMCell, RNNCellBase, SimpleRNNCell, pair, simple_mode
+from bireme.ops import concat, dropout, full, stack, unbind, where
+
+
+def _mapped(change: Callable, *trees: Any) -> Any:
+    """The function applied to each leaf of nested lists, tuples and dicts that look alike."""
+    first = trees[0]
+    if isinstance(first, (list, tuple)):
+        made = [_mapped(change, *parts) for parts in zip(*trees, strict=True)]
+        return type(first)(*made) if hasattr(first, "_fields") else type(first)(made)
+    return {k: _mapped(change, *[t[k] for t in trees]) for k in first} if isinstance(first, dict) else change(*trees)
+
+
+# ---------------------------------------------------------------- loops over time
+
+
+def _is_plain(cell: Layer) -> bool:
+    """Whether a cell is one of the three here, unchanged: then the whole sequence is one operator."""
+    return type(cell) in (SimpleRNNCell, LSTMCell, GRUCell) and not cell._forward_pre_hooks and not cell._forward_post_hooks
+
+
+def _looped(cell: Layer, inputs: Any, states: Any, lengths: Any, reverse: bool, time_major: bool, kwargs: dict) -> tuple[Any, Any]:
+    axis = 0 if time_major else 1
+    if isinstance(inputs, Tensor) and inputs.ndim < 2:
+        raise errors.bad("RNN(inputs)", "an axis of samples and one of steps", f"shape {inputs.shape}")
+    if states is None:
+        ref = inputs
+        while isinstance(ref, (list, tuple)):
+            ref = ref[0]
+        states = cell.get_initial_states(ref, dtype=ref.dtype, batch_dim_idx=1 - axis)
+    if isinstance(inputs, Tensor) and inputs.ndim == 3 and _is_plain(cell) and not kwargs:
+        out, *last = cell.run(inputs, states, lengths, reverse=reverse, time_major=time_major, masked=False)
+        return out, tuple(last) if len(last) > 1 else last[0]
+    each: list[list[Tensor]] = []
+    _mapped(lambda t: each.append(unbind(t, axis)), inputs)
+    steps, outs = range(len(each[0])), []
+    if not steps:
+        raise errors.bad("RNN(inputs)", "one step or more", "none")
+    for t in reversed(steps) if reverse else steps:
+        rest = iter(each)
+        out, new = cell(_mapped(lambda _, t=t, rest=rest: next(rest)[t], inputs), states, **kwargs)
+        states = new if lengths is None else _mapped(lambda a, b, t=t: _chosen(lengths > t, a, b), new, states)
+        outs.append(out)
+    outs = outs[::-1] if reverse else outs
+    return _mapped(lambda *parts: stack(list(parts), axis), *outs), states
+
+
+def _chosen(inside: Tensor, new: Tensor, old: Tensor) -> Tensor:
+    return where(inside.reshape([-1] + [1] * (new.ndim - 1)), new, old)
+
+
+class RNN(Layer):
+    """A cell run over a sequence; from `sequence_length` on, the states stay as they are.
+
+    A cell of one's own is called once per step; the cells of this library run as one operator.
+
+    >>> y, h = bireme.nn.RNN(bireme.nn.GRUCell(3, 4))(bireme.ones([2, 5, 3]))
+    >>> y.shape, h.shape
+    ([2, 5, 4], [2, 4])
+    """
+
+    def __init__(self, cell: RNNCellBase, is_reverse: bool = False, time_major: bool = False):
+        super().__init__()
+        self.cell, self.is_reverse, self.time_major = cell, is_reverse, time_major
+
+    def forward(self, inputs: Any, initial_states: Any = None, sequence_length: Tensor | None = None, **kwargs: Any) -> tuple[Any, Any]:
+        return _looped(self.cell, inputs, initial_states, sequence_length, self.is_reverse, self.time_major, kwargs)
+
+
+class BiRNN(Layer):
+    """Two cells run over a sequence from either end, with their outputs side by side.
+
+    >>> net = bireme.nn.BiRNN(bireme.nn.GRUCell(3, 4), bireme.nn.GRUCell(3, 4))
+    >>> net(bireme.ones([2, 5, 3]))[0].shape
+    [2, 5, 8]
+    """
+
+    def __init__(self, cell_fw: RNNCellBase, cell_bw: RNNCellBase, time_major: bool = False):
+        super().__init__()
+        if cell_fw.input_size != cell_bw.input_size:
+            got = f"{cell_fw.input_size} and {cell_bw.input_size}"
+            raise errors.bad("BiRNN(cell_fw, cell_bw)", "cells of one input size", got)
+        self.cell_fw, self.cell_bw, self.time_major = cell_fw, cell_bw, time_major
+
+    def forward(self, inputs: Any, initial_states: Any = None, sequence_length: Tensor | None = None, **kwargs: Any) -> tuple[Any, Any]:
+        if initial_states is not None and not (isinstance(initial_states, (list, tuple)) and len(initial_states) == 2):
+            raise errors.bad("BiRNN(initial_states)", "a pair: forward and backward", initial_states)
+        fw, bw = initial_states if initial_states is not None else (None, None)
+        ahead, last_fw = _looped(self.cell_fw, inputs, fw, sequence_length, False, self.time_major, kwargs)
+        back, last_bw = _looped(self.cell_bw, inputs, bw, sequence_length, True, self.time_major, kwargs)
+        return _mapped(lambda a, b: concat([a, b], -1), ahead, back), (last_fw, last_bw)
+
+
+# ---------------------------------------------------------------- stacks
+
+
+class _Stack(LayerList):
+    """Layers of one kind of cell in one or two directions; parameters are found as `weight_ih_l0` and the like as well."""
+
+    def __init__(
+        self,
+        make: Callable[[int], Cell],
+        input_size: int,
+        hidden_size: int,
+        num_layers: int,
+        direction: str,
+        time_major: bool,
+        dropout: float,
+        biases: tuple,
+        proj_size: int = 0,
+    ):
+        super().__init__()
+        if direction not in ("forward", "bidirect", "bidirectional"):
+            raise errors.bad(f"{type(self).__name__}(direction)", "'forward', 'bidirect' or 'bidirectional'", direction)
+        self.input_size, self.hidden_size, self.num_layers, self.proj_size = input_size, hidden_size, num_layers, proj_size
+        self.num_directions = 1 if direction == "forward" else 2
+        self.time_major, self.dropout, self.state_components = time_major, dropout, 1
+        for n in range(num_layers):
+            width = input_size if n == 0 else self.num_directions * (proj_size or hidden_size)
+            cells = [make(width) for _ in range(self.num_directions)]
+            self.append(RNN(cells[0], time_major=time_major) if len(cells) == 1 else BiRNN(cells[0], cells[1], time_major))
+            for cell, end in zip(cells, ("", "_reverse"), strict=False):
+                for name in ("weight_ih", "weight_hh", *[b for b, attr in zip(("bias_ih", "bias_hh"), biases, strict=True) if attr is not False]):
+                    setattr(self, f"{name}_l{n}{end}", getattr(cell, name))
+
+    def flatten_parameters(self) -> None:
+        """Nothing: the parameters need not lie side by side here."""
+
+    def _initial(self, inputs: Tensor, states: Any, batch: int) -> list[Any]:
+        """States of each layer and direction, in order."""
+        count, name = self.num_layers * self.num_directions, type(self).__name__
+        sizes = (self.proj_size or self.hidden_size, self.hidden_size)[: self.state_components]
+        if states is None:
+            each = [full([batch, n], 0.0, inputs.dtype) for n in sizes]
+            states = each[0] if self.state_components == 1 else tuple(each)
+            return [states] * count
+        if self.state_components == 1 and isinstance(states, (list, tuple)) and len(states) == 1:
+            states = states[0]
+        parts = pair(name, states) if self.state_components == 2 else (states,)
+        for part, n in zip(parts, sizes, strict=True):
+            if not isinstance(part, Tensor) or part.shape != [count, batch, n]:
+                raise errors.bad(f"{name}(initial_states)", f"shape {[count, batch, n]}", f"shape {list(getattr(part, 'shape', ()))}")
+        rows = [unbind(part, 0) for part in parts]
+        return rows[0] if len(rows) == 1 else list(zip(*rows, strict=True))
+
+    def forward(self, inputs: Tensor, initial_states: Any = None, sequence_length: Tensor | None = None) -> tuple[Tensor, Any]:
+        if inputs.ndim != 3:
+            axes = "steps, batch" if self.time_major else "batch, steps"
+            raise errors.bad(f"{type(self).__name__}(inputs)", f"shape [{axes}, {self.input_size}]", f"shape {inputs.shape}")
+        states = iter(self._initial(inputs, initial_states, inputs.shape[1 if self.time_major else 0]))
+        last: list[list[Tensor]] = []
+        for n, layer in enumerate(self):
+            if n and self.dropout:
+                inputs = dropout(inputs, self.dropout, training=self.training)
+            outs = []
+            for reverse, cell in enumerate((layer.cell,) if self.num_directions == 1 else (layer.cell_fw, layer.cell_bw)):
+                # with a projection Paddle runs the cells, and cells give outputs beyond the lengths too
+                options = {"reverse": bool(reverse), "time_major": self.time_major, "masked": not self.proj_size}
+                out, *ends = cell.run(inputs, next(states), sequence_length, **options)
+                outs.append(out)
+                last.append(ends)
+            inputs = outs[0] if len(outs) == 1 else concat(outs, -1)
+        ends = tuple([stack(list(parts), 0) for parts in zip(*last, strict=True)])
+        return inputs, ends[0] if self.state_components == 1 else ends
+
+    def extra_repr(self) -> str:
+        said = [f"{self.input_size}, {self.hidden_size}"]
+        said += [f"num_layers={self.num_layers}"] if self.num_layers != 1 else []
+        said += [f"time_major={self.time_major}"] if self.time_major else []
+        return ", ".join([*said, *([f"dropout={self.dropout}"] if self.dropout else [])])
+
+
+class SimpleRNN(_Stack):
+    """Layers of simple recurrences over a sequence, in one or both directions.
+
+    >>> y, h = bireme.nn.SimpleRNN(3, 4, num_layers=2)(bireme.ones([2, 5, 3]))
+    >>> y.shape, h.shape
+    ([2, 5, 4], [2, 2, 4])
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        direction: str = "forward",
+        time_major: bool = False,
+        dropout: float = 0.0,
+        activation: str = "tanh",
+        weight_ih_attr: Any = None,
+        weight_hh_attr: Any = None,
+        bias_ih_attr: Any = None,
+        bias_hh_attr: Any = None,
+        name: str | None = None,
+    ):
+        mode = simple_mode("SimpleRNN", activation)
+        attrs = (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr)
+        super().__init__(
+            lambda n: SimpleRNNCell(n, hidden_size, activation, *attrs),
+            input_size, hidden_size, num_layers, direction, time_major, dropout, attrs[2:],
+        )  # fmt: skip
+        self.activation, self.mode = activation, mode
+
+
+class LSTM(_Stack):
+    """Layers of long short-term memory over a sequence, in one or both directions.
+
+    >>> y, (h, c) = bireme.nn.LSTM(3, 4, direction="bidirect")(bireme.ones([2, 5, 3]))
+    >>> y.shape, h.shape, c.shape
+    ([2, 5, 8], [2, 2, 4], [2, 2, 4])
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        direction: str = "forward",
+        time_major: bool = False,
+        dropout: float = 0.0,
+        weight_ih_attr: Any = None,
+        weight_hh_attr: Any = None,
+        bias_ih_attr: Any = None,
+        bias_hh_attr: Any = None,
+        proj_size: int = 0,
+        name: str | None = None,
+    ):
+        attrs = (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr)
+        super().__init__(
+            lambda n: LSTMCell(n, hidden_size, *attrs, proj_size),
+            input_size, hidden_size, num_layers, direction, time_major, dropout, attrs[2:], proj_size,
+        )  # fmt: skip
+        self.mode, self.state_components = "LSTM", 2
+
+
+class GRU(_Stack):
+    """Layers of gated recurrent units over a sequence, in one or both directions.
+
+    >>> y, h = bireme.nn.GRU(3, 4, time_major=True)(bireme.ones([5, 2, 3]))
+    >>> y.shape, h.shape
+    ([5, 2, 4], [1, 2, 4])
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        direction: str = "forward",
+        time_major: bool = False,
+        dropout: float = 0.0,
+        weight_ih_attr: Any = None,
+        weight_hh_attr: Any = None,
+        bias_ih_attr: Any = None,
+        bias_hh_attr: Any = None,
+        name: str | None = None,
+    ):
+        attrs = (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr)
+        super().__init__(lambda n: GRUCell(n, hidden_size, *attrs), input_size, hidden_size, num_layers, direction, time_major, dropout, attrs[2:])
+        self.mode = "GRU"

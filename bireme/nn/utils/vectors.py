@@ -1,0 +1,48 @@
+"""All parameters of a model as one vector, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bireme.core import errors
+from bireme.core.grad_mode import no_grad
+from bireme.core.tensor import Tensor
+from bireme.ops import concat
+
+
+@no_grad()
+def parameters_to_vector(parameters: Iterable[Tensor], name: str | None = None) -> Tensor:
+    """The elements of all parameters in one vector, one parameter after the other.
+
+    >>> bireme.nn.utils.parameters_to_vector([bireme.ones([2]), bireme.zeros([1, 2])]).tolist()
+    [1.0, 1.0, 0.0, 0.0]
+    """
+    given = list(parameters)
+    if not given:
+        raise errors.bad("parameters_to_vector(parameters)", "at least one parameter", "none", kind=IndexError)
+    for p in given:
+        if p.dtype is not given[0].dtype:
+            raise errors.bad("parameters_to_vector(parameters)", f"parameters of one type, {given[0].dtype.name}", p.dtype.name)
+    out = concat([p.reshape([-1]) for p in given])
+    out.stop_gradient = False
+    return out
+
+
+@no_grad()
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor], name: str | None = None) -> None:
+    """Fill the parameters with the elements of a vector, one after the other; what is left over is not used.
+
+    >>> p, q = bireme.ones([2]), bireme.zeros([1])
+    >>> bireme.nn.utils.vector_to_parameters(bireme.to_tensor([3.0, 4.0, 5.0]), [p, q])
+    >>> (p.tolist(), q.tolist())
+    ([3.0, 4.0], [5.0])
+    """
+    given = list(parameters)
+    needed = sum(p.size for p in given)
+    if vec.size < needed:
+        raise errors.bad("vector_to_parameters(vec)", f"at least {needed} elements", f"shape {vec.shape}")
+    flat, start = vec.reshape([-1]), 0
+    for p in given:
+        part = flat[start : start + p.size].reshape(p.shape)
+        p._assign_value(part if part.dtype is p.dtype else part.astype(p.dtype))
+        start += p.size

@@ -1,0 +1,123 @@
+"""Recurrences: one direction of one layer over a whole sequence, or one step of it."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from bireme.core import errors
+from bireme.core.dtype import FLOAT
+from bireme.core.graph import sig_of
+from bireme.core.op import Tensor, op
+
+GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
+
+
+def _wide(x):
+    """The type that states are carried in: half precision would lose digits at every step."""
+    return jnp.float32 if x.dtype.itemsize < 4 else x.dtype
+
+
+def _times(x, weight):
+    return jnp.matmul(x.astype(weight.dtype), weight.T, preferred_element_type=_wide(weight))
+
+
+def _stepper(mode, weight_hh, bias_hh, weight_ho):
+    """The function (states, input's part of the gates) -> states."""
+
+    def hidden(h):
+        made = _times(h, weight_hh)
+        return made if bias_hh is None else made + bias_hh.astype(made.dtype)
+
+    def lstm(states, given):
+        h, c = states
+        i, f, g, o = jnp.split(given + hidden(h), 4, axis=-1)
+        c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+        h = jax.nn.sigmoid(o) * jnp.tanh(c)
+        return (h if weight_ho is None else _times(h, weight_ho.T), c)
+
+    def gru(states, given):
+        (h,) = states
+        xr, xz, xc = jnp.split(given, 3, axis=-1)
+        hr, hz, hc = jnp.split(hidden(h), 3, axis=-1)
+        z = jax.nn.sigmoid(xz + hz)
+        new = jnp.tanh(xc + jax.nn.sigmoid(xr + hr) * hc)
+        return (new + z * (h - new),)
+
+    def simple(states, given):
+        made = given + hidden(states[0])
+        return (jnp.tanh(made) if mode == "RNN_TANH" else jax.nn.relu(made),)
+
+    return {"LSTM": lstm, "GRU": gru}.get(mode, simple)
+
+
+@op(promote="x h c weight_ih weight_hh bias_ih bias_hh weight_ho", dtypes=FLOAT, amp="low")
+def recurrence(x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None,
+               weight_ho: Tensor | None, lengths: Tensor | None, mode: str, reverse: bool = False, time_major: bool = False,
+               masked: bool = True) -> tuple[Tensor, ...]:  # fmt: skip
+    """All outputs and the last states of a recurrence over x of shape [batch, steps, width]; x without steps makes one step.
+
+    From `lengths` on the states stay as they are; the outputs there are zero, or with `masked=False` what a step would give.
+
+    >>> one, x = bireme.ones([1, 1]), bireme.to_tensor([[[1.0], [2.0]]])
+    >>> bireme.ops.nn_recurrent.recurrence(x, bireme.zeros([1, 1]), None, one, one, None, None, None, None, "RNN_RELU")[0].tolist()
+    [[[1.0], [3.0]]]
+    """
+    kind, wide = x.dtype, _wide(x)
+    step = _stepper(mode, weight_hh, bias_hh, weight_ho)
+    # the product with the inputs does not depend on the states: one large product instead of many small ones
+    given = _times(x, weight_ih)
+    given = given if bias_ih is None else given + bias_ih.astype(wide)
+    states = tuple([s.astype(wide) for s in (h, c) if s is not None])
+    if x.ndim == 2:
+        return tuple([s.astype(kind) for s in step(states, given)])
+    given = given if time_major else jnp.swapaxes(given, 0, 1)
+
+    def advance(states, now):
+        new = step(states, now)
+        return new, new[0].astype(kind)
+
+    def advance_until(states, now):
+        now, t = now
+        inside = (t < lengths)[:, None]
+        new = step(states, now)
+        out = jnp.where(inside, new[0], jnp.zeros((), wide)) if masked else new[0]
+        return tuple([jnp.where(inside, a, b) for a, b in zip(new, states, strict=True)]), out.astype(kind)
+
+    if lengths is None:
+        states, outs = lax.scan(advance, states, given, reverse=reverse)
+    else:
+        states, outs = lax.scan(advance_until, states, (given, jnp.arange(given.shape[0], dtype=lengths.dtype)), reverse=reverse)
+    return (outs if time_major else jnp.swapaxes(outs, 0, 1), *[s.astype(kind) for s in states])
+
+
+@recurrence.infer
+def _(x, h, c):
+    states = (h,) if c is None else (h, c)
+    states = tuple([sig_of(s.shape, x.dtype) for s in states])
+    return states if x.ndim == 2 else (sig_of((*x.shape[:2], h.shape[1]), x.dtype), *states)
+
+
+@recurrence.check
+def _(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, lengths, mode, time_major):
+    if mode not in GATES:
+        raise errors.bad("recurrence(mode)", "'LSTM', 'GRU', 'RNN_TANH' or 'RNN_RELU'", mode)
+    name = mode.removesuffix("_TANH").removesuffix("_RELU")
+    where, width = f"{name}(inputs)", weight_ih.shape[-1]
+    if x.ndim not in (2, 3) or x.shape[-1] != width:
+        wanted = f"shape [batch, {width}] for one step, or [{'steps, batch' if time_major else 'batch, steps'}, {width}]"
+        raise errors.bad(where, wanted, f"shape {list(x.shape)}")
+    if (c is None) == (mode == "LSTM"):
+        raise errors.bad(f"{name}(states)", "a hidden and a cell state" if c is None else "one state", "one" if c is None else "two")
+    batch, units = x.shape[1 if x.ndim == 3 and time_major else 0], weight_ih.shape[0] // GATES[mode]
+    out = units if weight_ho is None else weight_ho.shape[-1]
+    gates = (GATES[mode] * units,)
+    shapes = (("hidden state", h, (batch, out)), ("cell state", c, (batch, units)), ("weight_hh", weight_hh, (*gates, out)),
+        ("bias_ih", bias_ih, gates), ("bias_hh", bias_hh, gates), ("weight_ho", weight_ho, (units, out)),
+        ("sequence_length", lengths, (batch,)))  # fmt: skip
+    for what, sig, wanted in shapes:
+        if sig is not None and sig.shape != wanted:
+            raise errors.bad(f"{name}({what})", f"shape {list(wanted)}", f"shape {list(sig.shape)}")
+    if lengths is not None and lengths.dtype.kind != "i":
+        raise errors.bad(f"{name}(sequence_length)", "integers", lengths.dtype.name, kind=TypeError)

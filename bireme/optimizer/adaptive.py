@@ -1,0 +1,213 @@
+"""Rules that divide by what gradients were so far: Adagrad, Adadelta, RMSProp, Adamax, Rprop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bireme.core import errors
+from bireme.core.tensor import Tensor
+from bireme.ops import update_rules
+from bireme.optimizer.lr import LRScheduler
+from bireme.optimizer.optimizer import Optimizer
+
+
+class Adagrad(Optimizer):
+    """Divides by the root of the sum of all squares: `parameter -= learning_rate * gradient / (sqrt(sum) + epsilon)`.
+
+    >>> w = bireme.to_tensor([1.0], stop_gradient=False)
+    >>> (w * 2.0).backward()
+    >>> bireme.optimizer.Adagrad(0.5, parameters=[w]).step()
+    >>> round(w.item(), 4)
+    0.5
+    """
+
+    _accumulators = ("moment",)
+
+    def __init__(
+        self,
+        learning_rate: float | LRScheduler,
+        epsilon: float = 1e-06,
+        parameters: Any = None,
+        weight_decay: Any = None,
+        grad_clip: Any = None,
+        name: str | None = None,
+        initial_accumulator_value: float = 0.0,
+    ):
+        _given("Adagrad", learning_rate=learning_rate, epsilon=epsilon)
+        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
+        self._epsilon, self._start = epsilon, initial_accumulator_value
+
+    def _initial(self, p: Tensor, name: str) -> np.ndarray:
+        return super()._initial(p, name) + np.asarray(self._start, self._state_dtype(p).np)
+
+    def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
+        return update_rules.adagrad_update(params, grads, *states, lr, group.get("epsilon", self._epsilon))
+
+
+class Adadelta(Optimizer):
+    """Steps of the size that steps had so far, relative to the gradients: `sqrt(steps² + epsilon) / sqrt(gradients² + epsilon)`.
+
+    >>> w = bireme.to_tensor([1.0], stop_gradient=False)
+    >>> (w * 2.0).backward()
+    >>> bireme.optimizer.Adadelta(1.0, epsilon=2.0, rho=0.5, parameters=[w]).step()
+    >>> round(w.item(), 4)
+    -0.4142
+    """
+
+    _accumulators = ("_avg_squared_grad", "_avg_squared_update")
+
+    def __init__(
+        self,
+        learning_rate: float | LRScheduler = 0.001,
+        epsilon: float = 1e-06,
+        rho: float = 0.95,
+        parameters: Any = None,
+        weight_decay: Any = None,
+        grad_clip: Any = None,
+        name: str | None = None,
+    ):
+        _given("Adadelta", learning_rate=learning_rate, epsilon=epsilon, rho=rho)
+        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
+        self._epsilon, self._rho = epsilon, rho
+
+    def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
+        numbers = group.get("rho", self._rho), group.get("epsilon", self._epsilon)
+        return update_rules.adadelta_update(params, grads, *states, lr, *numbers)
+
+
+class RMSProp(Optimizer):
+    """Divides by the root of the mean square of gradients, with `epsilon` under the root; `centered` takes their mean off first.
+
+    >>> w = bireme.to_tensor([1.0], stop_gradient=False)
+    >>> (w * 2.0).backward()
+    >>> bireme.optimizer.RMSProp(0.5, rho=0.75, epsilon=3.0, parameters=[w]).step()
+    >>> w.tolist()
+    [0.5]
+    """
+
+    _accumulators = ("momentum", "mean_square", "mean_grad")
+
+    def __init__(
+        self,
+        learning_rate: float | LRScheduler,
+        rho: float = 0.95,
+        epsilon: float = 1e-06,
+        momentum: float = 0.0,
+        centered: bool = False,
+        parameters: Any = None,
+        weight_decay: Any = None,
+        grad_clip: Any = None,
+        name: str | None = None,
+    ):
+        _given("RMSProp", learning_rate=learning_rate, rho=rho, epsilon=epsilon, momentum=momentum)
+        for what, value in (("epsilon", epsilon), ("momentum", momentum), ("rho", rho)):
+            if not value >= 0.0:
+                raise errors.bad(f"RMSProp({what})", "a number of 0 or more", value)
+        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
+        self._rho, self._epsilon, self._momentum, self._centered = rho, epsilon, momentum, bool(centered)
+
+    def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
+        numbers = group.get("rho", self._rho), group.get("momentum", self._momentum), group.get("epsilon", self._epsilon)
+        return update_rules.rmsprop_update(params, grads, *states, lr, *numbers, bool(group.get("centered", self._centered)))
+
+
+class Adamax(Optimizer):
+    """Adam with the largest gradient so far, slowly forgotten, in place of the root of the mean square.
+
+    >>> w = bireme.to_tensor([1.0], stop_gradient=False)
+    >>> (w * 2.0).backward()
+    >>> bireme.optimizer.Adamax(0.5, parameters=[w]).step()
+    >>> round(w.item(), 4)
+    0.5
+    """
+
+    _accumulators = ("moment", "inf_norm", "beta1_pow_acc")
+
+    def __init__(
+        self,
+        learning_rate: float | LRScheduler = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-08,
+        parameters: Any = None,
+        weight_decay: Any = None,
+        grad_clip: Any = None,
+        name: str | None = None,
+    ):
+        _given("Adamax", learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon)
+        between("Adamax", beta1=beta1, beta2=beta2)
+        if not epsilon >= 0:
+            raise errors.bad("Adamax(epsilon)", "a number of 0 or more", epsilon)
+        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
+        self._beta1, self._beta2, self._epsilon = beta1, beta2, epsilon
+
+    def _initial(self, p: Tensor, name: str) -> np.ndarray:
+        if name != "beta1_pow_acc":
+            return super()._initial(p, name)
+        return np.full([1], float(self._beta_of(p)), self._state_dtype(p).np)
+
+    def _beta_of(self, p: Tensor) -> float:
+        return next((g.get("beta1", self._beta1) for g in self._param_groups if any(q is p for q in g["params"])), self._beta1)
+
+    def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
+        numbers = group.get("beta1", self._beta1), group.get("beta2", self._beta2), group.get("epsilon", self._epsilon)
+        return update_rules.adamax_update(params, grads, *states, lr, *numbers)
+
+
+class Rprop(Optimizer):
+    """Goes by the signs of gradients: each element has a rate of its own, which grows while the sign stays and shrinks when it turns.
+
+    The rates stay within `learning_rate_range`; `etas` are the factors on them after a turn and without one.
+
+    >>> w = bireme.to_tensor([1.0], stop_gradient=False)
+    >>> (w * 9.0).backward()
+    >>> bireme.optimizer.Rprop(0.25, parameters=[w]).step()
+    >>> w.tolist()
+    [0.75]
+    """
+
+    _accumulators = ("prevs", "learning_rates")
+
+    def __init__(
+        self,
+        learning_rate: float | LRScheduler = 0.001,
+        learning_rate_range: Any = (1e-05, 50),
+        parameters: Any = None,
+        etas: Any = (0.5, 1.2),
+        grad_clip: Any = None,
+        multi_precision: bool = False,
+        name: str | None = None,
+    ):
+        _given("Rprop", learning_rate=learning_rate)
+        start = learning_rate() if isinstance(learning_rate, LRScheduler) else learning_rate
+        least, most = learning_rate_range
+        if not 0.0 < least <= start <= most:
+            raise errors.bad("Rprop(learning_rate_range)", f"0 < least <= learning_rate = {start} <= most", learning_rate_range)
+        shrink, grow = etas
+        if not 0.0 < shrink < 1.0 < grow:
+            raise errors.bad("Rprop(etas)", "a factor between 0 and 1, and one above 1", etas)
+        super().__init__(learning_rate, parameters, None, grad_clip, name)
+        self._start, self._numbers = start, (least, most, shrink, grow)
+        self._multi_precision = multi_precision
+
+    def _initial(self, p: Tensor, name: str) -> np.ndarray:
+        zeros = super()._initial(p, name)
+        return zeros if name == "prevs" else np.full_like(zeros, self._start)
+
+    def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
+        return update_rules.rprop_update(params, grads, *states, *self._numbers)
+
+
+def between(where: str, **betas: Any) -> None:
+    """Refuse a beta outside [0, 1)."""
+    for what, beta in betas.items():
+        if not 0 <= beta < 1:
+            raise errors.bad(f"{where}({what})", "a number in [0, 1)", beta)
+
+
+def _given(where: str, **settings: Any) -> None:
+    for what, value in settings.items():
+        if value is None:
+            raise errors.bad(f"{where}({what})", "a number", None)

@@ -1,0 +1,107 @@
+"""ASGD, which averages the last gradients, and Muon, which evens out the singular values of its steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bireme.core import dtype as dtypes
+from bireme.core import errors
+from bireme.core.tensor import Tensor
+from bireme.ops import to_tensor, update_rules
+from bireme.optimizer.lr import LRScheduler
+from bireme.optimizer.optimizer import Optimizer
+
+
+class ASGD(Optimizer):
+    """Steps along the mean of the last `batch_num` gradients, which are all kept.
+
+    >>> w = bireme.to_tensor([1.0], stop_gradient=False)
+    >>> (w * 2.0).backward()
+    >>> bireme.optimizer.ASGD(0.25, batch_num=2, parameters=[w]).step()
+    >>> w.tolist()
+    [0.5]
+    """
+
+    _accumulators = ("d", "y", "m")
+
+    def __init__(
+        self,
+        learning_rate: float | LRScheduler = 0.001,
+        batch_num: int = 1,
+        parameters: Any = None,
+        weight_decay: Any = None,
+        grad_clip: Any = None,
+        multi_precision: bool = False,
+        name: str | None = None,
+    ):
+        if learning_rate is None:
+            raise errors.bad("ASGD(learning_rate)", "a number", None)
+        if batch_num is None or batch_num <= 0:
+            raise errors.bad("ASGD(batch_num)", "a number above 0", batch_num)
+        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
+        self._batch_num, self._multi_precision = int(batch_num), multi_precision
+
+    def _initial(self, p: Tensor, name: str) -> np.ndarray:
+        if name == "m":
+            return np.zeros([1], np.int64)
+        return np.zeros([self._batch_num, *p.shape] if name == "y" else p.shape, self._state_dtype(p).np)
+
+    def _loaded(self, where: str, value: Any, p: Tensor, name: str) -> Any:
+        loaded = super()._loaded(where, value, p, name)
+        return to_tensor(loaded, dtype=dtypes.int64, place=p.place) if name == "m" else loaded
+
+    def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
+        return update_rules.asgd_update(params, grads, *states, lr)
+
+
+class Muon(Optimizer):
+    """Momentum whose step has all singular values near 1, for the matrices between layers; `weight_decay` is decoupled.
+
+    Kernels of convolutions count as matrices with one row per output. Biases, gains, embeddings and the last layer are better
+    left to AdamW. Not in Paddle.
+
+    >>> w = bireme.to_tensor([[3.0, 0.0], [0.0, 3.0]], stop_gradient=False)
+    >>> (w * bireme.to_tensor([[9.0, 0.0], [0.0, 9.0]])).sum().backward()
+    >>> bireme.optimizer.Muon(1.0, parameters=[w], weight_decay=0.0).step()
+    >>> [abs(x - 2.0) < 0.4 for x in w.diag().tolist()]
+    [True, True]
+    """
+
+    _accumulators = ("momentum",)
+
+    def __init__(
+        self,
+        learning_rate: float | LRScheduler = 0.02,
+        momentum: float = 0.95,
+        parameters: Any = None,
+        weight_decay: float = 0.0,
+        nesterov: bool = True,
+        ns_steps: int = 5,
+        epsilon: float = 1e-07,
+        grad_clip: Any = None,
+        multi_precision: bool = False,
+        name: str | None = None,
+    ):
+        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
+        for p in self._parameter_list:
+            if p.ndim < 2:
+                raise errors.bad("Muon(parameters)", "matrices", f"{p.name} of shape {p.shape}", "give the others to AdamW")
+        if isinstance(ns_steps, bool) or not isinstance(ns_steps, int) or ns_steps < 1:
+            raise errors.bad("Muon(ns_steps)", "a number of rounds above 0", ns_steps)
+        self._momentum, self._nesterov, self._ns_steps, self._epsilon = momentum, bool(nesterov), ns_steps, epsilon
+        self._multi_precision = multi_precision
+
+    def _regularizer(self, decay: Any, what: str) -> Any:
+        """Decoupled decay is a number, not a term of the gradient."""
+        if isinstance(decay, bool) or not isinstance(decay, (int, float)):
+            raise errors.bad(f"Muon({what})", "a number", decay, kind=TypeError)
+        return decay
+
+    def _decay_of(self, group: dict, p: Tensor) -> Any:
+        return None if self._grouped else getattr(p, "regularizer", None)
+
+    def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
+        numbers = lr, group.get("momentum", self._momentum), group.get("epsilon", self._epsilon), group["weight_decay"]
+        return update_rules.muon_update(params, grads, *states, *numbers, nesterov=self._nesterov, steps=self._ns_steps)

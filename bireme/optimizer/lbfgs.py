@@ -1,0 +1,163 @@
+"""L-BFGS: steps by an estimate of the curvature from the last gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from bireme.core import errors
+from bireme.core.grad_mode import enable_grad, no_grad
+from bireme.core.tensor import Tensor
+from bireme.ops import concat, to_tensor, zeros
+from bireme.optimizer.line_search import Point, strong_wolfe
+from bireme.optimizer.optimizer import Optimizer
+
+
+class LBFGS(Optimizer):
+    """Finds a minimum of a smooth loss in few evaluations; each `step` takes a function that computes it, several times.
+
+    The loss must not change from call to call: whole data, no dropout. `line_search_fn` is None, for steps of `learning_rate`,
+    or "strong_wolfe". `weight_decay` and `grad_clip` are taken for Paddle's sake and change nothing, as there.
+
+    >>> w = bireme.to_tensor([1.0, 1.0], stop_gradient=False)
+    >>> lbfgs = bireme.optimizer.LBFGS(1.0, line_search_fn="strong_wolfe", parameters=[w])
+    >>> def loss():
+    ...     lbfgs.clear_grad()
+    ...     value = ((w - bireme.to_tensor([3.0, -2.0])) ** 2).sum()
+    ...     value.backward()
+    ...     return value
+    >>> lbfgs.step(loss).item()
+    13.0
+    >>> [round(x, 4) for x in w.tolist()]
+    [3.0, -2.0]
+    """
+
+    def __init__(
+        self,
+        learning_rate: float = 1.0,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-07,
+        tolerance_change: float = 1e-09,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+        parameters: Any = None,
+        weight_decay: Any = None,
+        grad_clip: Any = None,
+        name: str | None = None,
+    ):
+        super().__init__(1.0, parameters, weight_decay, grad_clip, name)
+        if line_search_fn not in (None, "strong_wolfe"):
+            raise errors.bad("LBFGS(line_search_fn)", "'strong_wolfe' or None", line_search_fn, kind=RuntimeError)
+        self.learning_rate, self.max_iter = learning_rate, max_iter
+        self.max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
+        self.tolerance_grad, self.tolerance_change = tolerance_grad, tolerance_change
+        self.history_size, self.line_search_fn = history_size, line_search_fn
+        self.state: dict[str, Any] = {}
+
+    @no_grad()
+    def step(self, closure: Callable[[], Tensor]) -> Tensor:  # type: ignore[override]
+        """Go on until the gradient or the change is small, or the limits are reached; returns the loss at the start.
+
+        `closure` clears the gradients, computes the loss, calls its `backward` and returns it.
+        """
+        state = self.state
+        state.setdefault("func_evals", 0)
+        state.setdefault("n_iter", 0)
+        first = self._loss(closure)
+        loss, grad = float(first), self._gradient()
+        evaluations, state["func_evals"] = 1, state["func_evals"] + 1
+        if self._is_flat(grad):
+            return first
+        for left in range(self.max_iter - 1, -1, -1):
+            state["n_iter"] += 1
+            direction = self._direction(grad)
+            fresh = state["n_iter"] == 1
+            size = min(1.0, 1.0 / float(grad.abs().sum())) * self.learning_rate if fresh else self.learning_rate
+            state.update(d=direction, alpha=size, prev_flat_grad=grad, prev_loss=loss)
+            slope = float((grad * direction).sum())
+            if slope > -self.tolerance_change:
+                break
+            calls = 0
+            if self.line_search_fn is not None:
+                begin, length = [p.clone() for p in self._parameter_list], float(direction.abs().max())
+                search = self._along(closure, begin, direction)
+                found, calls = strong_wolfe(search, Point(0.0, loss, grad, slope), size, length)
+                loss, grad, size = found.loss, found.grad, found.step
+                self._move(begin, direction, size)
+            else:
+                self._move(self._parameter_list, direction, size)
+                # the last point is not looked at: the next step begins with it
+                if left:
+                    loss, grad, calls = float(self._loss(closure)), self._gradient(), 1
+            state["alpha"] = size
+            evaluations, state["func_evals"] = evaluations + calls, state["func_evals"] + calls
+            change = abs(loss - state["prev_loss"])
+            if not left or evaluations >= self.max_eval or self._is_flat(grad) or change < self.tolerance_change:
+                break
+            if float((direction * size).abs().max()) <= self.tolerance_change:
+                break
+        return first
+
+    def _loss(self, closure: Callable[[], Tensor]) -> Tensor:
+        with enable_grad():
+            return closure()
+
+    def _gradient(self) -> Tensor:
+        """All gradients as one vector."""
+        return concat([(zeros(p.shape, p.dtype) if p.grad is None else p.grad).reshape([-1]) for p in self._parameter_list])
+
+    def _is_flat(self, grad: Tensor) -> bool:
+        return float(grad.abs().max()) <= self.tolerance_grad
+
+    def _direction(self, grad: Tensor) -> Tensor:
+        """Minus the gradient, through the inverse of the curvature that the differences of gradients tell."""
+        state = self.state
+        if state["n_iter"] == 1:
+            state.update(old_yk=[], old_sk=[], ro=[], H_diag=to_tensor(1.0, dtype=grad.dtype), al=[])
+            return -grad
+        y, s = grad - state["prev_flat_grad"], state["d"] * state["alpha"]
+        both = (y * s).sum()
+        if float(both) > 1e-10:
+            for name, value in (("old_yk", y), ("old_sk", s), ("ro", 1.0 / both)):
+                state[name] = [*state[name], value][-self.history_size :]
+            state["H_diag"] = both / (y * y).sum()
+        history = list(zip(state["old_yk"], state["old_sk"], state["ro"]))
+        q, factors = -grad, []
+        for yk, sk, ro in reversed(history):
+            factors.append((sk * q).sum() * ro)
+            q = q - yk * factors[-1]
+        r, state["al"] = q * state["H_diag"], factors[::-1]
+        for (yk, sk, ro), factor in zip(history, state["al"]):
+            r = r + sk * (factor - (yk * r).sum() * ro)
+        return r
+
+    def _along(self, closure: Callable[[], Tensor], begin: list[Tensor], direction: Tensor) -> Callable[[float], Point]:
+        def evaluate(step: float) -> Point:
+            self._move(begin, direction, step)
+            loss, grad = float(self._loss(closure)), self._gradient()
+            return Point(step, loss, grad, float((grad * direction).sum()))
+
+        return evaluate
+
+    def _move(self, begin: list[Tensor], direction: Tensor, step: float) -> None:
+        start = 0
+        for p, value in zip(self._parameter_list, begin):
+            part = direction[start : start + p.size].reshape(p.shape)
+            p._assign_value((value + part * step).astype(p.dtype))
+            start += p.size
+
+    def minimize(self, loss: Tensor, startup_program: Any = None, parameters: Any = None, no_grad_set: Any = None) -> NoReturn:
+        """An error: one loss is not enough here."""
+        got = "LBFGS.minimize(loss)"
+        raise errors.bad("LBFGS.minimize", "step(closure), with a function that computes the loss", got, kind=NotImplementedError)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The last direction and the history, under `state`."""
+        return {"state": dict(self.state)}
+
+    def set_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        if "state" not in state_dict:
+            raise errors.bad("LBFGS.set_state_dict(state_dict)", "the key state", ", ".join(map(str, state_dict)) or "{}")
+        self.state = dict(state_dict["state"])

@@ -1,0 +1,95 @@
+"""Search along a line for a step that lowers the loss enough and flattens its slope enough: the strong Wolfe conditions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from bireme.core.tensor import Tensor
+
+ENOUGH, FLAT = 1e-4, 0.9  # parts of the first slope: what the loss must fall by, and what the slope may keep
+
+
+class Point(NamedTuple):
+    """A step along the line, with the loss, the gradient and the slope there."""
+
+    step: float
+    loss: float
+    grad: Tensor
+    slope: float
+
+
+def strong_wolfe(evaluate: Callable[[float], Point], start: Point, step: float, length: float, tolerance: float = 1e-9, most: int = 25):
+    """The point found, and how many times `evaluate` was called; `length` is that of the longest element of the direction."""
+    here, before, calls = evaluate(step), start, 1
+    ends: list[Point] | None = None
+    for tried in range(most):
+        if _too_high(here, start) or (tried > 1 and here.loss >= before.loss):
+            ends = [before, here]
+        elif abs(here.slope) <= -FLAT * start.slope:
+            return here, calls
+        elif here.slope >= 0:
+            ends = [before, here]
+        if ends is not None:
+            break
+        # still downhill: go on, further than before, by at most ten times
+        further = cubic(before, here, (here.step + 0.01 * (here.step - before.step), here.step * 10))
+        before, here = here, evaluate(further)
+        calls += 1
+    else:
+        tried, ends = most, [start, here]
+    return _zoom(evaluate, start, ends, length, tolerance, most - tried, calls)
+
+
+def _zoom(evaluate: Callable[[float], Point], start: Point, ends: list[Point], length: float, tolerance: float, most: int, calls: int):
+    """Narrow the stretch between two points, the lower of which is always kept."""
+    low, high = (0, 1) if ends[0].loss <= ends[1].loss else (1, 0)
+    stuck = False
+    for _ in range(most):
+        near, far = sorted(p.step for p in ends)
+        if (far - near) * length < tolerance:
+            break
+        step, margin = cubic(*ends), 0.1 * (far - near)
+        if min(far - step, step - near) < margin:
+            # close to an end twice in a row, or beyond it: the stretch would hardly shrink
+            if stuck or step >= far or step <= near:
+                step = far - margin if abs(step - far) < abs(step - near) else near + margin
+                stuck = False
+            else:
+                stuck = True
+        else:
+            stuck = False
+        here = evaluate(step)
+        calls += 1
+        if _too_high(here, start) or here.loss >= ends[low].loss:
+            ends[high] = here
+            low, high = (0, 1) if ends[0].loss <= ends[1].loss else (1, 0)
+            continue
+        if abs(here.slope) <= -FLAT * start.slope:
+            return here, calls
+        if here.slope * (ends[high].step - ends[low].step) >= 0:
+            ends[high] = ends[low]
+        ends[low] = here
+    return ends[low], calls
+
+
+def _too_high(here: Point, start: Point) -> bool:
+    return here.loss > start.loss + ENOUGH * here.step * start.slope
+
+
+def cubic(a: Point, b: Point, bounds: tuple[float, float] | None = None) -> float:
+    """Where the cubic through both points with their slopes is lowest, within the bounds, or between them."""
+    least, most = sorted((a.step, b.step)) if bounds is None else bounds
+    if b.step == a.step:
+        return (least + most) / 2
+    bend = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.step - b.step)
+    square = bend * bend - a.slope * b.slope
+    if not square >= 0:
+        return (least + most) / 2
+    if a.step > b.step:
+        a, b = b, a
+    root = math.sqrt(square)
+    below = b.slope - a.slope + 2 * root
+    found = b.step - (b.step - a.step) * ((b.slope + root - bend) / below) if below else math.nan
+    return min(max(found, least), most) if math.isfinite(found) else (least + most) / 2

@@ -1,0 +1,182 @@
+"""What an optimizer keeps from step to step: accumulators, master weights, and how they are saved and loaded."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from bireme.core import dtype as dtypes
+from bireme.core import errors
+from bireme.core.tensor import Tensor
+from bireme.ops import to_tensor, update
+from bireme.optimizer.lr import LRScheduler
+
+HALF = (dtypes.float16, dtypes.bfloat16)
+_NUMBERED = re.compile(r"_\d+$")
+
+
+class Slot:
+    """What an optimizer keeps for one parameter: accumulators by name, and a float32 copy where one is wanted."""
+
+    __slots__ = ("param", "state", "master", "pows")
+
+    def __init__(self, param: Tensor):
+        self.param = param
+        self.state: dict[str, Tensor] = {}
+        self.master: Tensor | None = None
+        self.pows: Any = None  # Adam's powers of beta, shared with the parameters that were always updated together
+
+    @property
+    def target(self) -> Tensor:
+        """The tensor that the rule updates."""
+        return self.param if self.master is None else self.master
+
+
+class States:
+    """The part of Optimizer that owns the accumulators. A rule names them in `_accumulators`."""
+
+    _accumulators: tuple[str, ...] = ()
+    _where: str
+    _name: str | None
+    _learning_rate: float | LRScheduler
+    _multi_precision: bool
+    _parameter_list: list[Tensor]
+    _slots: dict[int, Slot]
+    _skip: Tensor | None
+
+    def _slot(self, p: Tensor) -> Slot:
+        slot = self._slots.get(id(p))
+        if slot is None:
+            slot = self._slots[id(p)] = Slot(p)
+            if p.dtype in HALF and self._multi_precision:
+                self._set_master(slot, p.detach().astype(dtypes.float32))
+            for name in self._accumulators:
+                # made on the host and not by an operator: the first step then records the same program as all others
+                self._set_state(slot, name, to_tensor(self._initial(p, name), place=p.place))
+        return slot
+
+    def _state_dtype(self, p: Tensor) -> Any:
+        # sums of small terms in half precision stop moving: its state is kept in float32
+        return dtypes.float32 if p.dtype in HALF else p.dtype
+
+    def _initial(self, p: Tensor, name: str) -> np.ndarray:
+        """The accumulator before the first step."""
+        return np.zeros(p.shape, self._state_dtype(p).np)
+
+    def _key(self, p: Tensor, name: str) -> str:
+        """What an accumulator is called in a checkpoint, less the number at the end; an optimizer's own name is part of it."""
+        return f"{p.name}_{name}" if self._name is None else f"{p.name}_{self._name}_{name}"
+
+    def _set_state(self, slot: Slot, name: str, value: Tensor) -> None:
+        value.name = f"{self._key(slot.param, name)}_0"
+        slot.state[name] = value
+
+    def _set_master(self, slot: Slot, value: Tensor) -> None:
+        value.name = f"{slot.param.name}_fp32_master_0"
+        slot.master = value
+
+    def _grad_for(self, slot: Slot, g: Tensor) -> Tensor:
+        return g if slot.master is None else g.astype(slot.master.dtype)
+
+    def _store(self, slots: list[Slot], new: list[Tensor], names: tuple[str, ...] = ()) -> None:
+        """Take what an update operator returned: all parameters, then all of each accumulator."""
+        n = len(slots)
+        targets = [slot.target for slot in slots]
+        if self._skip is not None:
+            new = self._kept([*targets, *(slot.state[name] for name in names for slot in slots)], new)
+        for i, slot in enumerate(slots):
+            targets[i]._assign_value(new[i])
+            if slot.master is not None:
+                slot.param._assign_value(new[i].astype(slot.param.dtype))
+            for k, name in enumerate(names, 1):
+                slot.state[name]._assign_value(new[k * n + i])
+
+    def _kept(self, old: list[Tensor], new: list[Tensor]) -> list[Tensor]:
+        """What is stored: the new values, or the old ones where the step is skipped."""
+        return new if self._skip is None else update.keep_unless(self._skip, old, new)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Accumulators by name, master weights and the schedule's state: what a checkpoint needs.
+
+        >>> w = bireme.to_tensor([1.0], stop_gradient=False)
+        >>> w.name = "w"
+        >>> adam = bireme.optimizer.Adam(0.1, parameters=[w])
+        >>> (w * 2.0).backward()
+        >>> adam.step()
+        >>> list(adam.state_dict())
+        ['w_moment1_0', 'w_moment2_0', 'w_beta1_pow_acc_0', 'w_beta2_pow_acc_0']
+        """
+        slots = [self._slots[id(p)] for p in self._parameter_list if id(p) in self._slots]
+        out: dict[str, Any] = {slot.state[a].name: self._filed(slot, a) for a in self._accumulators for slot in slots}
+        out.update(self._shared_state(slots))
+        masters = {slot.param.name: slot.master for slot in slots if slot.master is not None}
+        if masters:
+            out["master_weights"] = masters
+        if isinstance(self._learning_rate, LRScheduler):
+            out["LR_Scheduler"] = self._learning_rate.state_dict()
+        return out
+
+    def _filed(self, slot: Slot, name: str) -> Tensor:
+        """An accumulator as it stands in a checkpoint."""
+        return slot.state[name]
+
+    def _shared_state(self, slots: list[Slot]) -> dict[str, Tensor]:
+        return {}
+
+    def set_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a checkpoint of an optimizer of the same kind, whose parameters had the same names.
+
+        A parameter that the checkpoint says nothing about starts afresh; values that belong to none of the parameters
+        here, while some of these find nothing, mean that the names have changed, which is an error.
+        """
+        where = f"{self._where}.set_state_dict(state_dict)"
+        rest = dict(state_dict)
+        schedule, masters = rest.pop("LR_Scheduler", None), rest.pop("master_weights", {})
+        if isinstance(self._learning_rate, LRScheduler) and schedule is None:
+            raise errors.bad(where, "the state of the schedule under LR_Scheduler", ", ".join(map(str, rest)) or "{}")
+        # Paddle counts optimizers of the same parameter in the last number; which one it was does not matter here
+        found = {_NUMBERED.sub("", key): (key, value) for key, value in rest.items()}
+        taken: dict[int, dict[str, Any]] = {}
+        without = []
+        for p in self._parameter_list:
+            keys = {name: self._key(p, name) for name in self._state_names()}
+            have = {name: found.pop(key) for name, key in keys.items() if key in found}
+            if not have:
+                without.append(p.name)
+                continue
+            if len(have) < len(self._state_names()):
+                lacking = [name for name in self._state_names() if name not in have]
+                raise errors.bad(where, f"{', '.join(lacking)} of {p.name}", f"only {', '.join(have)}")
+            taken[id(p)] = {name: self._loaded(f"{where}, {key}", v, p, name) for name, (key, v) in have.items()}
+        if self._state_names() and without and found:
+            hint = "build the model in the same order as when it was saved, or inside bireme.utils.unique_name.guard()"
+            raise errors.bad(where, f"the state of {without[0]}", f"that of {next(iter(found.values()))[0]}", hint)
+        self._slots.clear()
+        for p in self._parameter_list:
+            if id(p) in taken or p.name in masters:
+                self._restore(self._slot(p), taken.get(id(p), {}))
+                if p.name in masters:
+                    self._set_master(self._slot(p), _like(f"{where}, {p.name}", masters[p.name], p, dtypes.float32))
+        if isinstance(self._learning_rate, LRScheduler):
+            self._learning_rate.set_state_dict(schedule)
+
+    def _state_names(self) -> tuple[str, ...]:
+        return self._accumulators
+
+    def _restore(self, slot: Slot, values: dict[str, Any]) -> None:
+        for name, value in values.items():
+            self._set_state(slot, name, value)
+
+    def _loaded(self, where: str, value: Any, p: Tensor, name: str) -> Any:
+        return _like(where, value, p, self._state_dtype(p), self._initial(p, name).shape)
+
+
+def _like(where: str, value: Any, p: Tensor, dtype: Any, shape: tuple[int, ...] | None = None) -> Tensor:
+    """A copy of a loaded value, of a parameter's shape unless another is given."""
+    host = value.numpy() if isinstance(value, Tensor) else np.asarray(value)
+    expected = p.shape if shape is None else list(shape)
+    if list(host.shape) != expected:
+        raise errors.bad(where, f"shape {expected}", f"shape {list(host.shape)}")
+    return to_tensor(host, dtype=dtype, place=p.place)

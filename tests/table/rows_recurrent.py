@@ -1,0 +1,70 @@
+"""Rows of recurrences."""
+
+import numpy as np
+from scipy.special import expit
+
+from tests.table.harness import Bad, Row, call
+from tests.table.samples import floats
+
+
+def step(mode, x, h, c, wi, wh, bi=None, bh=None, wo=None):
+    a = x @ wi.T + (0 if bi is None else bi)
+    b = h @ wh.T + (0 if bh is None else bh)
+    if mode == "LSTM":
+        i, f, g, o = np.split(a + b, 4, axis=-1)
+        c = expit(f) * c + expit(i) * np.tanh(g)
+        h = expit(o) * np.tanh(c)
+        return [h if wo is None else h @ wo, c]
+    if mode == "GRU":
+        (ar, az, ac), (br, bz, bc) = np.split(a, 3, axis=-1), np.split(b, 3, axis=-1)
+        z = expit(az + bz)
+        return [z * h + (1 - z) * np.tanh(ac + expit(ar + br) * bc)]
+    return [np.tanh(a + b) if mode == "RNN_TANH" else np.maximum(a + b, 0)]
+
+
+def recurrence(x, h, c, wi, wh, bi, bh, wo, lengths, mode, reverse=False, time_major=False, masked=True):
+    """Sample by sample and step by step."""
+    if x.ndim == 2:
+        return step(mode, x, h, c, wi, wh, bi, bh, wo)
+    x = np.swapaxes(x, 0, 1) if time_major else x
+    out = np.zeros((*x.shape[:2], h.shape[1]))
+    states = [np.array(s) for s in (h, c) if s is not None]
+    for n in range(x.shape[0]):
+        now = [s[n] for s in states]
+        steps = range(x.shape[1])
+        for t in reversed(steps) if reverse else steps:
+            new = step(mode, x[n, t], now[0], now[-1], wi, wh, bi, bh, wo)
+            inside = lengths is None or t < lengths[n]
+            out[n, t] = new[0] if inside or not masked else 0
+            now = new if inside else now
+        for s, v in zip(states, now, strict=True):
+            s[n] = v
+    return [np.swapaxes(out, 0, 1) if time_major else out, *states]
+
+
+def _given(gates, cell=False, proj=0, steps=3, time_major=False):
+    """Operands for a batch of two, inputs of width 2 and two units."""
+    out = proj or 2
+    shape = (steps, 2, 2) if time_major else (2, steps, 2)
+    return [0.5 * floats(*shape), 0.5 * floats(2, out), 0.5 * floats(2, 2) if cell else None, 0.5 * floats(2 * gates, 2),
+        0.5 * floats(2 * gates, out), 0.5 * floats(2 * gates), 0.5 * floats(2 * gates), 0.5 * floats(2, proj) if proj else None]  # fmt: skip
+
+
+_gru, _lstm, _rnn = _given(3), _given(4, True), _given(1)
+_one = [0.5 * floats(2, 2), *_gru[1:]]
+_bare = [*_rnn[:5], None, None, None]
+_lengths = np.array([3, 1])
+
+TABLE = [
+    Row("recurrence", [call(*_lstm, None, "LSTM"), call(*_gru, _lengths, "GRU", reverse=True), call(*_one, None, "GRU"),
+        call(*_given(4, True, 1, time_major=True), _lengths, "LSTM", time_major=True, masked=False), call(*_bare, None, "RNN_RELU"),
+        call(*_rnn, np.array([0, 2]), "RNN_TANH"), call(*_given(3, steps=0), None, "GRU")], recurrence,
+        grad=1, skip={"0-d": "it takes sequences"}, loose=(4, "half precision loses digits in products"),
+        bad=[Bad(call(*_gru, None, "ELMAN"), "recurrence(mode): expected 'LSTM', 'GRU', 'RNN_TANH' or 'RNN_RELU', got ELMAN"),
+             Bad(call(floats(2, 3, 4), *_gru[1:], None, "GRU"), "GRU(inputs): expected shape [batch, 2] for one step, or [batch, steps, 2], got"),
+             Bad(call(*_gru, None, "LSTM"), "LSTM(states): expected a hidden and a cell state, got one"),
+             Bad(call(*_lstm, None, "GRU"), "GRU(states): expected one state, got two"),
+             Bad(call(_gru[0], floats(3, 2), *_gru[2:], None, "GRU"), "GRU(hidden state): expected shape [2, 2], got shape [3, 2]"),
+             Bad(call(*_gru, np.array([1, 2, 3]), "GRU"), "GRU(sequence_length): expected shape [2], got shape [3]"),
+             Bad(call(*_gru, np.array([True, False]), "GRU"), "GRU(sequence_length): expected integers, got bool", TypeError)]),
+]  # fmt: skip
