@@ -124,6 +124,14 @@ from bireme.nn.pool_sized import (
 )  # fmt: skip
 from bireme.nn.rnn import GRU, LSTM, RNN, BiRNN, SimpleRNN
 from bireme.nn.rnn_cell import GRUCell, LSTMCell, RNNCellBase, SimpleRNNCell
+from bireme.nn.transformer import (
+    MultiHeadAttention,
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)  # fmt: skip
 from bireme.nn.vision import ChannelShuffle, PixelShuffle, PixelUnshuffle, Upsample, UpsamplingBilinear2D, UpsamplingNearest2D
 
 __all__ = [
@@ -147,5 +155,6 @@ __all__ = [
     "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss", "CosineSimilarity", "PairwiseDistance",
     "CTCLoss", "RNNTLoss", "HSigmoidLoss", "AdaptiveLogSoftmaxWithLoss",
     "RNNCellBase", "SimpleRNNCell", "LSTMCell", "GRUCell", "RNN", "BiRNN", "SimpleRNN", "LSTM", "GRU",
+    "MultiHeadAttention", "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer",
     "ClipGradByGlobalNorm", "ClipGradByNorm", "ClipGradByValue",
 ]  # fmt: skip
