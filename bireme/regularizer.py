@@ -24,7 +24,7 @@ class WeightDecayRegularizer:
 
     def __call__(self, param: Tensor, grad: Tensor | None = None, block: Any = None) -> Tensor:
         """The term that is added to the gradient of `param`; `grad` and `block` are there for Paddle's sake."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}: not written")
 
 
 class L1Decay(WeightDecayRegularizer):

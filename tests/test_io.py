@@ -337,10 +337,10 @@ def test_order_follows_the_seed():
 def test_without_a_seed_of_ours_numpy_decides(monkeypatch):
     """Then the order is the one that Paddle gives: a permutation drawn by np.random.choice."""
     monkeypatch.setattr(bireme.core.random, "was_seeded", lambda: False)
-    np.random.seed(3)  # noqa: NPY002
+    np.random.seed(3)  # noqa: NPY002 - the order is that of the global generator
     found = list(io.RandomSampler(range(10)))
-    np.random.seed(3)  # noqa: NPY002
-    assert found == np.random.choice(np.arange(10), 10, replace=False).tolist()  # noqa: NPY002
+    np.random.seed(3)  # noqa: NPY002 - the order is that of the global generator
+    assert found == np.random.choice(np.arange(10), 10, replace=False).tolist()  # noqa: NPY002 - the order is that of the global generator
 
 
 # ---------------------------------------------------------------- what a batch is

@@ -139,8 +139,8 @@ def test_a_tensor_with_a_number(shape):
     rows = NUMBERS.split()
     for x, kinds in zip(rows[::2], rows[1::2]):
         for number, kind in zip((True, 2, 2.5, 2j), kinds):
-            assert letter_of(lambda: ones(x, shape) + number) == kind, (x, number)  # noqa: B023
-            assert letter_of(lambda: number * ones(x, shape)) == kind, (x, number)  # noqa: B023
+            assert letter_of(lambda: ones(x, shape) + number) == kind, (x, number)  # noqa: B023 - called at once
+            assert letter_of(lambda: number * ones(x, shape)) == kind, (x, number)  # noqa: B023 - called at once
 
 
 def test_numbers_do_not_follow_the_default_type():

@@ -137,7 +137,7 @@ RAISES = {
     "bool - bool": (lambda: t([True]) - t([True]), (TypeError,)),
     "int // 0": (lambda: t([1, 2]) // 0, (ZeroDivisionError,)),
     "int % tensor with 0": (lambda: t([1, 2]) % t([0, 1]), (ZeroDivisionError,)),
-    "== None": (lambda: t([1]) == None, (TypeError,)),  # noqa: E711
+    "== None": (lambda: t([1]) == None, (TypeError,)),  # noqa: E711 - what is tested
     "tensor + list": (lambda: t([1]) + [1], (TypeError,)),
     "a number for a tensor": (lambda: bireme.exp(2.0), (TypeError, ValueError)),
     "an unknown keyword": (lambda: bireme.sum(t([1]), keepdims=True), (TypeError, ValueError)),

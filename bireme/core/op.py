@@ -287,7 +287,7 @@ class Op:
             try:
                 self.prepare_rule(arguments)
             except errors.TELLING as e:  # it may have called another operator
-                raise errors.renamed(e, self.told, arguments, part=True)  # noqa: B904
+                raise errors.renamed(e, self.told, arguments, part=True)  # noqa: B904  # the same error, told by this name
         sign = self.signature
         plain = self._plain(arguments)
         if plain is not None:
@@ -595,7 +595,7 @@ class Composite:
                 return result
             except errors.TELLING as e:
                 # the same error, by the name that the user called, and shorter
-                raise errors.short(errors.renamed(e, self.told, sign.defaults), self.told)  # noqa: B904
+                raise errors.short(errors.renamed(e, self.told, sign.defaults), self.told)  # noqa: B904  # the same error, shorter
 
         return public
 

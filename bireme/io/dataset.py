@@ -37,10 +37,10 @@ class Dataset:
         """A dataset; subclasses need not call this."""
 
     def __getitem__(self, idx: int) -> Any:
-        raise NotImplementedError(f"'__getitem__' not implement in class {type(self).__name__}")
+        raise NotImplementedError(f"{type(self).__name__}.__getitem__: not written")
 
     def __len__(self) -> int:
-        raise NotImplementedError(f"'__len__' not implement in class {type(self).__name__}")
+        raise NotImplementedError(f"{type(self).__name__}.__len__: not written")
 
 
 class _NoNumbers(RuntimeError, TypeError):
@@ -60,7 +60,7 @@ class IterableDataset(Dataset):
     """
 
     def __iter__(self) -> Iterator[Any]:
-        raise NotImplementedError(f"'__iter__' not implement in class {type(self).__name__}")
+        raise NotImplementedError(f"{type(self).__name__}.__iter__: not written")
 
     def __getitem__(self, idx: int) -> Any:
         raise _NoNumbers(f"'__getitem__' should not be called for IterableDataset{type(self).__name__}")

@@ -30,7 +30,7 @@ class Sampler:
         self.data_source = data_source
 
     def __iter__(self) -> Iterator[Any]:
-        raise NotImplementedError(f"'__iter__' not implement in class {type(self).__name__}")
+        raise NotImplementedError(f"{type(self).__name__}.__iter__: not written")
 
 
 class SequenceSampler(Sampler):

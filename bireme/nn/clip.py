@@ -28,7 +28,7 @@ class ClipGradBase:
         return pairs
 
     def _clip(self, grads: list[Tensor]) -> list[Tensor]:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}: not written")
 
 
 class ClipGradByValue(ClipGradBase):

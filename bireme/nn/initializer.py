@@ -25,7 +25,7 @@ class Initializer:
 
     def sample(self, shape: list[int], dtype: Any) -> Tensor:
         """New values of this shape and type."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}: not written")
 
     def forward(self, var: Tensor, block: Any = None) -> Any:
         """Fill `var`; `block` is there for Paddle's sake."""

@@ -287,7 +287,7 @@ def ihfft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") ->
 
 
 @composite()
-def fft2(x: Tensor, s: Attr = None, axes: Attr = [-2, -1], norm: str = "backward") -> Tensor:  # noqa: B006  # Paddle's default, not changed
+def fft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backward") -> Tensor:
     """The discrete Fourier transform along two axes, each cut or filled with zeros to the sizes `s`.
 
     >>> bireme.fft.fft2(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
@@ -297,7 +297,7 @@ def fft2(x: Tensor, s: Attr = None, axes: Attr = [-2, -1], norm: str = "backward
 
 
 @composite()
-def ifft2(x: Tensor, s: Attr = None, axes: Attr = [-2, -1], norm: str = "backward") -> Tensor:  # noqa: B006
+def ifft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backward") -> Tensor:
     """The inverse of `fft2`.
 
     >>> bireme.fft.ifft2(bireme.to_tensor([[10.0, -2.0], [-4.0, 0.0]])).real().tolist()
@@ -307,7 +307,7 @@ def ifft2(x: Tensor, s: Attr = None, axes: Attr = [-2, -1], norm: str = "backwar
 
 
 @composite()
-def rfft2(x: Tensor, s: Attr = None, axes: Attr = [-2, -1], norm: str = "backward") -> Tensor:  # noqa: B006
+def rfft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backward") -> Tensor:
     """The transform of real numbers along two axes, of which the last is halved.
 
     >>> bireme.fft.rfft2(bireme.ones([4, 6])).shape
@@ -317,7 +317,7 @@ def rfft2(x: Tensor, s: Attr = None, axes: Attr = [-2, -1], norm: str = "backwar
 
 
 @composite()
-def irfft2(x: Tensor, s: Attr = None, axes: Attr = [-2, -1], norm: str = "backward") -> Tensor:  # noqa: B006
+def irfft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backward") -> Tensor:
     """The inverse of `rfft2`.
 
     >>> bireme.fft.irfft2(bireme.to_tensor([[10.0, -2.0], [-4.0, 0.0]])).tolist()
@@ -327,7 +327,7 @@ def irfft2(x: Tensor, s: Attr = None, axes: Attr = [-2, -1], norm: str = "backwa
 
 
 @composite()
-def hfft2(x: Tensor, s: Attr = None, axes: Attr = [-2, -1], norm: str = "backward") -> Tensor:  # noqa: B006
+def hfft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backward") -> Tensor:
     """The transform along two axes of a signal that is its own mirrored conjugate, given by its first half.
 
     >>> bireme.fft.hfft2(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
@@ -337,7 +337,7 @@ def hfft2(x: Tensor, s: Attr = None, axes: Attr = [-2, -1], norm: str = "backwar
 
 
 @composite()
-def ihfft2(x: Tensor, s: Attr = None, axes: Attr = [-2, -1], norm: str = "backward") -> Tensor:  # noqa: B006
+def ihfft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backward") -> Tensor:
     """The inverse of `hfft2`.
 
     >>> bireme.fft.ihfft2(bireme.to_tensor([[10.0, -2.0], [-4.0, 0.0]])).real().tolist()
