@@ -49,6 +49,35 @@ def test_look_ahead_resumes():
         assert step(other, q).tolist() == step(opt, p).tolist()
 
 
+@pytest.mark.parametrize("avg", [True, False])
+def test_merged_gradients_are_those_of_the_large_batch(avg):
+    p, q = parameter([1.0, -2.0]), parameter([1.0, -2.0])
+    merge = incubate.optimizer.GradientMergeOptimizer(Adam(0.1, parameters=[p]), 3, avg)
+    plain = Adam(0.1, parameters=[q])
+    factors = [1.0, -2.0, 4.0, 0.5, 2.0, 1.0]
+    for i, f in enumerate(factors):
+        ((p - 3.0) ** 2 * f).sum().backward()
+        merge.step()
+        merge.clear_grad()
+        if i % 3 == 2:
+            ((q - 3.0) ** 2 * (sum(factors[i - 2 : i + 1]) / (3 if avg else 1))).sum().backward()
+            plain.step()
+            plain.clear_grad()
+        np.testing.assert_allclose(p.numpy(), q.numpy(), rtol=1e-5)
+
+
+def test_merged_gradients_resume_in_the_middle():
+    p = parameter([1.0, -2.0])
+    merge = incubate.optimizer.GradientMergeOptimizer(SGD(0.1, parameters=[p]), 3)
+    for _ in range(4):
+        step(merge, p)
+    q = bireme.Parameter(p.numpy(), name=p.name)
+    other = incubate.optimizer.GradientMergeOptimizer(SGD(0.1, parameters=[q]), 3)
+    other.set_state_dict(merge.state_dict())
+    for _ in range(4):
+        assert step(other, q).tolist() == step(merge, p).tolist()
+
+
 def test_look_ahead_moves_master_weights():
     p = parameter([1.0, -2.0], "float16")
     opt = incubate.LookAhead(Adam(0.1, parameters=[p], multi_precision=True), 0.5, 2)

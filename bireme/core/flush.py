@@ -54,6 +54,7 @@ class _Local(threading.local):
         self.waiting: Segment | None = None
         self.depth = 0
         self.trace: Any = None  # what a composite's body records, see `replay`
+        self.regions: list[Any] = []  # whose calls are kept to be recorded again, see `recompute`
         _announce(self.segment)
 
 
@@ -86,14 +87,27 @@ class debug_mode:
     at_once = False
     check_nan = False
     long_way = 0  # somebody wants every call to go through its operator: a trace, mixed precision
+    watchers: list[Any] = []  # called with each call's operator, operands, results and place, as soon as it has run
 
 
 def _read_flags() -> None:
     debug_mode.check_nan = flags.check_nan_inf.value
-    debug_mode.at_once = flags.op_at_once.value or flags.check_nan_inf.value
+    debug_mode.at_once = flags.op_at_once.value or flags.check_nan_inf.value or bool(debug_mode.watchers)
 
 
 flags.on_change(_read_flags)
+
+
+def watch(watcher: Any) -> None:
+    """Let each call run at once and tell `watcher(bound, operands, results, position)` about it."""
+    debug_mode.watchers = [*debug_mode.watchers, watcher]
+    _read_flags()
+
+
+def unwatch(watcher: Any) -> None:
+    """End a `watch`."""
+    debug_mode.watchers = [w for w in debug_mode.watchers if w != watcher]  # bound methods are equal, not identical
+    _read_flags()
 
 
 def record(bound: Any, operands: list) -> list[Value]:
@@ -137,7 +151,7 @@ def record(bound: Any, operands: list) -> list[Value]:
     if node.over and not seg.symbolic:
         limit(seg)
     if debug_mode.at_once and not seg.symbolic:
-        _run_at_once(seg, bound, outs)
+        _run_at_once(seg, bound, operands, outs)
     return outs
 
 
@@ -327,6 +341,8 @@ def fill(seg: Segment) -> None:
 def _open_new() -> Segment:
     seg = Segment()
     _announce(seg)
+    for region in local.regions:
+        region.moved(seg)
     local.segment = seg
     return seg
 
@@ -422,9 +438,11 @@ def backward_starts() -> None:
         run(seg)
 
 
-def _run_at_once(seg: Segment, bound: Any, outs: list[Value]) -> None:
+def _run_at_once(seg: Segment, bound: Any, operands: list, outs: list[Value]) -> None:
     pos = seg.state.pos
     run(seg)
+    for watcher in debug_mode.watchers:
+        watcher(bound, operands, outs, pos)
     if debug_mode.check_nan:
         for v in outs:
             if v.sig.dtype.is_inexact:

@@ -42,7 +42,7 @@ class Edge(_Seldom):
 
     plain = True  # its gradients are recorded steps and nothing else
     inputs: Any
-    first: int  # place of its first output in the segment that recorded it
+    first: int  # place of its first output in the segment that has the edge, -1 if that is another one
 
     def __init__(self, bound: Any, inputs: Any, sigs: tuple, out_sigs: tuple, saved: Any = None):
         self.bound, self.inputs, self.sigs, self.out_sigs, self.saved = bound, inputs, sigs, out_sigs, saved
@@ -243,8 +243,9 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
             sigs = tuple([scalar_sig(v[0]) if v.__class__ is tuple else v.sig for v in values])
             edge = Edge(bound, targets, sigs, tuple([v.sig for v in made]))
         _save(edge, bound, values, made)
-        edge.first = made[0].index if made else -1
-        flush.local.segment.edges.append(ref(edge))
+        seg = flush.local.segment
+        edge.first = made[0].index if made and made[0].segment is seg else -1  # recording it may have cut the segment
+        seg.edges.append(ref(edge))
         for i, v in enumerate(made):
             t = new(Tensor)
             t._value, t._view = v, None

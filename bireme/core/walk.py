@@ -168,7 +168,7 @@ class Wiring:
         for place, edge in enumerate(self.edges):
             if edge is None:
                 continue
-            if not edge.plain or edge.hooks or edge.unpack is not None or edge.inputs is None or edge.order < changed[0]:
+            if not edge.plain or edge.first < 0 or edge.hooks or edge.unpack is not None or edge.inputs is None or edge.order < changed[0]:
                 return None
             places[edge] = place
             code.append(edge.first)

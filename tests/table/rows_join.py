@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from tests.table.harness import ALL, Bad, Row, call
+from tests.table.harness import ALL, COMPLEX, FLOAT, Bad, Row, call
 from tests.table.samples import floats, ints
 
 NONE = np.zeros((2, 0, 3))
@@ -72,6 +72,8 @@ TABLE = [
         bad=[Bad(call([]), "block_diag(inputs): expected at least one tensor, got an empty list"),
              Bad(call([floats(2, 2, 2)]), "block_diag(inputs[0]): expected at most 2 axes, got a Tensor of shape [2, 2, 2]"),
              Bad(call(floats()), "block_diag(input of unbind): expected a tensor with at least one axis")]),
+    Row("tie", [call([floats(2, 3), floats()], floats(4)), call([floats(2)], np.zeros(0))], lambda x, after: x, dtypes=FLOAT | COMPLEX,
+        bad=[Bad(call([floats(2)], ints(1)), "tie(after): expected a floating tensor, got int64", TypeError)]),
     Row("meshgrid", [call([floats(2), floats(3)]), call([floats(2), floats(3), floats(2, seed=1)]), call([floats(2)]), call([floats(), floats(3)]),
         call([np.zeros(0), floats(3)])], _grid, dtypes=ALL,
         bad=[Bad(call([]), "meshgrid(args): expected at least one tensor, got none"),

@@ -1,0 +1,96 @@
+"""recompute: memory for time. What a function computes on the way is not kept for backward but computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bireme.core import errors, grad_mode
+from bireme.core.recompute import Region
+from bireme.core.tensor import Tensor
+
+__all__ = ["recompute", "recompute_sequential"]
+
+
+def recompute(function: Callable, *args: Any, **kwargs: Any) -> Any:
+    """`function(*args, **kwargs)`, keeping only what it read and returned: the rest is computed again for its gradients.
+
+    Its Python runs once; random numbers (dropout) are the same both times, so `preserve_rng_state` and `use_reentrant`
+    are taken and change nothing.
+
+    >>> layer = bireme.nn.Sequential(bireme.nn.Linear(2, 4), bireme.nn.GELU(), bireme.nn.Linear(4, 1))
+    >>> x = bireme.ones([3, 2])
+    >>> y = bireme.distributed.fleet.utils.recompute(layer, x); y.sum().backward()
+    >>> layer[0].weight.grad.shape
+    [2, 4]
+    """
+    if not callable(function):
+        raise errors.bad("recompute(function)", "a callable", function, kind=TypeError)
+    for name in ("preserve_rng_state", "use_reentrant"):
+        flag = kwargs.pop(name, True)
+        if not isinstance(flag, bool):
+            raise errors.bad(f"recompute({name})", "True or False", flag, kind=TypeError)
+    if not grad_mode.is_grad_enabled():
+        return function(*args, **kwargs)
+    with Region() as region:
+        result = function(*args, **kwargs)
+    found: list[Tensor] = []
+    _collect(result, found)
+    new = region.finish(found)
+    return _replaced(result, {id(t): t_new for t, t_new in zip(found, new)})
+
+
+def _collect(result: Any, found: list[Tensor]) -> None:
+    if isinstance(result, Tensor):
+        found.append(result)
+    elif isinstance(result, (list, tuple)):
+        for r in result:
+            _collect(r, found)
+    elif isinstance(result, dict):
+        for r in result.values():
+            _collect(r, found)
+
+
+def _replaced(result: Any, new: dict[int, Tensor]) -> Any:
+    if isinstance(result, Tensor):
+        return new[id(result)]
+    if isinstance(result, tuple) and hasattr(result, "_fields"):
+        return type(result)(*[_replaced(r, new) for r in result])
+    if type(result) in (list, tuple):
+        return type(result)(_replaced(r, new) for r in result)
+    if type(result) is dict:
+        return {k: _replaced(r, new) for k, r in result.items()}
+    return result
+
+
+def recompute_sequential(ctx: dict, functions: Sequence[Callable], *args: Any, **kwargs: Any) -> Any:
+    """Functions one after the other, in `ctx["segments"]` groups that are each recomputed for gradients.
+
+    >>> model = bireme.nn.Sequential(bireme.nn.Linear(4, 4), bireme.nn.Linear(4, 2))
+    >>> bireme.incubate.distributed.fleet.recompute_sequential({"segments": 2}, model, bireme.ones([8, 4])).shape
+    [8, 2]
+    """
+    segments = ctx.get("segments", 1)
+    layers = list(functions)
+    if isinstance(segments, bool) or not isinstance(segments, int) or segments < 1:
+        raise errors.bad('recompute_sequential(ctx["segments"])', "a positive integer", segments)
+    if not layers:
+        raise errors.bad("recompute_sequential(functions)", "at least one function", functions)
+    size = max(len(layers) // segments, 1)
+    for start in range(0, len(layers), size):
+        args = (recompute(_Chain(layers[start : start + size]), *args, **kwargs),)
+        kwargs = {}
+    return args[0]
+
+
+class _Chain:
+    """Functions one after the other."""
+
+    def __init__(self, functions: Sequence[Callable]):
+        self.functions = functions
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        result = self.functions[0](*args, **kwargs)
+        for f in self.functions[1:]:
+            result = f(*result) if isinstance(result, tuple) else f(result)
+        return result

@@ -1,0 +1,5 @@
+"""Fleet's helpers."""
+
+from bireme.distributed.fleet.recompute import recompute
+
+__all__ = ["recompute"]

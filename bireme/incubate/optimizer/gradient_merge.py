@@ -1,0 +1,85 @@
+"""GradientMergeOptimizer: gradients of several batches, one step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bireme.core import errors
+from bireme.core.flush import close_step
+from bireme.core.grad_mode import no_grad
+from bireme.core.tensor import Tensor
+from bireme.ops import where, zeros_like
+from bireme.optimizer.optimizer import Optimizer, Pairs
+
+_COUNT = "gradient_merge_step"
+
+
+class GradientMergeOptimizer(Optimizer):
+    """Collects gradients; every `k_steps` calls of `step`, `inner_optimizer` makes one step with their mean, or sum if not `avg`.
+
+    >>> w = bireme.to_tensor([1.0], stop_gradient=False)
+    >>> merge = bireme.incubate.optimizer.GradientMergeOptimizer(bireme.optimizer.SGD(1.0, parameters=[w]), k_steps=2)
+    >>> for factor in (1.0, 2.0):
+    ...     (w * factor).sum().backward()
+    ...     merge.step()
+    ...     merge.clear_grad()
+    >>> w.tolist()
+    [-0.5]
+    """
+
+    _accumulators = ("gradient_merge",)
+
+    def __init__(self, inner_optimizer: Optimizer, k_steps: int = 1, avg: bool = True):
+        if not isinstance(inner_optimizer, Optimizer):
+            raise errors.bad("GradientMergeOptimizer(inner_optimizer)", "an optimizer", inner_optimizer, kind=TypeError)
+        if isinstance(k_steps, bool) or not isinstance(k_steps, int) or k_steps <= 0:
+            raise errors.bad("GradientMergeOptimizer(k_steps)", "an int above 0", k_steps)
+        super().__init__(1.0, inner_optimizer._parameter_list)
+        self.inner_optimizer, self.k_steps, self.avg = inner_optimizer, k_steps, bool(avg)
+        self._count = 0
+
+    def step(self) -> None:
+        """Collect the gradients there are; every `k_steps`-th call also updates."""
+        self._step()
+
+    @no_grad()
+    def _step(self, only: set[int] | None = None, skip: Tensor | None = None) -> Pairs:
+        pairs = [(p, p.grad) for p in self._parameter_list if not p.stop_gradient and p.grad is not None and (only is None or id(p) in only)]
+        self._count += 1
+        for p, g in pairs:
+            merged = self._slot(p).state["gradient_merge"]
+            total = merged + g.astype(merged.dtype)
+            merged._assign_value(total if skip is None else where(skip, merged, total))
+        if self._count % self.k_steps:
+            close_step()
+            return pairs
+        sums = [(p, self._slots[id(p)].state["gradient_merge"]) for p in self._parameter_list if id(p) in self._slots]
+        scale = 1.0 / self.k_steps if self.avg else 1.0
+        self.inner_optimizer._apply([(p, (s * scale).astype(p.dtype)) for p, s in sums])
+        for _, s in sums:
+            s._assign_value(zeros_like(s))
+        return pairs
+
+    def minimize(self, loss: Tensor, startup_program: Any = None, parameters: Any = None, no_grad_set: Any = None) -> tuple[list, Pairs]:
+        """Collect the gradients that `loss.backward()` left; every `k_steps`-th call also updates."""
+        return [], self._step({id(p) for p in self._wanted(parameters, no_grad_set)})
+
+    def get_lr(self) -> float:
+        """The learning rate of the inner optimizer."""
+        return self.inner_optimizer.get_lr()
+
+    def set_lr(self, value: float) -> None:
+        """Set the learning rate of the inner optimizer."""
+        self.inner_optimizer.set_lr(value)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The gradients collected so far, with the state of the inner optimizer."""
+        return {**self.inner_optimizer.state_dict(), **super().state_dict(), _COUNT: self._count}
+
+    def set_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        own = {self._key(p, "gradient_merge") for p in self._parameter_list}
+        mine = {key: value for key, value in state_dict.items() if key.rpartition("_")[0] in own}
+        super().set_state_dict(mine)
+        self.inner_optimizer.set_state_dict({key: value for key, value in state_dict.items() if key not in mine and key != _COUNT})
+        self._count = int(state_dict.get(_COUNT, 0))
