@@ -29,7 +29,7 @@ $(STAMP): pyproject.toml
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: $(READY)  ## train, save, load and use a small network on real images
+demo: $(READY)  ## train a small network on real images, interrupt it, go on, and see what it reads
 	@$(PY) examples/demo.py
 
 lint: $(READY)  ## ruff and mypy

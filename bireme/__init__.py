@@ -6,10 +6,11 @@ Importing this computes nothing and starts no device.
 from math import e, inf, nan, pi
 
 from bireme import (
-    amp, autograd, base, compat, core, debug, device, fft, framework, incubate, io, linalg, metric, nn, ops, optimizer, regularizer, signal, special,
-    tensor, utils, version,
+    amp, autograd, base, callbacks, compat, core, debug, device, distributed, fft, framework, hapi, incubate, io, linalg, metric, nn, ops,
+    optimizer, regularizer, signal, special, static, tensor, utils, version, vision,
 )  # fmt: skip
 from bireme.amp import get_autocast_cpu_dtype, get_autocast_dtype, get_autocast_gpu_dtype, is_autocast_enabled
+from bireme.batch import batch
 from bireme.core import malloc
 from bireme.core.device import CPUPlace, CUDAPinnedPlace, CUDAPlace, CustomPlace, IPUPlace, XPUPinnedPlace, XPUPlace, get_device, set_device
 from bireme.core.dtype import DType as dtype
@@ -45,6 +46,8 @@ from bireme.device import (
     is_compiled_with_ipu, is_compiled_with_rocm, is_compiled_with_xpu,
 )  # fmt: skip
 from bireme.files import MmapStorage, load, save
+from bireme.hapi import Model, flops, summary
+from bireme.nn.parameter import LazyGuard, create_parameter
 from bireme.ops import (  # written by `make api`
     abs, abs_, acos, acos_, acosh, add, add_n, addmm, addmm_, all, allclose, amax, amin, angle, any, arange, argmax,
     argmin, argsort, argwhere, as_complex, as_real, as_strided, as_tensor, asin, asinh, assign, atan, atan2, atan_,
@@ -98,20 +101,21 @@ malloc.freeze_imports()
 
 __all__ = [
     "BFloat16Tensor", "BoolTensor", "ByteTensor", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "CharTensor",
-    "CustomPlace", "DoubleTensor", "FloatTensor", "Generator", "HalfTensor", "IPUPlace", "IntTensor", "LongTensor",
-    "MmapStorage", "ParamAttr", "Parameter", "ShortTensor", "Tensor", "XPUPinnedPlace", "XPUPlace", "__version__",
-    "amp", "autograd", "base", "bfloat16", "bool", "compat", "complex128", "complex64", "core", "debug", "device",
-    "device_guard", "disable_signal_handler", "dtype", "e", "enable_grad", "fft", "finfo", "float16", "float32",
+    "CustomPlace", "DoubleTensor", "FloatTensor", "Generator", "HalfTensor", "IPUPlace", "IntTensor", "LazyGuard", "LongTensor",
+    "MmapStorage", "Model", "ParamAttr", "Parameter", "ShortTensor", "Tensor", "XPUPinnedPlace", "XPUPlace", "__version__",
+    "amp", "autograd", "base", "batch", "bfloat16", "bool", "callbacks", "compat", "complex128", "complex64", "core", "create_parameter",
+    "debug", "device",
+    "device_guard", "disable_signal_handler", "dtype", "e", "enable_grad", "fft", "finfo", "flops", "float16", "float32",
     "float64", "float8_e4m3fn", "float8_e5m2", "framework", "from_dlpack", "get_autocast_cpu_dtype",
     "get_autocast_dtype", "get_autocast_gpu_dtype", "get_cuda_rng_state", "get_cudnn_version", "get_default_dtype",
-    "get_device", "get_flags", "get_rng_state", "grad", "iinfo", "in_dynamic_mode", "incubate", "inf", "int16", "int32",
+    "get_device", "get_flags", "get_rng_state", "grad", "hapi", "iinfo", "in_dynamic_mode", "incubate", "inf", "int16", "int32",
     "int64", "int8", "io", "is_autocast_enabled", "is_compiled_with_cinn", "is_compiled_with_cuda",
     "is_compiled_with_custom_device", "is_compiled_with_distribute", "is_compiled_with_ipu", "is_compiled_with_rocm",
     "is_compiled_with_xpu", "is_complex", "is_empty", "is_floating_point", "is_grad_enabled", "is_integer", "is_tensor",
     "linalg", "load", "metric", "nan", "newaxis", "nn", "no_grad", "numel", "ops", "optimizer", "pi", "pstring", "rank",
     "raw", "regularizer", "save", "seed", "set_cuda_rng_state", "set_default_dtype", "set_device", "set_flags",
-    "set_grad_enabled", "set_printoptions", "set_rng_state", "signal", "special", "tensor", "to_dlpack", "uint8",
-    "utils", "version",
+    "set_grad_enabled", "set_printoptions", "set_rng_state", "signal", "special", "static", "summary", "tensor", "to_dlpack", "uint8",
+    "utils", "version", "vision",
 ]  # fmt: skip
 __all__ += [  # written by `make api`
     "abs", "abs_", "acos", "acos_", "acosh", "add", "add_n", "addmm", "addmm_", "all", "allclose", "amax", "amin",

@@ -62,6 +62,7 @@ REFUSED = [
     ("scatter", lambda: bireme.scatter(grid(), numbers(7), bireme.ones([1, 3])), r"scatter\(index\): expected indices"),
     ("take_along_axis", lambda: bireme.take_along_axis(grid(), numbers([9]), 1), r"take_along_axis\(indices\): expected indices"),
     ("embedding", lambda: bireme.nn.functional.embedding(numbers(9), grid()), r"embedding\(x\): expected indices"),
+    ("gather_tree", lambda: bireme.nn.functional.gather_tree(numbers([1]), numbers([1])), r"gather_tree\(\w+\): expected the shape"),
     ("multiplex", lambda: bireme.multiplex([grid(), grid()], numbers([7], [0])), r"multiplex\(index\): expected indices"),
     ("as_strided", lambda: bireme.as_strided(grid(), [3], [2**40]), r"as_strided\(shape\): expected elements within the 6 of the storage"),
     ("as_strided", lambda: bireme.as_strided(grid(), [2], [1], -8), r"as_strided\(\w+\): expected"),

@@ -15,7 +15,7 @@ from bireme.core.op import EXPORTS, PUBLIC
 from tools import api_snapshot
 
 # modules that offer operators, under `bireme`; each has the two statements that are rewritten
-MODULES = ("", "compat", "fft", "linalg", "nn.functional", "signal", "special")
+MODULES = ("", "compat", "fft", "incubate", "incubate.nn.functional", "linalg", "nn.functional", "signal", "special")
 
 
 def names_of(module: str) -> dict[str, str]:
@@ -37,6 +37,8 @@ def names_of(module: str) -> dict[str, str]:
 def written(source: str, module: str) -> str:
     """The module's text with both statements as they should be."""
     found = names_of(module)
+    if not found:  # an import of nothing is no Python
+        return source
     imports = textwrap.fill(", ".join(n if n == f else f"{f} as {n}" for n, f in found.items()), 116)
     listed = textwrap.fill(", ".join(f'"{n}"' for n in found), 116)
     new = {

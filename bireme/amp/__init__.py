@@ -1,5 +1,6 @@
 """Mixed precision: casting where it pays, scaling the loss where half precision would lose its gradients."""
 
+from bireme.amp import debugging
 from bireme.amp.auto_cast import (
     amp_guard,
     auto_cast,
@@ -14,6 +15,6 @@ from bireme.amp.auto_cast import (
 from bireme.amp.grad_scaler import GradScaler
 
 __all__ = [
-    "GradScaler", "amp_guard", "auto_cast", "decorate", "get_autocast_cpu_dtype", "get_autocast_dtype",
+    "debugging", "GradScaler", "amp_guard", "auto_cast", "decorate", "get_autocast_cpu_dtype", "get_autocast_dtype",
     "get_autocast_gpu_dtype", "is_autocast_enabled", "is_bfloat16_supported", "is_float16_supported",
 ]  # fmt: skip

@@ -42,6 +42,14 @@ class Unfit(ValueError, AssertionError):
     """A tensor that does not fit where Paddle asserts that it does."""
 
 
+class Alien(WrongType, AssertionError):
+    """Something of a wrong type, where Paddle asserts that it is of the right one."""
+
+
+class Beyond(IndexError, AssertionError):
+    """A place beyond the end, where Paddle asserts that it is not."""
+
+
 def show(got: Any) -> str:
     """A value as a message shows it: values rather than types, short."""
     sig = getattr(got, "_sig", None)

@@ -16,7 +16,7 @@ import numpy as np
 
 from bireme.core import device as devices
 from bireme.core import errors, flags, programs
-from bireme.core.graph import SYMBOLIC, Graph, Node, Number, Sig, Value, Zero, scalar_sig, shared, sig_of
+from bireme.core.graph import SYMBOLIC, Graph, Node, Number, Sig, Unmade, Value, Zero, scalar_sig, shared, sig_of
 
 
 class Segment:
@@ -374,6 +374,9 @@ def force(v: Value) -> Any:
                 raise errors.bad("value", "a number", "an input of a graph being captured, which has none yet", kind=RuntimeError)
             elif v.__class__ is Zero:
                 v.array = np.zeros(v.sig.shape, v.sig.dtype.np)
+            elif v.__class__ is Unmade:
+                hint = "call initialize() of each parameter first, or load a state dict"
+                raise errors.bad("value", "numbers", "a parameter made inside LazyGuard, which has none yet", hint=hint, kind=RuntimeError)
             elif seg is not None and seg.error is not None:
                 raise seg.error
             else:

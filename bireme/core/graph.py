@@ -85,6 +85,12 @@ class Zero(Value):
     __slots__ = ()
 
 
+class Unmade(Value):
+    """The value of a parameter made inside `LazyGuard`: its numbers are still to be drawn."""
+
+    __slots__ = ()
+
+
 class Node:
     """One recorded call, as a step in the tree of all segments recorded so far.
 

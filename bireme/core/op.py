@@ -555,7 +555,8 @@ class Composite:
         self.options = options
 
     def call(self, arguments: dict[str, Any]) -> Any:
-        out = arguments.pop("out", None) if "out" in self.signature.defaults else None
+        sign = self.signature
+        out = arguments.pop("out", None) if "out" in sign.defaults and "out" not in sign.operand_names else None
         if "name" not in self.signature.own_names:
             arguments.pop("name", None)
         self.signature.check_composite(arguments)

@@ -333,8 +333,7 @@ def accumulate(leaf: Tensor, g: Tensor) -> None:
     """Add to `leaf.grad`: one storage, so whoever holds it sees the sum."""
     held = leaf._grad
     if held is None:
-        leaf._grad = new = wrap(read(g))
-        new.stop_gradient = True
+        leaf._grad = wrap(read(g), stop_gradient=False)  # as in Paddle: what is computed from a gradient may be differentiated
     elif read(held).__class__ is Zero:
         held._value = read(g)
     else:

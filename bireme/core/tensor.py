@@ -297,7 +297,7 @@ class Tensor:
                 g = self._grad
                 v = read(g)
                 store(g, Zero(v.sig, None, v.device))
-                g._edge, g.stop_gradient = None, True
+                g._edge, g.stop_gradient = None, False
             else:
                 self._grad = None
 
@@ -392,6 +392,28 @@ class Parameter(Tensor):
     @trainable.setter
     def trainable(self, wanted: bool) -> None:
         self.stop_gradient = not wanted
+
+    def set_init_func(self, obj: Any) -> None:
+        """Say what `initialize` calls with this parameter.
+
+        >>> w = bireme.Parameter([1.0])
+        >>> w.set_init_func(lambda p: p.set_value([2.0])); w.initialize(); w.tolist()
+        [2.0]
+        """
+        self._init_func = obj
+
+    def initialize(self) -> None:
+        """Draw the initial values of a parameter that was made inside `LazyGuard`.
+
+        >>> with bireme.LazyGuard():
+        ...     layer = bireme.nn.Linear(1, 2)
+        >>> layer.bias.initialize(); layer.bias.tolist()
+        [0.0, 0.0]
+        """
+        fill = self.__dict__.pop("_init_func", None)
+        if fill is None:
+            raise errors.bad("initialize()", "a parameter made inside LazyGuard, once", "one that has its values", kind=errors.Unfit)
+        fill(self)
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + describe(self, "Tensor")

@@ -1,5 +1,7 @@
-"""Saving and loading: arrays in safetensors, structure as text beside them, no code in either."""
+"""Saving and loading: Paddle's files and safetensors, written whole or not at all, read without running anything in them."""
 
+from bireme.files.checkpoint import Checkpoint as Checkpoint
 from bireme.files.mapped import MmapStorage as MmapStorage
 from bireme.files.store import load as load
+from bireme.files.store import read_metadata as read_metadata
 from bireme.files.store import save as save

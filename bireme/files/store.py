@@ -2,115 +2,205 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
+import warnings
 from typing import Any, BinaryIO
-
-import numpy as np
 
 from bireme.core import errors
 from bireme.core.tensor import Tensor
-from bireme.files import container, structure
-from bireme.ops import to_tensor
+from bireme.files import pdparams, record, safetensors
+from bireme.files.atomic import replacing
+from bireme.files.emitter import host_of
+from bireme.files.source import BadFile, Source, size_of
 
-_FORMAT = "1"
+_SAVE = ("use_binary_format", "pickle_protocol", "safetensors", "metadata")
+_LOAD = ("return_numpy", "keep_name_table", "safetensors", "mmap", "model_filename", "params_filename")
 
 
 def save(obj: Any, path: str | os.PathLike | BinaryIO, protocol: int = 4, **configs: Any) -> None:
-    """Save tensors, arrays, numbers and texts, nested in dicts, lists and tuples, to one file.
+    """Save tensors, arrays, numbers and texts, nested in dicts, lists and tuples, to one file that Paddle reads as its own.
 
-    The file appears whole or not at all, also if the process is killed. `path` may be an open binary file. `protocol`
-    is Paddle's, checked and of no effect: nothing is pickled.
+    The file appears whole or not at all, also if the process is killed. `path` may be an open binary file. A path that ends in
+    `.safetensors` (or `safetensors=True`) takes a dict of tensors to a safetensors file, with `metadata`, a dict of texts, in it;
+    `use_binary_format=True` writes one tensor in Paddle's binary form.
 
     >>> bireme.save({"w": bireme.ones([2])}, "/tmp/bireme_example.pdparams")
     >>> bireme.load("/tmp/bireme_example.pdparams")["w"].tolist()
     [1.0, 1.0]
     """
+    _known("save", configs, _SAVE)
+    if configs.get("pickle_protocol") is not None:
+        warnings.warn("save: 'pickle_protocol' is an old name of 'protocol'", stacklevel=2)
+        protocol = configs["pickle_protocol"]
     if isinstance(protocol, bool) or not isinstance(protocol, int) or not 1 < protocol < 5:
         raise errors.bad("save(protocol)", "2, 3 or 4", protocol)
-    if configs.pop("use_binary_format", False):
-        raise errors.bad("save(use_binary_format)", "False: there is one format", True)
-    _no_more("save", configs)
-    packer = structure.Packer()
-    tree = packer.pack(obj)
-    metadata = {"format": "bireme", "version": _FORMAT, "structure": structure.to_text(tree)}
-    if hasattr(path, "write"):
-        container.write(path, packer.arrays, metadata)
-        return
-    path = _path("save", path)
-    folder = os.path.dirname(path)
-    if folder:
-        os.makedirs(folder, exist_ok=True)
-    if os.path.isdir(path):
-        raise errors.bad("save(path)", "the name of a file", f"the folder {path}", kind=IsADirectoryError)
-    with container.replacing(path) as file:
-        container.write(file, packer.arrays, metadata)
+    binary = configs.get("use_binary_format", False)
+    if not isinstance(binary, bool):
+        raise errors.bad("save(use_binary_format)", "True or False", binary, kind=TypeError)
+    if binary and not (isinstance(obj, Tensor) and record.storable(obj.dtype.np)):
+        raise errors.bad("save(obj)", "a Tensor, for the binary format", obj, kind=NotImplementedError)
+    place = _path("save", path) if not hasattr(path, "write") else None
+    if place is None:
+        _binary("save", path)
+    tensors_only = bool(configs.get("safetensors", place is not None and place.endswith(".safetensors")))
+    if configs.get("metadata") is not None and not tensors_only:
+        raise errors.bad("save(metadata)", "a file that ends in .safetensors", place or "an open file")
+
+    def write(file: BinaryIO) -> None:
+        if binary:
+            record.write(file, host_of(obj))
+        elif tensors_only:
+            safetensors.write(file, obj, configs.get("metadata"))
+        else:
+            pdparams.write(file, obj, protocol)
+
+    if place is None:
+        write(path)  # type: ignore[arg-type]
+    else:
+        write_whole(place, write)
+
+
+def write_whole(path: str, write: Any) -> None:
+    """Let `write(file)` make a file that takes the place of `path` at the end."""
+    with telling("save", path, "what was there before is unchanged"):
+        folder = os.path.dirname(path)
+        if folder:
+            os.makedirs(folder, exist_ok=True)
+        if os.path.isdir(path):
+            raise errors.bad("save(path)", "the name of a file", f"the folder {path}", kind=IsADirectoryError)
+        with replacing(path) as file:
+            write(file)
 
 
 def load(path: str | os.PathLike | BinaryIO, **configs: Any) -> Any:
-    """Load what `save` wrote; tensors come back as tensors, or all arrays as NumPy's with `return_numpy=True`.
+    """Load what `save` or Paddle wrote; tensors come back as tensors, or as NumPy arrays with `return_numpy=True`.
 
     Nothing in the file is executed, and no size in it is believed before it was compared with the file's own.
+    `keep_name_table=True` leaves the table of parameter names in a state dict. With `mmap=True` the arrays of a safetensors file
+    are read when they are used; the file must then not be shortened.
 
     >>> bireme.save([1, (2.5, "a")], "/tmp/bireme_example.pdopt")
     >>> bireme.load("/tmp/bireme_example.pdopt")
     [1, (2.5, 'a')]
     """
-    return_numpy = bool(configs.pop("return_numpy", False))
-    _no_more("load", configs)
+    _known("load", configs, _LOAD)
     if hasattr(path, "read"):
-        data = path.read()
-        return _read(io.BytesIO(data), len(data), "the open file", return_numpy)
-    path = _path("load", path)
-    if not os.path.isfile(path):
-        what = "which is not a file" if os.path.exists(path) else "which is not there"
-        raise errors.bad("load(path)", "a file", f"{path}, {what}")
-    with open(path, "rb", buffering=0) as file:
-        return _read(file, container.regular_size(file), path, return_numpy)
+        return _load_open(_binary("load", path), configs)
+    place = _path("load", path)
+    if not os.path.isfile(place):
+        what = "which is not a file" if os.path.exists(place) else "which is not there"
+        near = next((place + end for end in (".pdparams", ".pdopt", ".safetensors") if os.path.isfile(place + end)), None)
+        raise errors.bad("load(path)", "a file", f"{place}, {what}", None if near is None else f"give the whole name: {near}")
+    with telling("load", place), open(place, "rb", buffering=0) as file, naming(place):
+        source = Source(file, size_of(file))
+        found = _read(source, place, configs)
+        if source.left and not isinstance(found, _Mapped):
+            raise BadFile(f"{source.left} bytes after its end")
+    return found.arrays if isinstance(found, _Mapped) else found
 
 
-def _read(file: Any, size: int, path: str, return_numpy: bool) -> Any:
+def read_metadata(path: str | os.PathLike) -> dict[str, str]:
+    """The metadata of a safetensors file; its arrays are not read.
+
+    >>> bireme.save({"w": bireme.ones([2])}, "/tmp/bireme_example.safetensors", metadata={"made": "today"})
+    >>> bireme.files.read_metadata("/tmp/bireme_example.safetensors")
+    {'made': 'today'}
+    """
+    place = _path("read_metadata", path)
+    with telling("read_metadata", place), open(place, "rb", buffering=0) as file, naming(place):
+        return safetensors.Reader(Source(file, size_of(file))).metadata
+
+
+class _Mapped:
+    """Arrays that were not read: the rest of the file is theirs."""
+
+    def __init__(self, arrays: dict):
+        self.arrays = arrays
+
+
+def _load_open(file: Any, configs: dict) -> Any:
+    where = str(getattr(file, "name", "the open file"))
     try:
-        reader = container.Reader(file, size)
-        if reader.metadata.get("format") != "bireme" or "structure" not in reader.metadata:
-            raise container.BadFile("not a file of bireme.save")
-        if reader.metadata.get("version") != _FORMAT:
-            raise container.BadFile(f"a file of format {reader.metadata.get('version')!r}, newer than this version reads")
-        tree = structure.from_text(reader.metadata["structure"])
-        made: dict[str, Any] = {}
-
-        def leaf(kind: str, entry: dict) -> Any:
-            name = entry[kind]
-            if name not in made:
-                made[name] = _leaf(reader, kind, entry, return_numpy)
-            return made[name]
-
-        found = structure.unpack(tree, leaf)
-    except container.BadFile as e:
-        hint = "files that Paddle itself saved are not read yet" if str(e).startswith("not a file of") else None
-        raise errors.bad("load(path)", "a file that bireme.save wrote", f"{path}: {e}", hint) from None
-    # Paddle gives a bare array back as a Tensor, but leaves arrays inside a dict or a list as they are
-    return to_tensor(found) if isinstance(found, np.ndarray) and not return_numpy else found
+        start = file.tell()
+        size = file.seek(0, os.SEEK_END) - start
+        file.seek(start)
+    except (OSError, ValueError, AttributeError):  # a pipe, a compressed file: what cannot tell its end is read to it
+        data = file.read()
+        file, size = io.BytesIO(data), len(data)
+    if not hasattr(file, "readinto"):
+        file = io.BytesIO(file.read())
+    with naming(where):
+        source = Source(file, size)
+        found = _read(source, None, configs)
+        source.give_back()  # another object may follow
+    return found
 
 
-def _leaf(reader: container.Reader, kind: str, entry: dict, return_numpy: bool) -> Any:
-    if entry[kind] not in reader or not set(entry) <= {kind, "dtype", "name"}:
-        raise container.BadFile(f"a structure that needs {entry[kind]}, which is not in it")
-    array = reader.read(entry[kind])
-    if "dtype" in entry:
-        if entry["dtype"] not in ("complex64", "complex128"):
-            raise container.BadFile(f"{entry[kind]} of unknown type {entry['dtype']!r}")
-        array = container.joined(array, entry["dtype"])
-    if kind == "scalar":
-        if array.ndim:
-            raise container.BadFile(f"a number of shape {list(array.shape)}")
-        return array[()]
-    if kind == "array" or return_numpy:
-        return array
-    tensor: Tensor = to_tensor(array)
-    if isinstance(entry.get("name"), str):
-        tensor.name = entry["name"]
-    return tensor
+def _read(source: Source, path: str | None, configs: dict) -> Any:
+    numpy = bool(configs.get("return_numpy", False))
+    head = source.peek(9)
+    if configs.get("safetensors") or (path is not None and path.endswith(".safetensors")) or _is_safetensors(head, source.left):
+        reader = safetensors.Reader(source)
+        mapped = bool(configs.get("mmap")) and path is not None
+        arrays = reader.mapped(path) if mapped and path is not None else reader.arrays()
+        if not numpy:
+            for name in arrays:
+                arrays[name] = pdparams.tensor_of(arrays[name])
+        return _Mapped(arrays) if mapped else arrays
+    if head[:1] == b"\x80":
+        return pdparams.read(source, numpy, bool(configs.get("keep_name_table")))
+    if head[:4] == bytes(4) and len(head) == 9:
+        host = record.read(source)
+        return host if numpy else pdparams.tensor_of(host)
+    raise BadFile("neither a file that bireme.save or paddle.save wrote, nor a safetensors file")
+
+
+def _is_safetensors(head: bytes, size: int) -> bool:
+    return len(head) == 9 and head[8:] == b"{" and int.from_bytes(head[:8], "little") <= size - 8
+
+
+# ---------------------------------------------------------------- what is told
+
+
+class telling:
+    """Errors of the system in one sentence that names the file."""
+
+    def __init__(self, where: str, path: str, hint: str | None = None):
+        self.where, self.path, self.hint = where, path, hint
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, e: Any, trace: Any) -> None:
+        if not isinstance(e, OSError) or getattr(e, "_told", False):
+            return
+        reason = "the disk is full" if e.errno in (errno.ENOSPC, errno.EDQUOT) else e.strerror or str(e)
+        action = "a file that can be read" if self.hint is None else "a file that can be written"
+        told = errors.bad(f"{self.where}(path)", action, f"{self.path}: {reason}", self.hint, kind=type(e))
+        told.errno = e.errno  # type: ignore[attr-defined]
+        raise told from None
+
+
+class naming:
+    """What is wrong with a file, told with its name."""
+
+    def __init__(self, path: str):
+        self.path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, e: Any, trace: Any) -> None:
+        if isinstance(e, BadFile):
+            raise errors.bad("load(path)", "a whole file of tensors and plain data", f"{self.path}: {e}") from None
+
+
+def _binary(where: str, file: Any) -> Any:
+    if isinstance(file, io.TextIOBase):
+        raise errors.bad(f"{where}(path)", "a file that is open for bytes", "one that is open for text", "add 'b' to its mode", kind=TypeError)
+    return file
 
 
 def _path(where: str, path: Any) -> str:
@@ -124,7 +214,7 @@ def _path(where: str, path: Any) -> str:
     return text
 
 
-def _no_more(where: str, configs: dict) -> None:
-    if configs:
-        known = "use_binary_format" if where == "save" else "return_numpy"
-        raise errors.bad(f"{where}(configs)", f"no option but {known}", next(iter(configs)))
+def _known(where: str, configs: dict, names: tuple[str, ...]) -> None:
+    for name in configs:
+        if name not in names:
+            raise errors.bad(f"{where}(configs)", f"an option among {', '.join(names)}", name)

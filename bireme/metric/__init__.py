@@ -13,7 +13,7 @@ import numpy as np
 
 from bireme.core import errors
 from bireme.core.tensor import Tensor
-from bireme.ops import argmax, argsort, assign, cast, floor, full, reshape, round, topk
+from bireme.ops import argmax, argsort, assign, cast, floor, full, reshape, round, to_tensor, topk
 
 __all__ = ["Accuracy", "Auc", "Metric", "Precision", "Recall", "accuracy"]
 
@@ -100,7 +100,7 @@ class Accuracy(Metric):
         for i, k in enumerate(self.topk):
             right = correct[..., :k].sum()
             found.append(right / samples if isinstance(right, Tensor) else np.float64(right) / samples)
-            self.total[i] = self.total[i] + right
+            self.total[i] = _sum(self.total[i], right)
             self.count[i] += samples
         return found[0] if len(self.topk) == 1 else found
 
@@ -121,6 +121,13 @@ class Accuracy(Metric):
         ['acc_top1', 'acc_top5']
         """
         return self._name
+
+
+def _sum(total: Any, more: Any) -> Any:
+    """`total + more`. The first sum after `reset` is recorded like all others, from a tensor: a step that counts is one program, not two."""
+    if isinstance(more, Tensor) and not isinstance(total, Tensor):
+        total = to_tensor(total, more.dtype)
+    return total + more
 
 
 def _column(x: Any, where: str) -> Any:
@@ -160,8 +167,8 @@ class Precision(Metric):
         preds, labels = _columns("Precision", preds, labels)
         half_up = floor(preds + 0.5) if isinstance(preds, Tensor) else np.floor(preds + 0.5)
         said, label = half_up == 1, labels == 1
-        self.tp = self.tp + _number((said & label).sum())
-        self.fp = self.fp + _number((said & ~label).sum())
+        self.tp = _sum(self.tp, _number((said & label).sum()))
+        self.fp = _sum(self.fp, _number((said & ~label).sum()))
 
     def reset(self) -> None:
         """Forget all batches."""
@@ -195,8 +202,8 @@ class Recall(Metric):
         preds, labels = _columns("Recall", preds, labels)
         nearest = round(preds) if isinstance(preds, Tensor) else np.rint(preds)
         said, label = nearest == 1, labels == 1
-        self.tp = self.tp + _number((said & label).sum())
-        self.fn = self.fn + _number((~said & label).sum())
+        self.tp = _sum(self.tp, _number((said & label).sum()))
+        self.fn = _sum(self.fn, _number((~said & label).sum()))
 
     def reset(self) -> None:
         """Forget all batches."""

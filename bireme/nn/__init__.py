@@ -59,6 +59,7 @@ from bireme.nn.conv import (
     Conv3d,
     Conv3DTranspose,
 )  # fmt: skip
+from bireme.nn.decode import BeamSearchDecoder, dynamic_decode
 from bireme.nn.distance import CosineSimilarity, PairwiseDistance
 from bireme.nn.layer import Layer
 from bireme.nn.loss import (
@@ -156,5 +157,6 @@ __all__ = [
     "CTCLoss", "RNNTLoss", "HSigmoidLoss", "AdaptiveLogSoftmaxWithLoss",
     "RNNCellBase", "SimpleRNNCell", "LSTMCell", "GRUCell", "RNN", "BiRNN", "SimpleRNN", "LSTM", "GRU",
     "MultiHeadAttention", "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer",
+    "BeamSearchDecoder", "dynamic_decode",
     "ClipGradByGlobalNorm", "ClipGradByNorm", "ClipGradByValue",
 ]  # fmt: skip

@@ -73,7 +73,7 @@ class Sequential(Layer):
     def insert(self, index: int, module: Layer) -> Sequential:
         """Put a layer before position `index`; the layers are numbered anew."""
         if not -len(self) <= index <= len(self):
-            raise errors.bad("insert(index)", f"a position in [{-len(self)}, {len(self)}]", index, kind=IndexError)
+            raise errors.bad("insert(index)", f"a position in [{-len(self)}, {len(self)}]", index, kind=errors.Beyond)
         layers = list(self._sub_layers.values())
         layers.insert(index, module)
         _renumber(self, layers)
@@ -105,6 +105,8 @@ class LayerList(Layer):
     def __getitem__(self, idx: Any) -> Any:
         if isinstance(idx, slice):
             return type(self)(list(self._sub_layers.values())[idx])
+        if isinstance(idx, str):
+            return self._sub_layers[idx]
         return self._sub_layers[str(_position("LayerList", idx, len(self)))]
 
     def __setitem__(self, idx: int, sublayer: Layer) -> None:
@@ -129,7 +131,7 @@ class LayerList(Layer):
     def insert(self, index: int, sublayer: Layer) -> None:
         """Put a layer before position `index`."""
         if not isinstance(index, int) or not -len(self) <= index <= len(self):
-            raise errors.bad("insert(index)", f"a position in [{-len(self)}, {len(self)}]", index, kind=IndexError)
+            raise errors.bad("insert(index)", f"a position in [{-len(self)}, {len(self)}]", index, kind=errors.Beyond)
         layers = list(self._sub_layers.values())
         layers.insert(index, sublayer)
         _renumber(self, layers)
@@ -154,7 +156,9 @@ class ParameterList(Layer):
         for p in parameters or ():
             self.append(p)
 
-    def __getitem__(self, idx: int) -> Parameter | None:
+    def __getitem__(self, idx: Any) -> Any:
+        if isinstance(idx, slice):
+            return type(self)(list(self._parameters.values())[idx])
         return self._parameters[str(_position("ParameterList", idx, len(self)))]
 
     def __setitem__(self, idx: int, param: Parameter) -> None:
@@ -205,7 +209,7 @@ class ParameterDict(Layer):
     def update(self, parameters: Any) -> None:
         """Take parameters from a dict or from pairs (name, parameter); those of the same name are replaced."""
         if not isinstance(parameters, Iterable):
-            raise errors.bad("update(parameters)", "a dict, or pairs (name, parameter)", parameters, kind=TypeError)
+            raise errors.bad("update(parameters)", "a dict, or pairs (name, parameter)", parameters, kind=errors.Alien)
         for pair in parameters.items() if isinstance(parameters, Mapping) else parameters:
             if not isinstance(pair, (list, tuple)) or len(pair) != 2:
                 raise errors.bad("update(parameters)", "pairs (name, parameter)", pair)
@@ -265,7 +269,7 @@ class LayerDict(Layer):
     def update(self, sublayers: Any) -> None:
         """Take layers from a dict, another LayerDict, or (name, layer) pairs."""
         if not isinstance(sublayers, Iterable):
-            raise errors.bad("update(sublayers)", "a dict or pairs (name, layer)", sublayers, kind=TypeError)
+            raise errors.bad("update(sublayers)", "a dict or pairs (name, layer)", sublayers, kind=errors.Alien)
         pairs = sublayers.items() if isinstance(sublayers, (Mapping, LayerDict)) else sublayers
         for pair in pairs:
             if not isinstance(pair, (list, tuple)) or len(pair) != 2:

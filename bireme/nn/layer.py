@@ -17,6 +17,7 @@ from bireme.core import errors
 from bireme.core.flush import layer_entered, local
 from bireme.core.tensor import Parameter, Tensor
 from bireme.nn.parameter import make_parameter
+from bireme.ops import zeros
 from bireme.utils import unique_name
 
 _STORES = ("_parameters", "_sub_layers", "_buffers")
@@ -68,7 +69,12 @@ class Layer:
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """What the layer computes; written by each layer."""
-        raise NotImplementedError(f"{type(self).__name__}.forward: not written")
+        name = type(self).__name__
+        raise NotImplementedError(f"{name}.forward: not written")
+
+    def backward(self, *inputs: Any) -> Any:
+        """Not for layers: gradients follow from what `forward` computes."""
+        raise ValueError(f"{type(self).__name__}.backward: expected no call, gradients follow from forward")
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         layer_entered()
@@ -145,7 +151,8 @@ class Layer:
             return
         if self.__dict__.get("_parameters") is None:
             raise ValueError(f"{type(self).__name__}: super().__init__() must be called before '{name}' is assigned")
-        if value is not None and (kind is None or (kind == "_buffers" and held in ("_parameters", "_sub_layers"))):
+        wrong = (kind == "_buffers" and held in ("_parameters", "_sub_layers")) or (kind == "_sub_layers" and held == "_parameters")
+        if value is not None and (kind is None or wrong):
             expected = {"_parameters": "a Parameter", "_sub_layers": "a Layer", "_buffers": "a Tensor"}[held]
             raise errors.bad(f"{type(self).__name__}.{name}", f"{expected} or None", value, kind=TypeError)
         if value is None:
@@ -191,6 +198,19 @@ class Layer:
         where = f"{type(self).__name__}.create_parameter"
         return make_parameter(where, self._full_name, shape, attr, dtype, is_bias, default_initializer, device)
 
+    def create_variable(self, name: str | None = None, persistable: bool | None = None, dtype: Any = None) -> Tensor:
+        """A 0-d tensor named after this layer, still to be filled and assigned.
+
+        >>> bireme.nn.Layer("mine").create_variable("count", dtype="int64").name.endswith(".count")
+        True
+        """
+        made = zeros([], self._dtype if dtype is None else dtypes.of(dtype, "create_variable(dtype)"))
+        made.name = f"{self._full_name}.{name}" if name is not None else unique_name.generate(f"{self._full_name}._generated_var")
+        made.persistable = bool(persistable)
+        return made
+
+    create_tensor = create_variable
+
     def add_parameter(self, name: str, parameter: Parameter | None) -> Parameter | None:
         """Give the layer a parameter under `name`, as assigning it to the attribute does.
 
@@ -228,7 +248,7 @@ class Layer:
         ReLU()
         """
         if sublayer is not None and not isinstance(sublayer, Layer):
-            raise errors.bad("add_sublayer(sublayer)", "a Layer or None", sublayer, kind=TypeError)
+            raise errors.bad("add_sublayer(sublayer)", "a Layer or None", sublayer, kind=errors.Alien)
         self._sub_layers[str(name)] = sublayer
         return sublayer
 
@@ -365,21 +385,52 @@ class Layer:
         >>> list(bireme.nn.Linear(2, 3).state_dict())
         ['weight', 'bias']
         """
+        return self._states(destination, include_sublayers, structured_name_prefix, use_hook, keep_vars, everything=False)
+
+    def to_static_state_dict(
+        self,
+        destination: dict | None = None,
+        include_sublayers: bool = True,
+        structured_name_prefix: str = "",
+        use_hook: bool = True,
+        keep_vars: bool = True,
+    ) -> dict[str, Tensor]:
+        """All parameters and buffers by structured name, those too that `state_dict` leaves out.
+
+        >>> layer = bireme.nn.Layer()
+        >>> layer.register_buffer("now", bireme.zeros([1]), persistable=False)
+        >>> list(layer.to_static_state_dict()), list(layer.state_dict())
+        (['now'], [])
+        """
+        return self._states(destination, include_sublayers, structured_name_prefix, use_hook, keep_vars, everything=True)
+
+    def _states(self, destination: dict | None, deep: bool, prefix: str, use_hook: bool, keep_vars: bool, everything: bool) -> dict[str, Tensor]:
         state = OrderedDict() if destination is None else destination
-        hidden = self._non_persistable_buffer_names_set
+        hidden = () if everything else self._non_persistable_buffer_names_set
         own = [*self._parameters.items(), *((n, b) for n, b in self._buffers.items() if n not in hidden)]
         for name, held in own:
             if held is not None:
-                state[structured_name_prefix + name] = held if keep_vars else held.detach().clone()
-        if include_sublayers:
+                state[prefix + name] = held if keep_vars else held.detach().clone()
+        if deep:
+            part = "to_static_state_dict" if everything else "state_dict"  # a layer may have its own
             for name, layer in self._sub_layers.items():
                 if layer is not None:
-                    layer.state_dict(state, True, f"{structured_name_prefix}{name}.", use_hook, keep_vars)
+                    getattr(layer, part)(state, True, f"{prefix}{name}.", use_hook, keep_vars)
         if use_hook:
             for hook in list(self._state_dict_hooks.values()):
                 new = hook(state)
                 state = state if new is None else new
         return state
+
+    def full(self, aoa_config: Any = None, process_group: Any = None) -> Iterator[tuple[str, Tensor]]:
+        """Names and whole tensors of the state dict, by name; on one machine no tensor is spread over several.
+
+        >>> [name for name, _ in bireme.nn.Linear(2, 3).full()]
+        ['bias', 'weight']
+        """
+        if aoa_config is not None or process_group is not None:
+            raise errors.bad("full(aoa_config, process_group)", "None on one machine", aoa_config or process_group)
+        yield from sorted(self.state_dict().items())
 
     def set_state_dict(self, state_dict: dict, use_structured_name: bool = True) -> tuple[list[str], list[str]]:
         """Take values from a state dict; returns the names it lacks and those it has in excess.
@@ -397,6 +448,7 @@ class Layer:
             key = name if use_structured_name else held.name
             given = state_dict.get(key)
             if given is None:
+                warnings.warn(f"{where}: skipped {key}: it is not in the state dict", stacklevel=2)
                 missing.append(key)
                 continue
             value = given if isinstance(given, Tensor) else np.asarray(given)
@@ -405,7 +457,7 @@ class Layer:
                 missing.append(key)
                 continue
             if dtypes.of(value.dtype) is not held.dtype:
-                raise errors.bad(f"{where}, {key}", held.dtype.name, dtypes.of(value.dtype).name)
+                raise errors.bad(f"{where}, {key}", held.dtype.name, dtypes.of(value.dtype).name, kind=errors.Unfit)
             used.add(key)
             found.append((held, value))
         # nothing is changed before everything was found good
@@ -424,12 +476,16 @@ class Layer:
         >>> bireme.nn.Linear(1, 1).to(dtype="float64").weight.dtype
         bireme.float64
         """
+        if blocking not in (None, True, False):
+            raise errors.bad("to(blocking)", "True, False or None", blocking, kind=errors.Unfit)
         place = None if device is None else devices.parse(device, "to(device)")
         kind = None if dtype is None else dtypes.of(dtype, "to(dtype)")
         return self._convert(place, kind, lambda layer: True, floating_only=False)
 
     def astype(self, dtype: Any = None) -> Layer:
         """Convert all parameters and buffers."""
+        if dtype is None:
+            raise errors.bad("astype(dtype)", "a type", dtype)
         return self.to(dtype=dtype)
 
     def float(self, excluded_layers: Any = None) -> Layer:
@@ -472,12 +528,13 @@ class Layer:
         return ""
 
     def __repr__(self) -> str:
-        lines = [self.extra_repr()] if self.extra_repr() else []
-        for name, layer in self._sub_layers.items():
-            lines.append(f"({name}): " + repr(layer).replace("\n", "\n  "))
-        if not lines or not self._sub_layers:
-            return f"{type(self).__name__}({''.join(lines)})"
-        return f"{type(self).__name__}(\n  " + "\n  ".join(lines) + "\n)"
+        extra = self.extra_repr().split("\n") if self.extra_repr() else []
+        below = [f"({name}): " + repr(layer).replace("\n", "\n  ") for name, layer in self._sub_layers.items()]
+        head = f"{type(self).__name__}("
+        if len(extra) == 1:  # one line stands beside the name, as in Paddle
+            head, extra = head + extra[0], []
+        lines = [*extra, *below]
+        return head + "".join(f"\n  {line}" for line in lines) + ("\n)" if lines else ")")
 
 
 def _snake(name: str) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from bireme.core import device as devices
 from bireme.core import dtype as dtypes
 from bireme.core import errors, tensor
+from bireme.core.graph import Unmade, sig_of
 from bireme.core.tensor import Tensor
 from bireme.nn.initializer import Initializer, choose
 from bireme.ops import zeros
@@ -36,17 +38,69 @@ def make_parameter(
         raise errors.bad(f"{where}(default_initializer)", expected, None, kind=TypeError)
     init = choose(attr.initializer, default_initializer, is_bias)
     samples = isinstance(init, Initializer) and init.only_samples()
-    start = init.sample(size, kind) if samples else zeros(size, kind)
-    if device is not None:
-        start = start._to_device(devices.parse(device, f"{where}(device)"))
+    later = _state.lazy > 0
+    if later:
+        place = devices.current() if device is None else devices.parse(device, f"{where}(device)")
+        start = tensor.wrap(Unmade(sig_of(tuple(size), kind), None, place))
+    else:
+        start = init.sample(size, kind) if samples else zeros(size, kind)
+        if device is not None:
+            start = start._to_device(devices.parse(device, f"{where}(device)"))
     name = attr.name or unique_name.generate(f"{owner}.{'b' if is_bias else 'w'}")
     param = tensor.Parameter(start, name=unique_name.claim(name, f"{where}(attr)"), trainable=attr.trainable)
     param.optimize_attr = {"learning_rate": attr.learning_rate}
     param.regularizer, param.need_clip = attr.regularizer, attr.need_clip
     param.do_model_average = attr.do_model_average
-    if not samples:
+    if later:
+        param.set_init_func(lambda p: _fill(p, init, samples, device, where))
+    elif not samples:
         init(param, None)
     return param
+
+
+def _fill(param: tensor.Parameter, init: Any, samples: bool, device: Any, where: str) -> None:
+    start = init.sample(param.shape, param.dtype) if samples else zeros(param.shape, param.dtype)
+    param._assign_value(start if device is None else start._to_device(devices.parse(device, f"{where}(device)")))
+    if not samples:
+        init(param, None)
+
+
+class _State(threading.local):
+    lazy = 0
+
+
+_state = _State()
+
+
+class LazyGuard:
+    """Inside, layers are built without drawing their parameters' values; `parameter.initialize()` does it, or a state dict gives them.
+
+    >>> with bireme.LazyGuard():
+    ...     layer = bireme.nn.Linear(2, 1)
+    >>> layer.weight.shape
+    [2, 1]
+    """
+
+    def __enter__(self) -> None:
+        _state.lazy += 1
+
+    def __exit__(self, *exc: Any) -> None:
+        _state.lazy -= 1
+
+
+def create_parameter(
+    shape: Any, dtype: Any, name: str | None = None, attr: Any = None, is_bias: bool = False, default_initializer: Any = None
+) -> tensor.Parameter | None:
+    """A parameter of no layer; None if `attr` is False.
+
+    >>> bireme.create_parameter([2], "float32", is_bias=True).tolist()
+    [0.0, 0.0]
+    """
+    if name is not None and not isinstance(name, str):
+        raise errors.bad("create_parameter(name)", "a str or None", name, kind=TypeError)
+    given = attr is None and name is not None
+    owner = name if name is not None else unique_name.generate("create_parameter")
+    return make_parameter("create_parameter", owner, shape, ParamAttr(name=name) if given else attr, dtype, is_bias, default_initializer)
 
 
 def attr_of(attr: Any, where: str) -> ParamAttr | None:
@@ -80,6 +134,21 @@ def _shape(shape: Any, where: str) -> list[int]:
     return size
 
 
+def _of_shape(
+    self: Tensor, dtype: Any, name: str | None = None, attr: Any = None, is_bias: bool = False, default_initializer: Any = None
+) -> tensor.Parameter | None:
+    """A parameter of no layer, of the shape that this tensor holds.
+
+    >>> bireme.to_tensor([2, 1]).create_parameter("float32", is_bias=True).tolist()
+    [[0.0], [0.0]]
+    """
+    return create_parameter(self, dtype, name, attr, is_bias, default_initializer)
+
+
+_of_shape.__name__ = _of_shape.__qualname__ = "create_parameter"
+Tensor.create_parameter = _of_shape  # type: ignore[attr-defined]
+
+
 class Parameter(tensor.Parameter):
     """A tensor that a Layer trains, made of another tensor; without one it is empty.
 
@@ -95,3 +164,18 @@ class Parameter(tensor.Parameter):
         if not isinstance(data, Tensor):
             raise errors.bad("Parameter(data)", "a Tensor", data, kind=TypeError)
         super().__init__(data, trainable=requires_grad)
+
+    @classmethod
+    def from_tensor(cls, tensor: Any, **kwargs: Any) -> Parameter:
+        """A parameter with a tensor's values; keywords are those of the constructor, and `name` and `trainable`.
+
+        >>> bireme.nn.Parameter.from_tensor(bireme.to_tensor([1.0]), name="scale").name
+        'scale'
+        """
+        name, trainable = kwargs.pop("name", None), kwargs.pop("trainable", True)
+        made = cls(tensor, kwargs.pop("requires_grad", trainable))
+        if kwargs:
+            raise errors.bad("from_tensor()", "name, trainable or requires_grad", ", ".join(kwargs), kind=TypeError)
+        if name is not None:
+            made.name = name
+        return made

@@ -70,7 +70,11 @@ def _keeps(mask: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None:
     shape = [1] * (4 - len(mask.shape)) + list(mask.shape)
     if len(shape) != 4 or any(m not in (1, s) for m, s in zip(shape, scores, strict=True)):
         raise errors.bad("MultiHeadAttention(attn_mask)", f"a shape that can be broadcast to {scores}", f"shape {mask.shape}")
-    return mask if mask.dtype.is_inexact or mask.dtype.name == "bool" else mask.astype("bool")
+    if mask.dtype.is_inexact:
+        return mask
+    # as in Paddle, so large a number that it leaves no weight, but where nothing is kept: there all weigh alike
+    kept = mask if mask.dtype.name == "bool" else mask.astype("bool")
+    return (kept.astype("float32") - 1.0) * 1e9
 
 
 class MultiHeadAttention(Layer):
@@ -164,11 +168,11 @@ class MultiHeadAttention(Layer):
         if not k.shape[1]:  # nothing to attend to: no weights, and the sum over no values is 0
             weights = matmul(_swap(q), _swap(k), transpose_y=True)
             out = _swap(matmul(weights, _swap(v)))
-        elif self.need_weights or (self.dropout and self.training):
+        elif self.need_weights:
             weights = dropout(attention_weights(q, k, mask, False), self.dropout, training=self.training)
             out = _swap(matmul(weights, _swap(v)))
         else:
-            out = scaled_dot_product_attention(q, k, v, mask)
+            out = scaled_dot_product_attention(q, k, v, mask, self.dropout, training=self.training)
         out = self.out_proj(reshape(out, [*_lengths(query), self.embed_dim]))
         made = [out, *([weights] if self.need_weights else []), *([cache] if cache is not None else [])]
         return made[0] if len(made) == 1 else tuple(made)

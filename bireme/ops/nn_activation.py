@@ -16,6 +16,7 @@ from bireme.core.graph import sig_of
 from bireme.core.op import Axis, DTypeArg, Extra, Key, Shape, Tensor, composite, op
 from bireme.ops.arithmetic import cast
 from bireme.ops.broadcast import same
+from bireme.ops.hints import fresh
 from bireme.ops.math import sigmoid
 from bireme.ops.parts import split
 from bireme.ops.random import unit
@@ -78,9 +79,12 @@ def gelu(x: Tensor, approximate: bool = False) -> Tensor:
     >>> bireme.nn.functional.gelu(bireme.to_tensor([0.0])).tolist()
     [0.0]
     """
+    wide = x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
     if approximate:
-        return 0.5 * x * (1 + jnp.tanh(np.asarray(_ROOT_2_PI, x.dtype) * (x + 0.044715 * x * x * x)))
-    return x * 0.5 * (1 + lax.erf(x * np.asarray(_HALF_ROOT, x.dtype)))
+        y = 0.5 * wide * (1 + jnp.tanh(np.asarray(_ROOT_2_PI, wide.dtype) * (wide + 0.044715 * wide * wide * wide)))
+    else:
+        y = wide * 0.5 * (1 + lax.erf(wide * np.asarray(_HALF_ROOT, wide.dtype)))
+    return y.astype(x.dtype)
 
 
 @gelu.prepare
@@ -100,9 +104,11 @@ def _gelu_slope(x, approximate, tanh, erf, exp):
     return 0.5 * (1 + erf(x * _HALF_ROOT)) + x * (exp(-0.5 * x * x) * (0.5 * _ROOT_2_PI))
 
 
-@gelu.grad(numpy=lambda g, x, approximate: g * _gelu_slope(x, approximate, np.tanh, special.erf, np.exp))
-def _(g, x, approximate):
-    return g * _gelu_slope(x, approximate, jnp.tanh, lax.erf, jnp.exp)
+@gelu.grad(numpy=lambda g, x, approximate, platform: g * _gelu_slope(x, approximate, np.tanh, special.erf, np.exp))
+def _(g, x, approximate, platform):
+    x = fresh(x, platform)
+    wide = x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
+    return g * _gelu_slope(wide, approximate, jnp.tanh, lax.erf, jnp.exp).astype(x.dtype)
 
 
 @op(dtypes=FLOAT, alias={"x": "input"})
@@ -119,7 +125,9 @@ silu.infer(same)
 
 
 def _sigmoid(x):
-    return 1 / (1 + jnp.exp(-x))
+    # the exponential of minus the size cannot overflow; `where` rather than `abs`, whose slope at 0 is 0
+    e = jnp.exp(jnp.where(x < 0, x, -x))
+    return jnp.where(x < 0, e, 1) / (1 + e)
 
 
 @silu.grad(numpy=True)

@@ -11,6 +11,7 @@ from bireme.core import errors
 from bireme.core.convert import ints
 from bireme.core.dtype import FLOAT
 from bireme.core.op import Ints, Tensor, composite, op
+from bireme.ops.hints import fresh, in_rows
 from bireme.ops.norms import norm
 
 
@@ -18,23 +19,30 @@ def _wide(x):
     return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
 
 
-def _normalised(x, axes, epsilon, one_pass=False):
-    """(x - mean) / deviation, and 1 / deviation.
+def _moments(x, axes, epsilon, one_pass):
+    """Mean and 1 / deviation.
 
     Two passes on CPU: one would lose digits for large means. On a GPU the row is read once: sums of the difference
     from its first element, which guards the cancellation.
     """
-    x = _wide(x)
     if one_pass:
-        d = x - x[tuple([slice(0, 1) if i in axes else slice(None) for i in range(x.ndim)])]
+        first = x[tuple([slice(0, 1) if i in axes else slice(None) for i in range(x.ndim)])]
+        d = x - first
         mean = jnp.mean(d, axis=axes, keepdims=True)
         variance = jnp.maximum(jnp.mean(d * d, axis=axes, keepdims=True) - mean * mean, 0)
-        d = d - mean
+        mean = mean + first
     else:
-        d = x - jnp.mean(x, axis=axes, keepdims=True)
+        mean = jnp.mean(x, axis=axes, keepdims=True)
+        d = x - mean
         variance = jnp.mean(d * d, axis=axes, keepdims=True)
-    inv = 1 / jnp.sqrt(variance + epsilon.astype(x.dtype))
-    return d * inv, inv
+    return mean, 1 / jnp.sqrt(variance + epsilon.astype(x.dtype))
+
+
+def _normalised(x, axes, epsilon, one_pass=False):
+    """(x - mean) / deviation, and 1 / deviation."""
+    x = _wide(x)
+    mean, inv = _moments(x, axes, epsilon, one_pass)
+    return (x - mean) * inv, inv
 
 
 def _forward(x, weight, bias, epsilon, axes, one_pass=False):
@@ -61,16 +69,18 @@ layer_norm_of.infer(lambda x: x)
 
 @layer_norm_of.on("cuda")
 def _(x, weight, bias, epsilon, axes):
-    return _forward(x, weight, bias, epsilon, axes, one_pass=True)
+    return _forward(in_rows(x, "cuda"), weight, bias, epsilon, axes, one_pass=True)
 
 
 def _backward(g, x, weight, bias, epsilon, axes, platform):
-    y, inv = _normalised(x, axes, epsilon, platform == "cuda")  # as in forward, so that XLA computes it once
+    x, g = in_rows(x, platform), in_rows(g, platform)
+    mean, inv = _moments(_wide(x), axes, epsilon, platform == "cuda")  # as in forward, so that XLA computes them once
+    y = (_wide(fresh(x, platform)) - mean) * inv
     wide = _wide(g)
     d = wide if weight is None else wide * _wide(weight)
-    mean = jnp.mean(d, axis=axes, keepdims=True)
+    average = jnp.mean(d, axis=axes, keepdims=True)
     dot = jnp.mean(d * y, axis=axes, keepdims=True)
-    grads = [((d - mean - y * dot) * inv).astype(x.dtype)]
+    grads = [((d - average - y * dot) * inv).astype(x.dtype)]
     front = tuple(range(x.ndim - len(axes)))
     if weight is not None:
         grads.append(jnp.sum(wide * y, axis=front).reshape(weight.shape).astype(weight.dtype))

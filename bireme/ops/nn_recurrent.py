@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.dtype import FLOAT
 from bireme.core.graph import sig_of
@@ -53,15 +54,13 @@ def _stepper(mode, weight_hh, bias_hh, weight_ho):
 
 
 @op(promote="x h c weight_ih weight_hh bias_ih bias_hh weight_ho", dtypes=FLOAT, amp="low")
-def recurrence(x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None,
-               weight_ho: Tensor | None, lengths: Tensor | None, mode: str, reverse: bool = False, time_major: bool = False,
-               masked: bool = True) -> tuple[Tensor, ...]:  # fmt: skip
-    """All outputs and the last states of a recurrence over x of shape [batch, steps, width]; x without steps makes one step.
-
-    From `lengths` on the states stay as they are; the outputs there are zero, or with `masked=False` what a step would give.
+def recurrence_of(x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None,
+                  weight_ho: Tensor | None, lengths: Tensor | None, mode: str, reverse: bool = False, time_major: bool = False,
+                  masked: bool = True) -> tuple[Tensor, ...]:  # fmt: skip
+    """Any recurrence, with the gradient that jax derives; use `recurrence`.
 
     >>> one, x = bireme.ones([1, 1]), bireme.to_tensor([[[1.0], [2.0]]])
-    >>> bireme.ops.nn_recurrent.recurrence(x, bireme.zeros([1, 1]), None, one, one, None, None, None, None, "RNN_RELU")[0].tolist()
+    >>> bireme.ops.nn_recurrent.recurrence_of(x, bireme.zeros([1, 1]), None, one, one, None, None, None, None, "RNN_RELU")[0].tolist()
     [[[1.0], [3.0]]]
     """
     kind, wide = x.dtype, _wide(x)
@@ -92,17 +91,17 @@ def recurrence(x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, weight
     return (outs if time_major else jnp.swapaxes(outs, 0, 1), *[s.astype(kind) for s in states])
 
 
-@recurrence.infer
+@recurrence_of.infer
 def _(x, h, c):
     states = (h,) if c is None else (h, c)
     states = tuple([sig_of(s.shape, x.dtype) for s in states])
     return states if x.ndim == 2 else (sig_of((*x.shape[:2], h.shape[1]), x.dtype), *states)
 
 
-@recurrence.check
-def _(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, lengths, mode, time_major):
+@recurrence_of.check
+def _check(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, lengths, mode, time_major):
     if mode not in GATES:
-        raise errors.bad("recurrence(mode)", "'LSTM', 'GRU', 'RNN_TANH' or 'RNN_RELU'", mode)
+        raise errors.bad("recurrence_of(mode)", "'LSTM', 'GRU', 'RNN_TANH' or 'RNN_RELU'", mode)
     name = mode.removesuffix("_TANH").removesuffix("_RELU")
     where, width = f"{name}(inputs)", weight_ih.shape[-1]
     if x.ndim not in (2, 3) or x.shape[-1] != width:
@@ -121,3 +120,111 @@ def _(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, lengths, mode,
             raise errors.bad(f"{name}({what})", f"shape {list(wanted)}", f"shape {list(sig.shape)}")
     if lengths is not None and lengths.dtype.kind != "i":
         raise errors.bad(f"{name}(sequence_length)", "integers", lengths.dtype.name, kind=TypeError)
+
+
+# ---------------------------------------------------------------- an LSTM over whole sequences, which has a faster gradient
+
+
+def _sequence(x, time_major):
+    """[steps * batch, width], step by step: the input is turned, not the gates, which are four times as much."""
+    x = x if time_major else jnp.swapaxes(x, 0, 1)
+    return x.reshape(-1, x.shape[-1])
+
+
+def _before(first, states, reverse):
+    """What each step starts from."""
+    return jnp.concatenate([states[1:], first[None]] if reverse else [first[None], states[:-1]])
+
+
+@op(promote="x h c weight_ih weight_hh bias_ih bias_hh", dtypes=FLOAT, amp="low")
+def lstm_of(x: Tensor, h: Tensor, c: Tensor, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None,
+            reverse: bool = False, time_major: bool = False) -> tuple[Tensor, ...]:  # fmt: skip
+    """Outputs and last states of an LSTM, and what its gradient reads: gates and cells of every step; use `recurrence`.
+
+    >>> one, zero = bireme.ones([4, 1]), bireme.zeros([1, 1])
+    >>> bireme.ops.nn_recurrent.lstm_of(bireme.zeros([1, 2, 1]), zero, zero, one, one, None, None)[0].tolist()
+    [[[0.0], [0.0]]]
+    """
+    kind, wide = x.dtype, _wide(x)
+    batch, steps = (x.shape[1], x.shape[0]) if time_major else x.shape[:2]
+    given = _times(_sequence(x, time_major), weight_ih)
+    for bias in (bias_ih, bias_hh):
+        given = given if bias is None else given + bias.astype(wide)
+    turned = lax.optimization_barrier(weight_hh.T)  # once, and not in each step
+
+    def step(states, now):
+        h, c = states
+        z = now + jnp.matmul(h.astype(kind), turned, preferred_element_type=wide)
+        i, f, g, o = jnp.split(z, 4, axis=-1)
+        i, f, g, o = jax.nn.sigmoid(i), jax.nn.sigmoid(f), jnp.tanh(g), jax.nn.sigmoid(o)
+        c = f * c + i * g
+        h = o * jnp.tanh(c)
+        return (h, c), (h.astype(kind), jnp.concatenate([i, f, g, o], -1), c)
+
+    given = given.reshape(steps, batch, given.shape[-1])
+    (h, c), (outs, gates, cells) = lax.scan(step, (h.astype(wide), c.astype(wide)), given, reverse=reverse)
+    return outs if time_major else jnp.swapaxes(outs, 0, 1), h.astype(kind), c.astype(kind), gates, cells
+
+
+@lstm_of.infer
+def _(x, h, time_major):
+    wide = x.dtype if x.dtype.np.itemsize >= 4 else dtypes.float32
+    batch, steps, units = *((x.shape[1], x.shape[0]) if time_major else x.shape[:2]), h.shape[1]
+    state = sig_of((batch, units), x.dtype)
+    kept = sig_of((steps, batch, 4 * units), wide), sig_of((steps, batch, units), wide)
+    return (sig_of((*x.shape[:2], units), x.dtype), state, state, *kept)
+
+
+@lstm_of.check
+def _(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, time_major):
+    _check(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, None, None, "LSTM", time_major)
+
+
+@lstm_of.grad
+def _(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major):
+    """Step by step only what depends on the step after; all products of weights with whole sequences are one each."""
+    kind, wide = x.dtype, _wide(x)
+    outs, _, _, gates, cells = out
+    more, last_h, last_c, more_gates, more_cells = g
+    if not time_major:
+        more, outs = jnp.swapaxes(more, 0, 1), jnp.swapaxes(outs, 0, 1)
+
+    def step(states, now):
+        dh, dc = states
+        more, more_gates, more_c, gates, c, before = now
+        i, f, g, o = jnp.split(gates, 4, axis=-1)
+        mi, mf, mg, mo = jnp.split(more_gates, 4, axis=-1)
+        t = jnp.tanh(c)
+        dh = dh + more.astype(wide)
+        dc = dc + more_c + dh * o * (1 - t * t)
+        parts = ((dc * g + mi) * i * (1 - i), (dc * before + mf) * f * (1 - f), (dc * i + mg) * (1 - g * g), (dh * t + mo) * o * (1 - o))
+        dz = jnp.concatenate(parts, -1).astype(kind)
+        return (jnp.matmul(dz, weight_hh, preferred_element_type=wide), dc * f), dz
+
+    given = (more, more_gates, more_cells, gates, cells, _before(c.astype(wide), cells, reverse))
+    (dh, dc), dz = lax.scan(step, (last_h.astype(wide), last_c.astype(wide)), given, reverse=not reverse)
+    flat = dz.reshape(-1, dz.shape[-1])
+    # both weights at once: one product of twice the width is faster than two
+    seen = jnp.concatenate([_sequence(x, time_major), _before(h, outs, reverse).reshape(-1, h.shape[-1])], 1)
+    dw = lax.dot_general(flat, seen, (((0,), (0,)), ((), ())), preferred_element_type=wide)
+    dx = jnp.matmul(flat, weight_ih, preferred_element_type=wide).reshape(*dz.shape[:2], -1)
+    total = jnp.sum(flat.astype(wide), axis=0)
+    width = x.shape[-1]
+    grads = [dx if time_major else jnp.swapaxes(dx, 0, 1), dh, dc, dw[:, :width], dw[:, width:]]
+    return tuple([a.astype(kind) for a in (*grads, *[total for bias in (bias_ih, bias_hh) if bias is not None])])
+
+
+def recurrence(x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None,
+               weight_ho: Tensor | None, lengths: Tensor | None, mode: str, reverse: bool = False, time_major: bool = False,
+               masked: bool = True) -> tuple[Tensor, ...]:  # fmt: skip
+    """All outputs and the last states of a recurrence over x of shape [batch, steps, width]; x without steps makes one step.
+
+    From `lengths` on the states stay as they are; the outputs there are zero, or with `masked=False` what a step would give.
+
+    >>> one, x = bireme.ones([1, 1]), bireme.to_tensor([[[1.0], [2.0]]])
+    >>> bireme.ops.nn_recurrent.recurrence(x, bireme.zeros([1, 1]), None, one, one, None, None, None, None, "RNN_RELU")[0].tolist()
+    [[[1.0], [3.0]]]
+    """
+    if mode == "LSTM" and c is not None and weight_ho is None and lengths is None and x.ndim == 3 and x.size:
+        return tuple(lstm_of(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major)[:3])
+    return recurrence_of(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, lengths, mode, reverse, time_major, masked)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -11,7 +13,7 @@ from bireme.core import errors
 from bireme.core.bound import on_numpy
 from bireme.core.dtype import FLOAT, INT
 from bireme.core.graph import sig_of
-from bireme.core.op import Axis, DTypeArg, Tensor, op
+from bireme.core.op import PUBLIC, Axis, DTypeArg, Tensor, op
 from bireme.ops.broadcast import conj_of
 from bireme.ops.ordering import add_back, at
 
@@ -311,3 +313,25 @@ for _op, _np in ((cummax, np.maximum), (cummin, np.minimum)):
     _op.infer(_extremes_infer)
     _op.grad(_extremes_grad, numpy=True)
     _op.numpy_form = lambda x, axis, dtype, f=_np: _running_numpy(x, axis, dtype, f.accumulate, np.maximum.accumulate)
+
+
+# ---------------------------------------------------------------- in place without an axis
+
+
+def _flat_first(name: str, axis: str) -> None:
+    """As in Paddle, `x.cumsum_()` without an axis gives `x` the shape of the result: one axis."""
+    inner = PUBLIC[name]
+
+    @functools.wraps(inner)
+    def inplace(x, *args, **kwargs):
+        given = args[0] if args else kwargs.get(axis, kwargs.get("dim"))
+        if isinstance(x, Tensor) and x.ndim > 1 and given is None:
+            x.flatten_()
+        return inner(x, *args, **kwargs)
+
+    PUBLIC[name] = inplace
+    setattr(Tensor, name, inplace)
+
+
+_flat_first("cumsum_", "axis")
+_flat_first("cumprod_", "dim")

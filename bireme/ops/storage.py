@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from typing import Any
 
-from bireme.core import errors
+from bireme.core import errors, flush
 from bireme.core.op import Tensor, assign_inplace
 from bireme.core.tape import target_of
 from bireme.core.tensor import read
+from bireme.ops.creation import full
 
 
 class GradNode:
@@ -113,16 +115,70 @@ def _applied(x: Tensor, func: Any, name: str) -> Tensor:
     return found
 
 
+class VarType(enum.Enum):
+    """Kinds of variables, as Paddle names them.
+
+    >>> bireme.zeros([1]).type.name
+    'DENSE_TENSOR'
+    """
+
+    DENSE_TENSOR = 7
+
+    def __str__(self) -> str:
+        return f"VarType.{self.name}"
+
+
+def create_tensor(self: Tensor, name: str | None = None, persistable: bool = False) -> Tensor:
+    """A new 0-d tensor of this one's type, still to be filled.
+
+    >>> bireme.ones([2], "int32").create_tensor(name="count").dtype
+    bireme.int32
+    """
+    made = full([], 0, self.dtype)
+    made.persistable = persistable
+    if name is not None:
+        made.name = name
+    return made
+
+
+def reconstruct_from_(self: Tensor, other: Tensor) -> None:
+    """Become another tensor: its values, shape and type, without its history.
+
+    >>> x = bireme.zeros([1]); x.reconstruct_from_(bireme.ones([2])); x.tolist()
+    [1.0, 1.0]
+    """
+    _become(self, other, "reconstruct_from_")
+
+
+def set_tensor(self: Tensor, other: Tensor) -> None:
+    """Become another tensor: its values, shape and type, without its history.
+
+    >>> x = bireme.zeros([1]); x.set_tensor(bireme.ones([2])); x.tolist()
+    [1.0, 1.0]
+    """
+    _become(self, other, "set_tensor")
+
+
+def _become(x: Tensor, other: Any, name: str) -> None:
+    if not isinstance(other, Tensor):
+        raise errors.bad(f"{name}(other)", "a Tensor", other, kind=TypeError)
+    if flush.local.trace is not None:
+        flush.local.trace.spoiled = True
+    x._value, x._edge, x._view = read(other), None, None
+    x._version += 1
+
+
 def _set_grad(self: Tensor, value: Tensor | None) -> None:
     self.grad = value
 
 
 def _install() -> None:
-    for method in (data_ptr, sparse_dim, dense_dim, apply, apply_):
+    for method in (data_ptr, sparse_dim, dense_dim, apply, apply_, create_tensor, reconstruct_from_, set_tensor):
         setattr(Tensor, method.__name__, method)
     facts = {
         "grad_fn": property(_grad_fn, doc=_grad_fn.__doc__),
         "grad_": property(lambda self: self.grad, _set_grad, doc="The gradient, as `grad` is."),
+        "type": property(lambda self: VarType.DENSE_TENSOR, doc="The kind of variable: a dense tensor."),
         "layout": property(lambda self: "NCHW", doc="Order of the axes in memory: as they are written."),
         "num_shard": property(lambda self: None, doc="Number of shards; None of a tensor that is whole."),
         "placements": property(lambda self: None, doc="How it is spread over devices; None of a tensor that is whole."),

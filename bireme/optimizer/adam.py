@@ -149,7 +149,9 @@ class Adam(Optimizer):
                     held = (slot.pows.first, slot.pows.second)[i]
                     if id(held) not in shaped:
                         shaped[id(held)] = (held * self._betas(groups[id(slot.param)])[i]).reshape([1])
-                    out[f"{self._key(slot.param, name)}_0"] = shaped[id(held)]
+                    filed = self._filed_as(slot.param, name)
+                    out[filed] = shaped[id(held)].detach()
+                    out[filed].name = filed
         return out
 
     def set_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -272,7 +272,7 @@ class Optimizer(States):
         >>> bireme.optimizer.SGD(0.5, parameters=[w]).get_opti_var_name_list()
         []
         """
-        return [f"{self._key(slot.param, name)}_0" for slot in self._slots.values() for name in self._state_names()]
+        return [self._filed_as(slot.param, name) for slot in self._slots.values() for name in self._state_names()]
 
     def get_lr(self) -> float:
         """The learning rate now.

@@ -14,7 +14,7 @@ from bireme.ops import to_tensor, update
 from bireme.optimizer.lr import LRScheduler
 
 HALF = (dtypes.float16, dtypes.bfloat16)
-_NUMBERED = re.compile(r"_\d+$")
+_NUMBERED = re.compile(r"_fp32_master_\d+(?=_)|_\d+$")
 
 
 class Slot:
@@ -69,8 +69,15 @@ class States:
         """What an accumulator is called in a checkpoint, less the number at the end; an optimizer's own name is part of it."""
         return f"{p.name}_{name}" if self._name is None else f"{p.name}_{self._name}_{name}"
 
+    def _filed_as(self, p: Tensor, name: str) -> str:
+        """The whole name of an accumulator: in Paddle it belongs to the master weight where there is one."""
+        key = self._key(p, name)
+        if self._multi_precision and p.dtype in HALF:
+            return f"{p.name}_fp32_master_0{key.removeprefix(p.name)}_0"
+        return f"{key}_0"
+
     def _set_state(self, slot: Slot, name: str, value: Tensor) -> None:
-        value.name = f"{self._key(slot.param, name)}_0"
+        value.name = self._filed_as(slot.param, name)
         slot.state[name] = value
 
     def _set_master(self, slot: Slot, value: Tensor) -> None:
@@ -136,7 +143,8 @@ class States:
         schedule, masters = rest.pop("LR_Scheduler", None), rest.pop("master_weights", {})
         if isinstance(self._learning_rate, LRScheduler) and schedule is None:
             raise errors.bad(where, "the state of the schedule under LR_Scheduler", ", ".join(map(str, rest)) or "{}")
-        # Paddle counts optimizers of the same parameter in the last number; which one it was does not matter here
+        # Paddle counts optimizers of the same parameter in the numbers; which one it was, and whether it had a master weight, does
+        # not matter here
         found = {_NUMBERED.sub("", key): (key, value) for key, value in rest.items()}
         taken: dict[int, dict[str, Any]] = {}
         without = []
@@ -150,9 +158,10 @@ class States:
                 lacking = [name for name in self._state_names() if name not in have]
                 raise errors.bad(where, f"{', '.join(lacking)} of {p.name}", f"only {', '.join(have)}")
             taken[id(p)] = {name: self._loaded(f"{where}, {key}", v, p, name) for name, (key, v) in have.items()}
-        if self._state_names() and without and found:
+        others = [whole for key, (whole, _) in found.items() if key.endswith(tuple(f"_{name}" for name in self._state_names()))]
+        if without and others:
             hint = "build the model in the same order as when it was saved, or inside bireme.utils.unique_name.guard()"
-            raise errors.bad(where, f"the state of {without[0]}", f"that of {next(iter(found.values()))[0]}", hint)
+            raise errors.bad(where, f"the state of {without[0]}", f"that of {others[0]}", hint)
         self._slots.clear()
         for p in self._parameter_list:
             if id(p) in taken or p.name in masters:

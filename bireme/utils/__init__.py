@@ -1,5 +1,11 @@
 """Small public services that belong to no other part."""
 
-from bireme.utils import dlpack, unique_name
+from bireme.utils import dlpack, download, unique_name
+from bireme.utils.check import run_check
+from bireme.utils.requirement import deprecated, require_version, try_import
+from bireme.utils.structure import flatten, map_structure, pack_sequence_as
 
-__all__ = ["dlpack", "unique_name"]
+__all__ = [
+    "dlpack", "download", "unique_name", "deprecated", "require_version", "run_check", "try_import", "flatten", "map_structure",
+    "pack_sequence_as",
+]  # fmt: skip

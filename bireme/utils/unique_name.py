@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from bireme.core import errors
 
-__all__ = ["generate", "switch", "guard"]
+__all__ = ["generate", "generate_with_ignorable_key", "switch", "guard"]
 
 
 class Generator:
@@ -51,6 +51,18 @@ def generate(key: str) -> str:
     if not isinstance(key, str):
         raise errors.bad("generate(key)", "a str", key, kind=TypeError)
     return _Current.generator(key)
+
+
+def generate_with_ignorable_key(key: str) -> str:
+    """A name for something short-lived, which does not say what it is.
+
+    >>> with bireme.utils.unique_name.guard():
+    ...     bireme.utils.unique_name.generate_with_ignorable_key("fc")
+    'dygraph_tmp_0'
+    """
+    if not isinstance(key, str):
+        raise errors.bad("generate_with_ignorable_key(key)", "a str", key, kind=TypeError)
+    return generate("dygraph_tmp")
 
 
 def claim(name: str, where: str) -> str:

@@ -17,6 +17,7 @@ from bireme.core.tensor import Tensor, wrap
 from tests.table.harness import Bad, Sample, call, flat, same, weight_like
 
 TOLERANCE = {"float32": 2e-5, "float64": 1e-9}
+MODULES = (bireme.nn, bireme.incubate.nn)  # where layers stand
 
 
 @dataclass
@@ -38,7 +39,7 @@ class LayerRow:
 
     def build(self, seed: int = 7) -> Any:
         bireme.seed(seed)
-        made = self.make if self.make is not None else getattr(bireme.nn, self.name)
+        made = self.make if self.make is not None else next(getattr(m, self.name) for m in MODULES if hasattr(m, self.name))
         args, kwargs = self.init.fill([bireme.to_tensor(a) for a in self.init.leaves()])
         return made(*args, **kwargs)
 
@@ -240,6 +241,6 @@ def problems(row: LayerRow) -> list[str]:
 
 
 def layers() -> set[str]:
-    """Names of the public layers of `bireme.nn`, but for `Layer` itself."""
-    public = {n: getattr(bireme.nn, n) for n in bireme.nn.__all__}
+    """Names of the public layers of `MODULES`, but for `Layer` itself."""
+    public = {n: getattr(m, n) for m in MODULES for n in m.__all__}
     return {n for n, v in public.items() if inspect.isclass(v) and issubclass(v, bireme.nn.Layer) and v is not bireme.nn.Layer}

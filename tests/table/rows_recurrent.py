@@ -3,6 +3,8 @@
 import numpy as np
 from scipy.special import expit
 
+from bireme.core.amp import HALF
+from bireme.core.dtype import FLOAT
 from tests.table.harness import Bad, Row, call
 from tests.table.samples import floats
 
@@ -50,6 +52,22 @@ def _given(gates, cell=False, proj=0, steps=3, time_major=False):
         0.5 * floats(2 * gates, out), 0.5 * floats(2 * gates), 0.5 * floats(2 * gates), 0.5 * floats(2, proj) if proj else None]  # fmt: skip
 
 
+def lstm(x, h, c, wi, wh, bi=None, bh=None, reverse=False, time_major=False):
+    """The recurrence, and of each step its gates and its cells."""
+    outs = recurrence(x, h, c, wi, wh, bi, bh, None, None, "LSTM", reverse, time_major)
+    hs = outs[0] if time_major else np.swapaxes(outs[0], 0, 1)
+    before = [*hs[1:], h] if reverse else [h, *hs[:-1]]
+    xs = x if time_major else np.swapaxes(x, 0, 1)
+    gates = [(a @ wi.T + (0 if bi is None else bi) + b @ wh.T + (0 if bh is None else bh)) for a, b in zip(xs, before, strict=True)]
+    gates = [np.concatenate([expit(i), expit(f), np.tanh(g), expit(o)], -1) for i, f, g, o in (np.split(z, 4, axis=-1) for z in gates)]
+    cells, now = [], c
+    for gate in gates[::-1] if reverse else gates:
+        i, f, g, _ = np.split(gate, 4, axis=-1)
+        now = f * now + i * g
+        cells.append(now)
+    return [*outs, np.array(gates), np.array(cells[::-1] if reverse else cells)]
+
+
 _gru, _lstm = _given(3), _given(4, True)
 _one = [0.5 * floats(2, 2), *_given(4, True, 1)[1:]]
 _none = [*_given(1, steps=0)[:5], None, None, None]
@@ -57,10 +75,14 @@ _none = [*_given(1, steps=0)[:5], None, None, None]
 # each sample costs the compilation of a loop in every type: few of them, and no second derivatives, which take twice as long;
 # the rows of the layers have the other modes
 TABLE = [
-    Row("recurrence", [call(*_one, None, "LSTM"), call(*_none, None, "RNN_RELU"),
+    # from the end to the start; the layer's row has the other direction
+    Row("lstm_of", [call(*_given(4, True, steps=2)[:7], reverse=True)], lstm, dtypes=FLOAT - HALF, unchecked=HALF, slow=True,
+        skip={"0-d": "it takes sequences", "zero size": "recurrence_of takes those"}, loose=(4, "half precision loses digits in products"),
+        bad=[Bad(call(floats(2, 3, 4), *_lstm[1:7]), "LSTM(inputs): expected shape [batch, 2] for one step, or [batch, steps, 2], got")]),
+    Row("recurrence_of", [call(*_one, None, "LSTM"), call(*_none, None, "RNN_RELU"),
         call(*_given(3, time_major=True), np.array([3, 1]), "GRU", reverse=True, time_major=True, masked=False)], recurrence,
         grad=1, skip={"0-d": "it takes sequences"}, loose=(4, "half precision loses digits in products"),
-        bad=[Bad(call(*_gru, None, "ELMAN"), "recurrence(mode): expected 'LSTM', 'GRU', 'RNN_TANH' or 'RNN_RELU', got ELMAN"),
+        bad=[Bad(call(*_gru, None, "ELMAN"), "recurrence_of(mode): expected 'LSTM', 'GRU', 'RNN_TANH' or 'RNN_RELU', got ELMAN"),
              Bad(call(floats(2, 3, 4), *_gru[1:], None, "GRU"), "GRU(inputs): expected shape [batch, 2] for one step, or [batch, steps, 2], got"),
              Bad(call(*_gru, None, "LSTM"), "LSTM(states): expected a hidden and a cell state, got one"),
              Bad(call(*_lstm, None, "GRU"), "GRU(states): expected one state, got two"),

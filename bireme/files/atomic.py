@@ -1,0 +1,68 @@
+"""Files that appear whole or not at all, whatever happens while they are written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from typing import BinaryIO
+
+
+@contextlib.contextmanager
+def replacing(path: str) -> Iterator[BinaryIO]:
+    """A new file that takes the place of `path` when the block ends well: a reader sees the old one or the new one.
+
+    Links are followed, and the new file has the rights of the old. A pipe or a device is written to, not replaced.
+    """
+    target = os.path.realpath(path)
+    old = _info(target)
+    if old is not None and not stat.S_ISREG(old.st_mode):
+        with open(target, "wb") as file:
+            yield file
+        return
+    # a name that is new each time: two writers of the same file do not meet in it
+    folder, name = os.path.split(target)
+    stem = name if len(os.fsencode(name)) <= 200 else "saved"  # names end at 255 bytes
+    part = os.path.join(folder, f"{stem}.{secrets.token_hex(8)}.part")
+    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            if old is not None:
+                _like(handle, old)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(part)
+        raise
+    sync_folder(folder)
+
+
+def _info(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _like(handle: int, old: os.stat_result) -> None:
+    # only root may give files away; the rights come last, since a new owner takes special ones off
+    if (os.fstat(handle).st_uid, os.fstat(handle).st_gid) != (old.st_uid, old.st_gid):
+        with contextlib.suppress(PermissionError):
+            os.fchown(handle, old.st_uid, old.st_gid)
+    os.fchmod(handle, stat.S_IMODE(old.st_mode))
+
+
+def sync_folder(folder: str) -> None:
+    """Bring the names in a folder to the disk: a file whose name is lost is lost."""
+    # some systems cannot open a folder, and there is nothing to do there
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,81 @@
+"""Batches: where they come from, and the tensors in them."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from bireme.core import errors
+from bireme.core.tensor import Tensor
+from bireme.io import DataLoader, Dataset, IterableDataset
+from bireme.ops import to_tensor
+
+
+def listed(x: Any) -> list:
+    """Results of a network, a loss or a metric: one, or several."""
+    return list(x) if isinstance(x, (list, tuple)) else list(x.values()) if isinstance(x, dict) else [x]
+
+
+def fields_of(batch: Any) -> list:
+    """The tensors of a batch in order, whatever lists and dicts they stand in; those of a dict by their keys' order."""
+    if isinstance(batch, dict):
+        return [field for key in sorted(batch) for field in fields_of(batch[key])]
+    if isinstance(batch, (list, tuple)):
+        return [field for part in batch for field in fields_of(part)]
+    return [batch if isinstance(batch, Tensor) else to_tensor(batch)]
+
+
+def tensors(given: Any) -> list:
+    return [] if given is None else fields_of(given)
+
+
+def arrays(values: Iterable[Any]) -> list:
+    return [v.numpy() if isinstance(v, Tensor) else v for v in values]
+
+
+def samples_in(fields: list) -> int:
+    return fields[0].shape[0] if fields and fields[0].shape else 1
+
+
+def first(data: Any, most: int | None, start: int = 0) -> Iterator[Any]:
+    """Batches of the data, at most so many, without those before `start`; one more is not even asked for.
+
+    A DataLoader that was told where to go on leaves those out itself.
+    """
+    rest = data if isinstance(data, DataLoader) else itertools.islice(data, start, None)
+    for n, batch in enumerate(rest, 1):
+        yield batch
+        if n == most:
+            return
+
+
+def loader(data: Any, batch_size: Any, shuffle: bool, drop_last: bool, num_workers: int) -> Any:
+    if isinstance(data, IterableDataset):
+        return DataLoader(data, batch_size=batch_size, drop_last=drop_last, num_workers=num_workers)
+    if isinstance(data, Dataset):
+        return DataLoader(data, batch_size=batch_size, shuffle=shuffle, drop_last=drop_last, num_workers=num_workers)
+    if not isinstance(data, Iterable):
+        raise errors.bad("Model, data", "a dataset, a DataLoader, or batches", data, kind=TypeError)
+    return data
+
+
+def length(data: Any) -> int | None:
+    try:
+        return len(data)
+    except TypeError:
+        return None
+
+
+def batch_size_of(data: Any) -> int | None:
+    return getattr(data, "batch_size", None)
+
+
+def inputs_of(network: Any) -> tuple[int, int]:
+    """The least and the greatest number of inputs that a network's `forward` takes."""
+    parameters = inspect.signature(network.forward).parameters.values()
+    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    least = sum(p.default is p.empty for p in places)
+    open_end = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    return max(least, 1), 1 << 30 if open_end else max(len(places), 1)

@@ -1,0 +1,76 @@
+"""Checkpoint: a run that was killed goes on where its last checkpoint was, to the same numbers."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from bireme.core import errors
+from bireme.files import checkpoint
+from bireme.hapi.callback import Callback, say
+from bireme.io import DataLoader
+
+
+class Checkpoint(Callback):
+    """Keeps the newest `keep` checkpoints of a run in `folder`, and lets `fit` go on from the last of them when it is started again.
+
+    A checkpoint is made after each epoch and every `every` steps. It holds network, optimizer with its schedule, scaler, random
+    streams and the place in the data, so that the losses that follow are the same, bit for bit on CPU with FLAGS_deterministic.
+    Metrics count from where the run goes on.
+
+    >>> net = bireme.nn.Linear(1, 1)
+    >>> model = bireme.Model(net)
+    >>> model.prepare(bireme.optimizer.SGD(0.1, parameters=net.parameters()), bireme.nn.MSELoss())
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     data = [[bireme.ones([4, 1]), bireme.ones([4, 1])]] * 3
+    ...     model.fit(data, epochs=2, verbose=0, callbacks=[bireme.callbacks.Checkpoint(folder, every=2)])
+    ...     bireme.callbacks.Checkpoint(folder).saved.steps()
+    [3, 5, 6]
+    """
+
+    def __init__(self, folder: str | os.PathLike, every: int | None = None, keep: int = 3):
+        super().__init__()
+        if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
+            raise errors.bad("Checkpoint(every)", "a number of steps, or None", every)
+        self.folder, self.every, self.keep = os.fspath(folder), every, keep
+        self.saved = checkpoint.Checkpoint(self.folder, keep)
+        self._epoch = self._done = self._kept = 0
+
+    def on_train_begin(self, logs: dict | None = None) -> None:
+        """Go on from the last checkpoint, if there is one."""
+        model = self.model
+        parts: dict[str, Any] = {"network": model.network, "optimizer": model._optimizer}
+        if model._precision.scaler is not None:
+            parts["scaler"] = model._precision.scaler
+        if isinstance(model._data, DataLoader):
+            parts["data"] = model._data
+        self.saved = checkpoint.Checkpoint(self.folder, self.keep, **parts)
+        self._epoch, self._done = 0, self.saved.resume() or 0
+        self._kept = model._before = self._done
+        if self._done:
+            model._place = (self.saved.extra["epoch"], self.saved.extra["batch"])
+            self._epoch = model._place[0]
+            if self.params.get("verbose"):
+                say(f"going on after {self._done} steps, from {os.path.abspath(self.saved.path(self._done))}")
+
+    def on_epoch_begin(self, epoch: int | None = None, logs: dict | None = None) -> None:
+        """Save what the epoch before left, its evaluation over."""
+        if (epoch or 0) > self._epoch:
+            self._epoch = epoch or 0
+            self._save(self._epoch, 0)
+
+    def on_train_batch_end(self, step: int, logs: dict | None = None) -> None:
+        """Save, if it is this step's turn; between two updates nothing is whole, so it waits for the next."""
+        self._done += 1
+        if self.every is not None and self._done - self._kept >= self.every and self.model._updated:
+            self._save(self._epoch, step + 1)
+
+    def on_train_end(self, logs: dict | None = None) -> None:
+        """Save the end."""
+        self._save(self._epoch + 1, 0)
+
+    def _save(self, epoch: int, step: int) -> None:
+        if self._done:
+            self.saved.save(self._done, epoch=epoch, batch=step)
+            self._kept = self._done

@@ -1,0 +1,45 @@
+"""What is tuned while a program runs: kernels by XLA, always; the rest is taken as asked for and has nothing to change."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from typing import Any
+
+from bireme.core import errors
+
+__all__ = ["set_config"]
+
+KINDS: dict[str, dict[str, type | tuple[type, ...]]] = {
+    "kernel": {"enable": bool, "tuning_range": (list, tuple)},
+    "layout": {"enable": bool},
+    "dataloader": {"enable": bool, "tuning_steps": int},
+}
+
+
+def set_config(config: dict[str, Any] | str | None = None) -> None:
+    """Say what may be tuned: a dict with `kernel`, `layout` and `dataloader`, or the path of a JSON file with it; None means all.
+
+    XLA measures its kernels when it compiles, chooses layouts itself, and the DataLoader's workers are what it is told, so a
+    config is checked and changes nothing.
+
+    >>> bireme.incubate.autotune.set_config({"kernel": {"enable": True, "tuning_range": [1, 3]}})
+    """
+    if config is None:
+        return
+    if isinstance(config, str):
+        try:
+            with open(config, encoding="utf-8") as file:
+                config = json.load(file)
+        except (OSError, ValueError) as e:
+            warnings.warn(f"set_config(config): expected a JSON file, got {e}", stacklevel=2)
+            return
+    if not isinstance(config, dict):
+        raise errors.bad("set_config(config)", "a dict, the path of a JSON file, or None", config, kind=TypeError)
+    for part, settings in config.items():
+        if part not in KINDS:
+            raise errors.bad("set_config(config)", f"parts among {', '.join(KINDS)}", part)
+        for name, value in settings.items():
+            kind = KINDS[part].get(name)
+            if kind is None or not isinstance(value, kind):
+                warnings.warn(f"set_config(config): {part}.{name} is left alone, got {errors.show(value)}", stacklevel=2)

@@ -1,0 +1,1 @@
+"""Layers that Paddle fuses by hand, in modules of the same names."""

@@ -1,0 +1,37 @@
+"""Attention under the names of Paddle's flash kernels: a list of names, and the choice of a kernel."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from bireme.core import errors
+from bireme.ops import (
+    flash_attention,
+    flash_attention_v3_varlen,
+    flash_attn_qkvpacked,
+    flash_attn_unpadded,
+    flash_attn_varlen_qkvpacked,
+    flashmask_attention,
+    scaled_dot_product_attention,
+)
+
+__all__ = [
+    "flash_attention", "flash_attention_v3_varlen", "flash_attn_qkvpacked", "flash_attn_unpadded", "flash_attn_varlen_func",
+    "flash_attn_varlen_qkvpacked", "flashmask_attention", "scaled_dot_product_attention", "sdp_kernel",
+]  # fmt: skip
+
+flash_attn_varlen_func = flash_attention_v3_varlen
+
+
+@contextlib.contextmanager
+def sdp_kernel(enable_math: bool = False, enable_flash: bool = True, enable_mem_efficient: bool = True) -> Iterator[None]:
+    """Say which kernels attention may use; one of them at least. All give the same numbers, and which one runs follows from the shapes.
+
+    >>> with bireme.nn.functional.flash_attention.sdp_kernel(enable_math=True):
+    ...     bireme.nn.functional.scaled_dot_product_attention(*[bireme.ones([1, 1, 1, 2])] * 3).tolist()
+    [[[[1.0, 1.0]]]]
+    """
+    if not (enable_math or enable_flash or enable_mem_efficient):
+        raise errors.bad("sdp_kernel()", "one kernel at least for scaled_dot_product_attention", "all three switched off", kind=errors.Unfit)
+    yield

@@ -1,0 +1,82 @@
+"""What a program needs: versions, modules, and warnings about what goes."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import re
+import warnings
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from bireme import version
+from bireme.core import errors
+
+
+def deprecated(update_to: str = "", since: str = "", reason: str = "", level: int = 0) -> Callable[[Callable], Callable]:
+    """Mark a function as one that will go: level 0 says so in its docstring, 1 warns at each call as well, 2 refuses to run.
+
+    >>> @bireme.utils.deprecated(update_to="new", since="1.0", reason="it is slow")
+    ... def old():
+    ...     return 1
+    >>> old(), old.__doc__
+    (1, 'Deprecated since 1.0; use "new" instead. Reason: it is slow.')
+    """
+    if level not in (0, 1, 2):
+        raise errors.bad("deprecated(level)", "0, 1 or 2", level)
+    words = ["Deprecated", *([f"since {since}"] if since else [])]
+    text = " ".join(words) + (f'; use "{update_to}" instead' if update_to else "") + "." + (f" Reason: {reason.rstrip('.')}." if reason else "")
+
+    def mark(function: Callable) -> Callable:
+        name = f"{function.__module__}.{function.__qualname__}"
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if level == 2:
+                raise RuntimeError(f"{name}: {text}")
+            if level == 1:
+                warnings.warn(f"{name}: {text}", DeprecationWarning, stacklevel=2)
+            return function(*args, **kwargs)
+
+        call.__doc__ = f"{text}\n\n{function.__doc__}" if function.__doc__ else text
+        return call
+
+    return mark
+
+
+def _numbers(name: str, text: Any, optional: bool) -> tuple[int, ...] | None:
+    if text is None and optional:
+        return None
+    if not isinstance(text, str):
+        raise errors.bad(f"require_version({name})", "a version such as '3.2.2'", text, kind=TypeError)
+    if not re.fullmatch(r"\d+(\.\d+){0,3}", text):
+        raise errors.bad(f"require_version({name})", "a version such as '3.2.2'", text)
+    parts = [int(n) for n in text.split(".")]
+    return tuple(parts + [0] * (4 - len(parts)))
+
+
+def require_version(min_version: str, max_version: str | None = None) -> None:
+    """Raise unless the Paddle interface that this is has a version in the range.
+
+    >>> bireme.utils.require_version("2.0", "4.0")
+    """
+    low, high = _numbers("min_version", min_version, False), _numbers("max_version", max_version, True)
+    own = _numbers("own", version.interface, False)
+    assert low is not None and own is not None
+    if own < low or (high is not None and own > high):
+        wanted = f"{min_version} or later" if max_version is None else f"between {min_version} and {max_version}"
+        raise RuntimeError(f"require_version(): expected version {wanted}, got {version.interface}")
+
+
+def try_import(module_name: str, err_msg: str | None = None) -> ModuleType:
+    """A module by name; an error that says how to get it where it is not installed.
+
+    >>> bireme.utils.try_import("math").floor(1.5)
+    1
+    """
+    try:
+        return importlib.import_module(module_name)
+    except ImportError:
+        hint = f"try_import(module_name): expected a module that is installed, got {module_name}\n  hint: pip install {module_name.split('.')[0]}"
+        raise ImportError(hint if err_msg is None else err_msg) from None

@@ -1,0 +1,266 @@
+"""ResNet, and its kin with wider layers or with groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bireme import nn
+from bireme.core import errors
+from bireme.core.tensor import Tensor
+from bireme.vision.models.weights import refuse
+
+COUNTS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}  # blocks of the four stages, by depth
+
+
+class BasicBlock(nn.Layer):
+    """Two convolutions of 3 x 3, and the input added to what they give.
+
+    >>> bireme.vision.models.resnet.BasicBlock(4, 4)(bireme.ones([1, 4, 5, 5])).shape
+    [1, 4, 5, 5]
+    """
+
+    expansion = 1
+
+    def __init__(
+        self,
+        inplanes: int,
+        planes: int,
+        stride: Any = 1,
+        downsample: nn.Layer | None = None,
+        groups: int = 1,
+        base_width: int = 64,
+        dilation: int = 1,
+        norm_layer: Callable[..., nn.Layer] | None = None,
+    ):
+        super().__init__()
+        if dilation > 1:
+            raise errors.bad("BasicBlock(dilation)", "1: only BottleneckBlock has holes in its kernels", dilation, kind=NotImplementedError)
+        norm = norm_layer or nn.BatchNorm2D
+        self.conv1 = nn.Conv2D(inplanes, planes, 3, stride, 1, bias_attr=False)
+        self.bn1 = norm(planes)
+        self.relu = nn.ReLU()
+        self.conv2 = nn.Conv2D(planes, planes, 3, 1, 1, bias_attr=False)
+        self.bn2 = norm(planes)
+        self.downsample, self.stride = downsample, stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.relu(self.bn1(self.conv1(x)))
+        out = self.bn2(self.conv2(out))
+        return self.relu(out + (x if self.downsample is None else self.downsample(x)))
+
+
+class BottleneckBlock(nn.Layer):
+    """Fewer channels, a convolution of 3 x 3, four times as many channels, and the input added to what they give.
+
+    >>> bireme.vision.models.resnet.BottleneckBlock(16, 4)(bireme.ones([1, 16, 5, 5])).shape
+    [1, 16, 5, 5]
+    """
+
+    expansion = 4
+
+    def __init__(
+        self,
+        inplanes: int,
+        planes: int,
+        stride: Any = 1,
+        downsample: nn.Layer | None = None,
+        groups: int = 1,
+        base_width: int = 64,
+        dilation: int = 1,
+        norm_layer: Callable[..., nn.Layer] | None = None,
+    ):
+        super().__init__()
+        norm = norm_layer or nn.BatchNorm2D
+        width = int(planes * (base_width / 64)) * groups
+        self.conv1 = nn.Conv2D(inplanes, width, 1, bias_attr=False)
+        self.bn1 = norm(width)
+        self.conv2 = nn.Conv2D(width, width, 3, stride, dilation, dilation, groups, bias_attr=False)
+        self.bn2 = norm(width)
+        self.conv3 = nn.Conv2D(width, planes * self.expansion, 1, bias_attr=False)
+        self.bn3 = norm(planes * self.expansion)
+        self.relu = nn.ReLU()
+        self.downsample, self.stride = downsample, stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.relu(self.bn1(self.conv1(x)))
+        out = self.relu(self.bn2(self.conv2(out)))
+        out = self.bn3(self.conv3(out))
+        return self.relu(out + (x if self.downsample is None else self.downsample(x)))
+
+
+class ResNet(nn.Layer):
+    """Residual network of 18, 34, 50, 101 or 152 layers of `block`; without classes it gives the features.
+
+    >>> model = bireme.vision.models.ResNet(bireme.vision.models.resnet.BasicBlock, 18, num_classes=10)
+    >>> model(bireme.ones([1, 3, 32, 32])).shape
+    [1, 10]
+    """
+
+    def __init__(self, block: type, depth: int = 50, width: int = 64, num_classes: int = 1000, with_pool: bool = True, groups: int = 1):
+        super().__init__()
+        if depth not in COUNTS:
+            raise errors.bad("ResNet(depth)", f"one of {', '.join(map(str, COUNTS))}", depth, kind=KeyError)
+        self.groups, self.base_width, self.num_classes, self.with_pool = groups, width, num_classes, with_pool
+        self._norm_layer, self.inplanes, self.dilation = nn.BatchNorm2D, 64, 1
+        self.conv1 = nn.Conv2D(3, self.inplanes, 7, 2, 3, bias_attr=False)
+        self.bn1 = self._norm_layer(self.inplanes)
+        self.relu = nn.ReLU()
+        self.maxpool = nn.MaxPool2D(3, 2, 1)
+        stages = zip((64, 128, 256, 512), COUNTS[depth], (1, 2, 2, 2), strict=True)
+        self.layer1, self.layer2, self.layer3, self.layer4 = [self._make_layer(block, *stage) for stage in stages]
+        if with_pool:
+            self.avgpool = nn.AdaptiveAvgPool2D((1, 1))
+        if num_classes > 0:
+            self.fc = nn.Linear(512 * block.expansion, num_classes)  # type: ignore[attr-defined]
+
+    def _make_layer(self, block: Any, planes: int, blocks: int, stride: int = 1, dilate: bool = False) -> nn.Sequential:
+        """The blocks of a stage; the first has the stride, and its input is brought to its size."""
+        norm, before, out = self._norm_layer, self.dilation, planes * block.expansion
+        if dilate:
+            self.dilation, stride = self.dilation * stride, 1
+        fitted = None
+        if stride != 1 or self.inplanes != out:
+            fitted = nn.Sequential(nn.Conv2D(self.inplanes, out, 1, stride, bias_attr=False), norm(out))
+        made = [block(self.inplanes, planes, stride, fitted, self.groups, self.base_width, before, norm)]
+        self.inplanes = out
+        for _ in range(1, blocks):
+            made.append(block(out, planes, groups=self.groups, base_width=self.base_width, norm_layer=norm))
+        return nn.Sequential(*made)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        if self.with_pool:
+            x = self.avgpool(x)
+        return self.fc(x.flatten(1)) if self.num_classes > 0 else x
+
+
+def _resnet(name: str, pretrained: bool, block: type, depth: int, options: dict[str, Any]) -> ResNet:
+    refuse(name, pretrained)
+    return ResNet(block, depth, **options)
+
+
+def resnet18(pretrained: bool = False, **kwargs: Any) -> ResNet:
+    """ResNet of 18 layers.
+
+    >>> bireme.vision.models.resnet18(num_classes=10).fc.weight.shape
+    [512, 10]
+    """
+    return _resnet("resnet18", pretrained, BasicBlock, 18, kwargs)
+
+
+def resnet34(pretrained: bool = False, **kwargs: Any) -> ResNet:
+    """ResNet of 34 layers.
+
+    >>> len(bireme.vision.models.resnet34(num_classes=10).layer3)
+    6
+    """
+    return _resnet("resnet34", pretrained, BasicBlock, 34, kwargs)
+
+
+def resnet50(pretrained: bool = False, **kwargs: Any) -> ResNet:
+    """ResNet of 50 layers.
+
+    >>> len(bireme.vision.models.resnet50(num_classes=0).layer3)
+    6
+    """
+    return _resnet("resnet50", pretrained, BottleneckBlock, 50, kwargs)
+
+
+def resnet101(pretrained: bool = False, **kwargs: Any) -> ResNet:
+    """ResNet of 101 layers.
+
+    >>> len(bireme.vision.models.resnet101(num_classes=0).layer3)
+    23
+    """
+    return _resnet("resnet101", pretrained, BottleneckBlock, 101, kwargs)
+
+
+def resnet152(pretrained: bool = False, **kwargs: Any) -> ResNet:
+    """ResNet of 152 layers.
+
+    >>> len(bireme.vision.models.resnet152(num_classes=0).layer3)
+    36
+    """
+    return _resnet("resnet152", pretrained, BottleneckBlock, 152, kwargs)
+
+
+def resnext50_32x4d(pretrained: bool = False, **kwargs: Any) -> ResNet:
+    """ResNeXt of 50 layers: 32 groups of 4 channels in the first stage.
+
+    >>> bireme.vision.models.resnext50_32x4d(num_classes=0).layer1[0].conv2.weight.shape
+    [128, 4, 3, 3]
+    """
+    kwargs["groups"], kwargs["width"] = 32, 4
+    return _resnet("resnext50_32x4d", pretrained, BottleneckBlock, 50, kwargs)
+
+
+def resnext50_64x4d(pretrained: bool = False, **kwargs: Any) -> ResNet:
+    """ResNeXt of 50 layers: 64 groups of 4 channels in the first stage.
+
+    >>> bireme.vision.models.resnext50_64x4d(num_classes=0).layer1[0].conv2.weight.shape
+    [256, 4, 3, 3]
+    """
+    kwargs["groups"], kwargs["width"] = 64, 4
+    return _resnet("resnext50_64x4d", pretrained, BottleneckBlock, 50, kwargs)
+
+
+def resnext101_32x4d(pretrained: bool = False, **kwargs: Any) -> ResNet:
+    """ResNeXt of 101 layers: 32 groups of 4 channels in the first stage.
+
+    >>> bireme.vision.models.resnext101_32x4d(num_classes=0).layer1[0].conv2.weight.shape
+    [128, 4, 3, 3]
+    """
+    kwargs["groups"], kwargs["width"] = 32, 4
+    return _resnet("resnext101_32x4d", pretrained, BottleneckBlock, 101, kwargs)
+
+
+def resnext101_64x4d(pretrained: bool = False, **kwargs: Any) -> ResNet:
+    """ResNeXt of 101 layers: 64 groups of 4 channels in the first stage.
+
+    >>> bireme.vision.models.resnext101_64x4d(num_classes=0).layer1[0].conv2.weight.shape
+    [256, 4, 3, 3]
+    """
+    kwargs["groups"], kwargs["width"] = 64, 4
+    return _resnet("resnext101_64x4d", pretrained, BottleneckBlock, 101, kwargs)
+
+
+def resnext152_32x4d(pretrained: bool = False, **kwargs: Any) -> ResNet:
+    """ResNeXt of 152 layers: 32 groups of 4 channels in the first stage.
+
+    >>> bireme.vision.models.resnext152_32x4d(num_classes=0).layer1[0].conv2.weight.shape
+    [128, 4, 3, 3]
+    """
+    kwargs["groups"], kwargs["width"] = 32, 4
+    return _resnet("resnext152_32x4d", pretrained, BottleneckBlock, 152, kwargs)
+
+
+def resnext152_64x4d(pretrained: bool = False, **kwargs: Any) -> ResNet:
+    """ResNeXt of 152 layers: 64 groups of 4 channels in the first stage.
+
+    >>> bireme.vision.models.resnext152_64x4d(num_classes=0).layer1[0].conv2.weight.shape
+    [256, 4, 3, 3]
+    """
+    kwargs["groups"], kwargs["width"] = 64, 4
+    return _resnet("resnext152_64x4d", pretrained, BottleneckBlock, 152, kwargs)
+
+
+def wide_resnet50_2(pretrained: bool = False, **kwargs: Any) -> ResNet:
+    """ResNet of 50 layers with twice as many channels inside its blocks.
+
+    >>> bireme.vision.models.wide_resnet50_2(num_classes=0).layer1[0].conv2.weight.shape
+    [128, 128, 3, 3]
+    """
+    kwargs["width"] = 128
+    return _resnet("wide_resnet50_2", pretrained, BottleneckBlock, 50, kwargs)
+
+
+def wide_resnet101_2(pretrained: bool = False, **kwargs: Any) -> ResNet:
+    """ResNet of 101 layers with twice as many channels inside its blocks.
+
+    >>> bireme.vision.models.wide_resnet101_2(num_classes=0).layer1[0].conv2.weight.shape
+    [128, 128, 3, 3]
+    """
+    kwargs["width"] = 128
+    return _resnet("wide_resnet101_2", pretrained, BottleneckBlock, 101, kwargs)

@@ -1,0 +1,91 @@
+"""Corners of Layer and the containers: what is refused, what is told, what the text looks like."""
+
+import numpy as np
+import pytest
+
+import bireme
+from bireme import nn
+
+
+class Part(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.w = self.create_parameter([2], attr=nn.initializer.Constant(1.0))
+        self.register_buffer("kept", bireme.zeros([1]))
+        self.register_buffer("lost", bireme.zeros([1]), persistable=False)
+
+    def forward(self, x):
+        return x * self.w
+
+
+def test_missing_keys_are_told():
+    part = Part()
+    with pytest.warns(UserWarning, match="skipped kept: it is not in the state dict"):
+        assert part.set_state_dict({"w": np.array([5.0, 6.0], "float32"), "more": np.zeros(1, "float32")}) == (["kept"], ["more"])
+    assert part.w.tolist() == [5.0, 6.0]
+    with pytest.raises(AssertionError, match="w: expected float32, got float64"):
+        part.set_state_dict({"w": np.zeros(2), "kept": np.zeros(1, "float32")})
+
+
+def test_all_buffers_by_name():
+    owner = nn.Sequential(Part())
+    assert list(owner.to_static_state_dict()) == ["0.w", "0.kept", "0.lost"]
+    assert list(owner.state_dict(structured_name_prefix="x.")) == ["x.0.w", "x.0.kept"]
+    assert [n for n, _ in owner.full()] == ["0.kept", "0.w"]
+    with pytest.raises(ValueError, match=r"full\(aoa_config"):
+        list(owner.full({"a": 1}))
+
+
+def test_variables_are_named_after_the_layer():
+    with bireme.utils.unique_name.guard():
+        layer = nn.Layer()
+        made = [layer.create_variable("v", persistable=True), layer.create_tensor("t", dtype="float64"), layer.create_tensor()]
+    assert [(v.name, v.shape, v.dtype.name, v.persistable) for v in made] == [
+        ("layer_0.v", [], "float32", True),
+        ("layer_0.t", [], "float64", False),
+        ("layer_0._generated_var_0", [], "float32", False),
+    ]
+
+
+def test_the_text_of_layers():
+    class Lines(nn.Layer):
+        def __init__(self, text, *parts):
+            super().__init__()
+            self._text = text
+            for i, part in enumerate(parts):
+                self.add_sublayer(str(i), part)
+
+        def extra_repr(self):
+            return self._text
+
+    assert repr(Lines("k=1")) == "Lines(k=1)"
+    assert repr(Lines("k=1", nn.ReLU())) == "Lines(k=1\n  (0): ReLU()\n)"
+    assert repr(Lines("a\nb")) == "Lines(\n  a\n  b\n)"
+    assert repr(Lines("", Lines("", nn.ReLU()))) == "Lines(\n  (0): Lines(\n    (0): ReLU()\n  )\n)"
+
+
+def test_what_is_refused():
+    part = Part()
+    with pytest.raises(TypeError, match=r"Part.w: expected a Parameter or None"):
+        part.w = nn.ReLU()
+    with pytest.raises(AssertionError, match=r"to\(blocking\)"):
+        part.to(blocking=3)
+    with pytest.raises(ValueError, match=r"astype\(dtype\)"):
+        part.astype()
+    with pytest.raises(ValueError, match="gradients follow from forward"):
+        part.backward()
+    for kind in (TypeError, AssertionError):
+        with pytest.raises(kind, match=r"add_sublayer\(sublayer\)"):
+            nn.LayerList([3])
+        with pytest.raises(kind, match=r"update\(sublayers\)"):
+            nn.LayerDict(3)
+    for kind in (IndexError, AssertionError):
+        with pytest.raises(kind, match=r"insert\(index\)"):
+            nn.LayerList().insert(5, nn.ReLU())
+
+
+def test_parts_of_lists():
+    params = nn.ParameterList([bireme.create_parameter([1], "float32") for _ in range(3)])
+    assert len(params[1:]) == 2 and params[1:][0] is params[1]
+    layers = nn.LayerList([nn.ReLU(), nn.Tanh()])
+    assert layers["1"] is layers[-1]

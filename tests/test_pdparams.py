@@ -1,0 +1,513 @@
+"""Paddle's files: what paddlepaddle wrote is read, what we write is what Python and NumPy read, and hostile files raise and run nothing."""
+
+import base64
+import collections
+import io
+import json
+import os
+import pickle
+import random
+import struct
+import time
+import tracemalloc
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import bireme
+from bireme import nn
+from bireme.files import load, opcodes, pdparams, save
+
+KEPT = json.loads((Path(__file__).parent / "data" / "paddle_files.json").read_text())  # its "made_by" says by whom
+FILES = {name: base64.b64decode(text) for name, text in KEPT["files"].items()}
+
+
+def paddle_file(name):
+    return io.BytesIO(FILES[name])
+
+
+def written(obj, **options):
+    file = io.BytesIO()
+    save(obj, file, **options)
+    return file.getvalue()
+
+
+def named(data, name):
+    tensor = bireme.to_tensor(data)
+    tensor.name = name
+    return tensor
+
+
+# ---------------------------------------------------------------- what paddlepaddle wrote
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4])
+def test_a_state_dict_of_paddle(protocol):
+    found = load(paddle_file(f"state{protocol}"))
+    assert type(found) is dict and list(found) == ["weight", "bias"]
+    assert found["weight"].tolist() == [[1.0, 2.0], [3.0, 4.0]] and found["bias"].tolist() == [5.0, 6.0]
+    assert (found["weight"].name, found["bias"].name) == ("linear_0.w_0", "linear_0.b_0")
+    assert found["weight"].stop_gradient and found["weight"].dtype is bireme.float32
+    arrays = load(paddle_file(f"state{protocol}"), return_numpy=True, keep_name_table=True)
+    assert type(arrays["weight"]) is np.ndarray and arrays["weight"].flags.writeable
+    assert arrays["StructuredToParameterName@@"] == {"weight": "linear_0.w_0", "bias": "linear_0.b_0"}
+    layer = nn.Linear(2, 2)
+    assert layer.set_state_dict(found) == ([], [])
+    assert layer(bireme.ones([1, 2])).tolist() == [[9.0, 12.0]]
+
+
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_nested_data_of_paddle(protocol):
+    found = load(paddle_file(f"nested{protocol}"))
+    plain = {k: found[k] for k in ("step", "rate", "text", "none", "yes", "big", "set", "scalar", "flag")}
+    assert plain == {
+        "step": 3, "rate": 0.1, "text": "ü", "none": None, "yes": True, "big": -(2**70), "set": {1, 2}, "scalar": 1.5, "flag": True,
+    }  # fmt: skip
+    assert type(found["scalar"]) is np.float32 and type(found["flag"]) is np.bool_
+    ints, (zero, empty) = found["t"]
+    assert (ints.tolist(), ints.dtype, ints.name) == ([1, 2], bireme.int64, "ints")
+    assert (zero.item(), zero.shape, empty.shape) == (2.5, [], [0, 3])
+    assert type(found["array"]) is np.ndarray and found["array"].tolist() == [[0, 1, 2], [3, 4, 5]]  # beside tensors, arrays stay arrays
+    assert type(found["order"]) is collections.OrderedDict and found["order"]["a"].numpy() == 1 + 2j
+    assert [found[k].dtype for k in ("half", "brain", "bools")] == [bireme.float16, bireme.bfloat16, bireme.bool]
+    assert [found[k].tolist() for k in ("half", "brain", "bools")] == [[1.5], [1.5], [True, False]]
+
+
+def test_other_forms_of_paddle():
+    bare = load(paddle_file("bare"))
+    assert (bare.tolist(), bare.name) == ([1.0, 2.0], "x")
+    arrays = load(paddle_file("arrays"))  # without a tensor anywhere, arrays are tensors
+    assert isinstance(arrays["a"], bireme.Tensor) and isinstance(arrays["b"][0], bireme.Tensor) and arrays["n"] == 1
+    assert load(paddle_file("binary")).tolist() == [[1, 2, 3]]
+    assert type(load(paddle_file("binary"), return_numpy=True)) is np.ndarray
+    # tensors of a static graph stand as a call of eval, of which the array is taken
+    first, second = load(paddle_file("dense"))
+    assert first.tolist() == [1.0, 2.0] and second["k"] is first
+
+
+@pytest.mark.parametrize("layer", KEPT["names"])
+def test_state_dicts_have_paddles_keys_names_and_shapes(layer):
+    # optimizers' files hold the names of parameters: a file of another process fits only if they are counted alike
+    with bireme.utils.unique_name.guard():
+        made = eval(layer, {"nn": nn, "P": bireme})
+    assert [f"{k} {t.name} {'x'.join(map(str, t.shape))}" for k, t in made.state_dict().items()] == KEPT["names"][layer]
+
+
+class Net(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.norm, self.outer = nn.Linear(4, 3), nn.BatchNorm1D(3), nn.Linear(3, 1)
+
+    def forward(self, x):
+        return (self.outer(bireme.tanh(self.norm(self.inner(x)))) ** 2).mean()
+
+
+OPTIMIZERS = {
+    "AdamW": lambda rate, ps: bireme.optimizer.AdamW(rate, parameters=ps, weight_decay=0.1),
+    "Momentum": lambda rate, ps: bireme.optimizer.Momentum(rate, 0.9, parameters=ps),
+    "Lamb": lambda rate, ps: bireme.optimizer.Lamb(rate, parameters=ps),
+}
+
+
+def goes_on(name, params, states):
+    with bireme.utils.unique_name.guard():
+        net, rate = Net(), bireme.optimizer.lr.StepDecay(0.05, 2, 0.5)
+    opt = OPTIMIZERS[name](rate, net.parameters())
+    assert net.set_state_dict(load(params)) == ([], [])
+    opt.set_state_dict(load(states))
+    losses = []
+    for batch in KEPT["data"]:
+        loss = net(bireme.to_tensor(batch))
+        loss.backward()
+        opt.step()
+        opt.clear_grad()
+        rate.step()
+        losses.append(loss)
+    return [loss.item() for loss in losses], net, opt
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_training_that_paddle_began_goes_on(name):
+    losses, net, opt = goes_on(name, paddle_file(f"{name}.pdparams"), paddle_file(f"{name}.pdopt"))
+    np.testing.assert_allclose(losses, KEPT["losses"][name], rtol=1e-5)
+    # and what we would hand back has the same names, in the same order, with the same shapes
+    for ours, theirs in ((net.state_dict(), f"{name}.pdparams"), (opt.state_dict(), f"{name}.pdopt")):
+        mine, other = (pickle.loads(data) for data in (written(ours), FILES[theirs]))
+        assert list(mine) == list(other)
+        assert mine["StructuredToParameterName@@"] == other["StructuredToParameterName@@"]
+        arrays = [k for k, v in other.items() if isinstance(v, np.ndarray)]
+        assert [(mine[k].dtype, mine[k].shape) for k in arrays] == [(other[k].dtype, other[k].shape) for k in arrays]
+
+
+def test_master_weights_have_paddles_names():
+    def make(weight):
+        p = named(weight, "w")
+        p.stop_gradient = False
+        return p, bireme.optimizer.AdamW(0.1, parameters=[p], multi_precision=True)
+
+    def step(p, opt):
+        (p * p).sum().backward()
+        opt.step()
+        opt.clear_grad()
+
+    p, opt = make(bireme.to_tensor([1.0, 2.0], dtype="bfloat16"))
+    step(p, opt)
+    data = written(opt.state_dict())
+    raw = pickle.loads(data)
+    assert "StructuredToParameterName@@" not in raw
+    names = [f"w_fp32_master_0_{a}_0" for a in ("moment1", "moment2", "beta1_pow_acc", "beta2_pow_acc")]
+    assert list(raw) == [*names, "master_weights"]
+    assert raw["master_weights"]["w"][0] == "w_fp32_master_0" and raw["master_weights"]["w"][1].dtype == np.float32
+    again, other = make(bireme.to_tensor(p.numpy()))
+    other.set_state_dict(load(io.BytesIO(data)))
+    step(p, opt)
+    step(again, other)
+    assert again.numpy().tobytes() == p.numpy().tobytes()
+    assert other.state_dict()["master_weights"]["w"].numpy().tobytes() == opt.state_dict()["master_weights"]["w"].numpy().tobytes()
+
+
+# ---------------------------------------------------------------- what Python and NumPy read
+
+OBJECTS = {
+    "plain": [None, True, False, 0, 255, 256, 65535, 65536, -1, 2**31, -(2**31), 2**63, -(2**200), 0.5, float("inf"), 1 - 2j, "é\ud800", ""],
+    "nested": {"a": [1, (2, (), [3, {}])], 5: {"b": None}, (1, "k"): -0.0, 2.5: b"bytes" * 100, None: b""},
+    "ordered": collections.OrderedDict([("b", 1), ("a", {1, 2, 3}), ("c", frozenset("xy"))]),
+    "scalars": [np.float32(1.5), np.int64(-3), np.bool_(True), np.float16(2), np.complex64(1j), np.uint8(7)],
+    "long": ["x" * n for n in (1, 255, 256, 300, 70000)] + [list(range(1000))],
+}
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4])
+@pytest.mark.parametrize("name", OBJECTS)
+def test_python_reads_what_we_write(name, protocol):
+    given = OBJECTS[name]
+    data = written(given, protocol=protocol)
+    for found in (pickle.loads(data), load(io.BytesIO(data))):
+        assert found == given and type(found) is type(given) and repr(found) == repr(given)
+    assert data == written(given, protocol=protocol)
+    assert max(op for op in data[1:2]) == protocol
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4])
+def test_numpy_reads_our_arrays(protocol):
+    rng = np.random.default_rng(0)
+    shapes = [(), (0,), (2, 0, 3), (1,), (3, 4), (40, 50)]
+    kinds = ["b1", "i1", "i2", "i4", "i8", "u1", "u4", "u8", "f2", "f4", "f8", "c8", "c16", ">f4", ">i8"]
+    given = {f"{k} {s}": np.asarray(rng.integers(0, 256, s) * 1.0).astype(k) for k in kinds for s in shapes}
+    given["turned"] = np.arange(12.0).reshape(3, 4).T
+    given["steps"] = np.arange(12.0).reshape(3, 4)[:, ::2]
+    data = written([given, named([1.0], "t")], protocol=protocol)  # a tensor beside them: so arrays stay arrays
+    theirs, ours = pickle.loads(data), load(io.BytesIO(data))
+    assert theirs[1][0] == "t" and ours[1].name == "t"
+    for key, array in given.items():
+        for found in (theirs[0][key], ours[0][key]):
+            assert type(found) is np.ndarray and found.dtype == array.dtype.newbyteorder("=") and found.shape == array.shape, key
+            assert np.array_equal(found, array) and found.flags.writeable
+
+
+def test_types_that_numpy_lacks():
+    given = {k: bireme.to_tensor([1.5, -2.0]).astype(k) for k in ("bfloat16", "float8_e4m3fn", "float8_e5m2")}
+    data = written(given)
+    raw = pickle.loads(data)
+    assert [raw[k].dtype.name for k in given] == ["uint16", "int8", "int8"]  # as Paddle writes them
+    found = load(io.BytesIO(data))
+    assert [found[k].dtype.name for k in given] == list(given) and all(found[k].tolist() == [1.5, -2.0] for k in given)
+    arrays = load(io.BytesIO(data), return_numpy=True)
+    assert [arrays[k].dtype.name for k in given] == list(given)
+    words = np.array([1, 2], np.uint16)
+    assert load(io.BytesIO(written([words, named([1.0], "t")])))[0].dtype == np.uint16
+
+
+def test_a_state_dict_has_a_table_of_names():
+    layer = nn.Linear(2, 3)
+    raw = pickle.loads(written(layer.state_dict()))
+    assert raw["StructuredToParameterName@@"] == {"weight": layer.weight.name, "bias": layer.bias.name}
+    assert type(raw["weight"]) is np.ndarray and list(raw) == ["weight", "bias", "StructuredToParameterName@@"]
+    nested = pickle.loads(written({"model": layer.state_dict(), "epoch": 3}))
+    assert nested["model"]["weight"][0] == layer.weight.name and nested["epoch"] == 3
+    with_schedule = pickle.loads(written({"m": named([1.0], "m"), "LR_Scheduler": {"last_lr": 0.1, "a": np.ones(2)}}))
+    assert with_schedule["StructuredToParameterName@@"] == {"m": "m"}
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4])
+def test_big_arrays_are_cut_in_old_protocols(protocol, monkeypatch):
+    monkeypatch.setattr(pdparams, "_PIECE", 40)
+    given = {"w": named(np.arange(24, dtype=np.float32).reshape(4, 6), "p"), "b": named([1.0], "q")}
+    data = written(given, protocol=protocol)
+    raw = pickle.loads(data)
+    assert ("UnpackBigParamInfor@@" in raw) == (protocol < 4)
+    if protocol < 4:
+        assert raw["UnpackBigParamInfor@@"] == {"w": {"OriginShape": (4, 6), "slices": ["w@@.0", "w@@.1", "w@@.2"]}}
+        assert raw["w@@.2"].tolist() == [20, 21, 22, 23] and "w" not in raw
+    found = load(io.BytesIO(data))
+    assert found["w"].numpy().tolist() == np.arange(24.0).reshape(4, 6).tolist() and found["w"].name == "p" and sorted(found) == ["b", "w"]
+
+
+def test_what_was_one_object_stays_one():
+    tied, row = named([1.0], "t"), [1, 2]
+    for protocol in (2, 4):
+        a, b, c, d = load(io.BytesIO(written([tied, tied, row, row], protocol=protocol)))
+        assert a is b and c is d
+
+
+def test_bytes_that_are_named_often_are_one_object():
+    many = load(io.BytesIO(b"\x80\x04](B\x00\x10\x00\x00" + b"a" * 4096 + b"\x94" + b"h\x00" * 10_000 + b"e."))
+    assert len(many) == 10_001 and all(x is many[0] for x in many)
+
+
+def test_objects_that_follow_each_other():
+    file = io.BytesIO()
+    for i in range(3):
+        save({"i": i, "w": np.full(300, i)}, file)
+    file.seek(0)
+    assert [load(file)["i"] for _ in range(3)] == [0, 1, 2] and file.read() == b""
+
+
+@pytest.mark.parametrize("old", [lambda d: d, lambda d: d.replace(b"numpy._core.multiarray", b"numpy.core.multiarray")])
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_what_python_wrote(protocol, old):
+    given = {"a": np.arange(300.0), "b": [np.asfortranarray(np.ones((2, 3), np.int16)), np.float64(2), bytearray(b"xy"), {1}], "c": {"d": (1,)}}
+    data = pickle.dumps(given, protocol)
+    if protocol < 4:  # lengths of names are not written down there
+        data = old(data)
+    found = load(io.BytesIO(data), return_numpy=True)
+    assert np.array_equal(found["a"], given["a"]) and np.array_equal(found["b"][0], given["b"][0])
+    assert found["b"][1:] == [2.0, b"xy", {1}] and found["c"] == {"d": (1,)}
+
+
+def test_texts_of_python_two():
+    # {'w': array([1, 2], int8)} with texts of single bytes, as Python 2 wrote them
+    data = (
+        b"\x80\x02}U\x01wcnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R(K\x01K\x02\x85"
+        b"cnumpy\ndtype\nU\x02i1K\x00K\x01\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89U\x02\x01\x02tbs."
+    )
+    assert load(io.BytesIO(data))["w"].tolist() == [1, 2]
+
+
+# ---------------------------------------------------------------- hostile files
+
+RAN = []
+
+
+def ran(*args):
+    RAN.append(args)
+
+
+class Runs:
+    """An object whose file asks for a call."""
+
+    def __init__(self, call, *args):
+        self.call, self.args = call, args
+
+    def __reduce__(self):
+        return self.call, self.args
+
+
+def array(shape=b"K\x01\x85", code=b"\x8c\x02f4", state=b"", data=b"C\x04abcd", fortran=b"\x89"):
+    """A file that holds one array, of the parts given."""
+    order = state or b"(K\x03\x8c\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
+    start = b"\x80\x04cnumpy._core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85C\x01b\x87R(K\x01"
+    return start + shape + b"cnumpy\ndtype\n" + code + b"\x89\x88\x87R" + order + fortran + data + b"tb."
+
+
+def laughs():
+    """Ten lists, each of ten times the one before: ten thousand million in a hundred bytes."""
+    return b"\x80\x04]\x940" + b"".join(b"](" + (b"h" + bytes([i])) * 10 + b"e\x940" for i in range(10)) + b"h\x0a."
+
+
+DEEP = 5000
+I8 = struct.Struct("<Q").pack
+HOSTILE = {
+    "os.system": (pickle.dumps(Runs(os.system, "true")), "asks for 'posix.system'"),
+    "os.system, old": (pickle.dumps(Runs(os.system, "true"), 2), "asks for 'posix.system'"),
+    "eval": (pickle.dumps(Runs(eval, "1")), r"asks for 'builtins.eval', which is not data"),
+    "eval of data": (pickle.dumps(Runs(eval, "data", {"data": 1})), r"asks for 'builtins.eval'"),
+    "eval of other": (pickle.dumps(Runs(eval, "ran()", {"data": np.ones(1)})), r"asks for 'builtins.eval'"),
+    "exec": (pickle.dumps(Runs(exec, "1")), "asks for 'builtins.exec'"),
+    "own function": (pickle.dumps(Runs(ran, 1)), "asks for '.*test_pdparams.ran'"),
+    "getattr": (pickle.dumps(Runs(getattr, 1, "real")), "asks for"),
+    "dotted name": (b"\x80\x04\x8c\x05numpy\x8c\x0cndarray.view\x93)R.", "asks for 'numpy.ndarray.view'"),
+    "other name of numpy": (b"\x80\x02cnumpy\nload\n.", "asks for 'numpy.load'"),
+    "name not text": (b"\x80\x04K\x01K\x02\x93.", "a name that is not text"),
+    "name alone": (b"\x80\x02cnumpy\nndarray\n.", "the name ndarray where there should be data"),
+    "instance": (b"\x80\x02(ios\nsystem\n.", "instruction 0x69"),
+    "new object": (b"\x80\x02cnumpy\nndarray\n)\x81.", "instruction 0x81"),
+    "persistent": (b"\x80\x02Pid\n.", "instruction 0x50"),
+    "extension": (b"\x80\x02\x82\x01.", "instruction 0x82"),
+    "buffer from outside": (b"\x80\x05\x97.", "instruction 0x97"),
+    "call of a list": (b"\x80\x02])R.", "a call of a list"),
+    "call of ndarray": (b"\x80\x02cnumpy\nndarray\nK\x05\x85R.", "a call of ndarray"),
+    "state of a dict": (b"\x80\x02}}b.", "a state for a dict"),
+    "state of a list": (b"\x80\x02]K\x01b.", "a state for a list"),
+    "empty": (b"", "neither a file"),
+    "one byte": (b"\x80", "ends too early"),
+    "no end": (b"\x80\x04]", "ends too early"),
+    "text": (b"hello, this is a text\n", "neither a file"),
+    "zeros": (bytes(100), "a tensor described in 0|without a type"),
+    "protocol": (b"\x80\x09N.", "newer"),
+    "nothing": (b"\x80\x04.", "not exactly one object"),
+    "two objects": (b"\x80\x04NN.", "not exactly one object"),
+    "open mark": (b"\x80\x04N(N.", "not exactly one object"),
+    "more after the end": (b"\x80\x04N.more", "4 bytes after its end"),
+    "pop of nothing": (b"\x80\x040.", "lacks what it works on"),
+    "append to nothing": (b"\x80\x04a.", "lacks what it works on"),
+    "tuple of nothing": (b"\x80\x04N\x87.", "lacks what it works on"),
+    "append to dict": (b"\x80\x04}Na.", "go to a dict"),
+    "items to list": (b"\x80\x04]NNs.", "go to a list"),
+    "odd items": (b"\x80\x04}(NNNu.", "a key without a value"),
+    "list as key": (b"\x80\x04}]Ns.", "a list as a key"),
+    "huge key": (b"\x80\x04}\x8a\x10" + b"\x7f" * 16 + b"Ns.", "an? int as a key"),
+    "unknown memory": (b"\x80\x04h\x07.", "object number 7"),
+    "huge memory": (b"\x80\x04Nr\xff\xff\xff\xff.", "remembered as number"),
+    "huge integer": (b"\x80\x04\x8b\x00\x00\x00\x7f.", "an integer of 2130706432 bytes"),
+    "huge bytes": (b"\x80\x04\x8e" + I8(1 << 60) + b".", "1152921504606846976 bytes are announced"),
+    "huge text": (b"\x80\x04\x8d" + I8(1 << 40) + b".", "are announced"),
+    "huge frame": (b"\x80\x04\x95" + I8(1 << 40) + b"N.", "ends too early"),
+    "bad text": (b"\x80\x04\x8c\x02\xff\xfe.", "not UTF-8"),
+    "endless line": (b"\x80\x02c" + b"a" * 5000, "a line without an end"),
+    "holds itself": (b"\x80\x04]\x94h\x00a.", "contains itself"),
+    "holds itself, deeper": (b"\x80\x04}\x94\x8c\x01a]h\x00as.", "contains itself"),
+    "nested": (b"\x80\x04" + b"]" * DEEP + b"a" * (DEEP - 1) + b".", "nested more than 100 deep"),
+    "nested tuples": (b"\x80\x04N" + b"\x85" * DEEP + b".", "nested more than 100 deep"),
+    "nested dicts": (b"\x80\x04" + b"}N" * DEEP + b"N" + b"s" * DEEP + b".", "nested more than 100 deep"),
+    "laughs": (laughs(), "unfolds to more than"),
+    "marks": (b"\x80\x04" + b"(" * 30_000, "more than 20000 lists"),
+    "lists": (b"\x80\x04(" + b"]" * 30_000 + b"t.", "more than 20000 lists"),
+    "sets": (b"\x80\x04" + b"\x8f0" * 30_000 + b"N.", "more than 20000 lists"),
+    "copies of a list": (b"\x80\x02](" + b"N" * 9000 + b"e\x85q\x00(" + b"c__builtin__\nlist\nh\x00R" * 3000 + b"t.", "larger, all together"),
+    "copies of text": (
+        b"\x80\x02X\x10'\x00\x00" + b"a" * 10000 + b"X\x06\0\0\0latin1\x86q\x00(" + b"c_codecs\nencode\nh\x00R" * 999 + b"t.",
+        "larger, all together",
+    ),
+    "array copies": (
+        b"\x80\x04B\x00\x10\x00\x00" + b"a" * 4096 + b"\x94("
+        + b"".join(array(b"K\x01M\x00\x04\x86", data=b"h\x00")[2:-1] for _ in range(300)) + b"t.", "larger, all together",
+    ),
+    "array in fewer bytes": (array(b"K\x02\x85"), r"shape \[2\] and type float32 in 4 bytes"),
+    "array in more bytes": (array(b"K\x00\x85"), "in 4 bytes"),
+    "huge array": (array(b"\x8a\x08" + b"\0" * 7 + b"\x10\x85"), "an array of shape|not a shape"),
+    "shape that overflows": (array(b"\x8a\x05\0\0\0\0\x01" * 2 + b"\x86"), "an array of shape"),
+    "shape with nothing": (array(b"\x8a\x05\0\0\0\0\x01" * 2 + b"K\x00\x87", data=b"C\x00"), "an array of shape"),
+    "negative shape": (array(b"J\xff\xff\xff\xff\x85"), "not a shape"),
+    "text as shape": (array(b"\x8c\x01a"), "not a shape"),
+    "text in shape": (array(b"\x8c\x01a\x85"), "not a shape"),
+    "list as shape": (array(b"]"), "not a shape"),
+    "truth as shape": (array(b"\x88\x85"), "not a shape"),
+    "hundred axes": (array(b"(" + b"K\x01" * 100 + b"t"), "not a shape"),
+    "array of objects": (array(code=b"\x8c\x01O"), "of type 'O'"),
+    "array of objects, list": (pickle.dumps(np.array([print, 1], object)), "asks for|of type 'O8'"),
+    "array of text": (pickle.dumps(np.array(["a"])), "of type 'U1'"),
+    "array of records": (pickle.dumps(np.zeros(2, "i4,f4")), "of type 'V8'"),
+    "array of dates": (pickle.dumps(np.zeros(2, "M8[s]")), "of type 'M8'"),
+    "type of fields": (array(state=b"(K\x03\x8c\x01|N\x8c\x01a\x85}JaaaaK\x01K\x00tb"), "not one of numbers"),
+    "type of no order": (array(state=b"(K\x03\x8c\x01?NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"), "not one of numbers"),
+    "type whose order is a dict": (array(state=b"(K\x03}NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"), "not one of numbers"),
+    "type that lies": (array(state=b"(K\x04\x8c\x01<NNNK\x00K\x00K\x00}\x8c\x06bireme\x8c\x0dfloat8_e4m3fnstb"), "float8_e4m3fn in elements of f4"),
+    "type is a number": (array(code=b"K\x05"), "not one of numbers"),
+    "list as data": (array(data=b"]"), "content is a list"),
+    "number as data": (array(data=b"K\x01"), "content is a int"),
+    "list as order": (array(fortran=b"]"), "order of axes"),
+    "array twice": (array()[:-1] + b"(K\x01K\x01\x85NNNtb.", "not described"),
+    "array without content": (b"\x80\x04cnumpy._core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85C\x01b\x87R.", "without content"),
+    "class of its own": (b"\x80\x04cnumpy._core.multiarray\n_reconstruct\ncbuiltins\nlist\nK\x00\x85C\x01b\x87R.", "a class of its own"),
+    "matrix": (pickle.dumps(np.ma.masked_array([1])), "asks for"),
+    "scalar of text": (b"\x80\x04cnumpy._core.multiarray\nscalar\nK\x01K\x02\x86R.", "an array of a int"),
+    "random state": (pickle.dumps(np.random.default_rng(0)), "asks for"),
+    "complex of text": (b"\x80\x02cbuiltins\ncomplex\n\x8c\x011\x8c\x012\x86R.", "complex number"),
+    "encode": (b"\x80\x02c_codecs\nencode\n\x8c\x01a\x8c\x03rot\x86R.", "Latin-1"),
+    "wide text as bytes": (b"\x80\x02c_codecs\nencode\nX\x03\0\0\0\xe4\xb8\xadX\x06\0\0\0latin1\x86R.", "Latin-1"),
+    "names that are not there": (pickle.dumps({"StructuredToParameterName@@": {"w": "p"}}), "with 'w', which is not in it"),
+    "names no dict": (pickle.dumps({"StructuredToParameterName@@": [1]}), "not a dict"),
+    "pieces that are not there": (pickle.dumps({"UnpackBigParamInfor@@": {"w": {"slices": ["a"], "OriginShape": (2,)}}}), "not there"),
+    "pieces twice": (
+        pickle.dumps({**dict.fromkeys("ab", np.ones(3)), "UnpackBigParamInfor@@": {"w": {"slices": ["a", "b"], "OriginShape": (6,)}}}),
+        "or there twice",
+    ),
+    "pieces that do not fit": (
+        pickle.dumps({"a": np.ones(3), "UnpackBigParamInfor@@": {"w": {"slices": ["a"], "OriginShape": (2,)}}}), "do not make",
+    ),
+    "pieces of nothing": (pickle.dumps({"UnpackBigParamInfor@@": {"w": 5}}), "without names"),
+    "pieces no dict": (pickle.dumps({"UnpackBigParamInfor@@": 5}), "not a dict"),
+    "tensor of huge shape": (bytes(16) + b"\x0c\0\0\0\x08\x05\x10" + b"\xff" * 8 + b"\x7f", "ends too early|not a shape|damaged"),
+    "tensor of unknown type": (bytes(16) + b"\x02\0\0\0\x08\x63", "unknown type 99"),
+    "tensor too short": (bytes(16) + b"\x04\0\0\0\x08\x05\x10\x04abcd", "ends too early"),
+    "tensor of many levels": (bytes(4) + I8(1 << 40) + bytes(20), "levels of sequences"),
+    "tensor described badly": (bytes(16) + b"\x04\0\0\0\x0a\x05\x10\x04" + bytes(16), "damaged"),
+}  # fmt: skip
+SURE = "expected a whole file of tensors and plain data, got "
+
+
+def test_the_corpus_is_large():
+    assert len(HOSTILE) >= 90
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_files(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(opcodes, "MAX_PARTS", 20_000)
+    data, message = HOSTILE[name]
+    path = tmp_path / "hostile.pdparams"
+    path.write_bytes(data)
+    RAN.clear()
+    start = time.perf_counter()
+    with pytest.raises(ValueError, match=rf"load\(path\): {SURE}.*hostile\.pdparams: .*({message})"):
+        load(path)
+    assert time.perf_counter() - start < 20 and RAN == []
+
+
+@pytest.mark.parametrize("name", ["huge bytes", "huge integer", "laughs", "copies of a list", "array copies", "huge array", "shape with nothing"])
+def test_hostile_files_take_little_memory(name):
+    data = HOSTILE[name][0]
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=SURE):
+            load(io.BytesIO(data))
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000 + 40 * len(data)
+    finally:
+        tracemalloc.stop()
+
+
+def sample(protocol):
+    """A small file with some of everything."""
+    given = {"t": named([[1.0, 2.0]], "p"), "n": [1, -5, 2**40, 0.5, "text", None, True, (1, 2), {1}], "a": np.arange(3, dtype=np.int16)}
+    return written(given, protocol=protocol)
+
+
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_every_cut_of_a_file_is_refused(protocol):
+    for whole in (sample(protocol), FILES["state2" if protocol == 2 else "state4"]):
+        for n in range(len(whole)):
+            with pytest.raises(ValueError, match=SURE):
+                load(io.BytesIO(whole[:n]))
+
+
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_flipped_bits_give_data_or_a_clear_error(protocol):
+    rng, whole, refused = random.Random(7), sample(protocol), 0
+    for _ in range(1500):
+        data = bytearray(whole)
+        for _ in range(rng.choice((1, 1, 1, 2, 8))):
+            data[rng.randrange(2, len(data))] = rng.randrange(256)
+        try:
+            load(io.BytesIO(bytes(data)))
+        except ValueError as e:
+            assert SURE in str(e)
+            refused += 1
+    assert refused > 500
+
+
+def test_random_instructions_give_data_or_a_clear_error():
+    rng = random.Random(3)
+    codes = b"N\x88\x89]}\x8f)K\x05\x8c\x01aas(etul\x85\x86\x87Rb\x93\x94h\x00q\x000122C\x01x."
+    for _ in range(3000):
+        data = b"\x80\x04" + bytes(rng.choice(codes) for _ in range(rng.randrange(1, 40))) + b"."
+        try:
+            load(io.BytesIO(data))
+        except ValueError as e:
+            assert SURE in str(e)
+
+
+def test_numbers_of_ml_dtypes_in_arrays():
+    given = [np.array([1.5, 2.0], ml_dtypes.bfloat16), named([1.0], "t")]
+    assert pickle.loads(written(given))[0].dtype == np.uint16

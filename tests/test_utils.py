@@ -1,0 +1,159 @@
+"""Small services: structures, versions, downloads, the check of this machine, batches of readers."""
+
+import hashlib
+import io
+import tarfile
+import warnings
+import zipfile
+from collections import namedtuple
+
+import pytest
+
+import bireme
+from bireme import utils
+from bireme.utils import check, download
+
+Pair = namedtuple("Pair", "a b")
+
+
+def test_structures():
+    nest = [1, (2, {"b": 4, "a": 3}), Pair(5, [6])]
+    assert utils.flatten(nest) == [1, 2, 3, 4, 5, 6]
+    assert utils.map_structure(lambda x: x * 10, nest) == [10, (20, {"b": 40, "a": 30}), Pair(50, [60])]
+    assert utils.map_structure(lambda x, y: x + y, [1, [2]], [3, 4]) == [4, [6]]
+    assert utils.map_structure(lambda x: x + 1, 1) == 2
+    assert utils.pack_sequence_as(nest, list("abcdef")) == ["a", ("b", {"b": "d", "a": "c"}), Pair("e", ["f"])]
+    x = bireme.ones([2])
+    assert utils.flatten([x, "text"])[0] is x
+    with pytest.raises(ValueError, match=r"map_structure\(structure\)"):
+        utils.map_structure(lambda x, y: x, [1, 2], [1])
+    with pytest.raises(ValueError, match="expected 2 leaves"):
+        utils.pack_sequence_as([1, 2], [1])
+    utils.structure.assert_same_structure({"a": [1]}, {"a": [2]})
+    for other, kind in (([1, (2,)], TypeError), ([1], ValueError), ([1, 2], ValueError)):
+        with pytest.raises(kind, match="assert_same_structure"):
+            utils.structure.assert_same_structure([1, [2]], other)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_deprecated(level):
+    @utils.deprecated(update_to="new", since="1.0", reason="slow", level=level)
+    def old(x):
+        "What it does."
+        return x
+
+    assert old.__doc__.endswith("What it does.") and old.__name__ == "old"
+    if level == 2:
+        with pytest.raises(RuntimeError, match=r'old: Deprecated since 1.0; use "new" instead'):
+            old(1)
+        return
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        assert old(1) == 1
+    assert [w.category for w in seen] == [DeprecationWarning] * level
+    assert all(w.filename == __file__ for w in seen)
+
+
+def test_versions():
+    for good in (("0.1",), ("3.2",), ("3.2.2.0",), ("2.0.0", "3.2.2")):
+        utils.require_version(*good)
+    for bad, kind in ((("99.0",), RuntimeError), (("0.1", "0.2"), RuntimeError), (("abc",), ValueError), ((1,), TypeError), (("0.1", 3), TypeError)):
+        with pytest.raises(kind, match="require_version"):
+            utils.require_version(*bad)
+
+
+def test_modules():
+    assert utils.try_import("json").dumps([1]) == "[1]"
+    with pytest.raises(ImportError, match="pip install no_such_module"):
+        utils.try_import("no_such_module.part")
+    with pytest.raises(ImportError, match=r"^mine$"):
+        utils.try_import("no_such_module", "mine")
+
+
+def test_run_check(capsys, monkeypatch):
+    utils.run_check()
+    out = capsys.readouterr().out
+    assert "cpu: compiling works" in out and "the loss fell" in out and "Everything works" in out
+
+    def broken(place):
+        raise RuntimeError("no luck")
+
+    monkeypatch.setattr(check, "_step", broken)
+    with pytest.raises(RuntimeError, match="cpu, a training step"):
+        utils.run_check()
+    assert "a training step does not work: no luck" in capsys.readouterr().out
+
+
+def test_batches():
+    reader = lambda: iter(range(5))  # noqa: E731  # a reader is a function
+    assert list(bireme.batch(reader, 2)()) == [[0, 1], [2, 3], [4]]
+    assert list(bireme.batch(reader, 2, drop_last=True)()) == [[0, 1], [2, 3]]
+    with pytest.raises(ValueError, match=r"batch\(batch_size\)"):
+        bireme.batch(reader, 0)
+
+
+# ---------------------------------------------------------------- downloads, without a net
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """Addresses that answer with these bytes."""
+    pages: dict[str, bytes] = {}
+    asked = []
+
+    def urlopen(url, timeout):
+        asked.append(url)
+        return io.BytesIO(pages[url])
+
+    monkeypatch.setattr(download.urllib.request, "urlopen", urlopen)
+    return pages, asked
+
+
+def test_a_file_is_fetched_once_and_checked(served, tmp_path, monkeypatch):
+    pages, asked = served
+    url = "https://host/dir/model.pdparams?x=1"
+    pages[url] = b"weights"
+    digest = hashlib.md5(b"weights", usedforsecurity=False).hexdigest()
+    for _ in range(2):
+        path = download.get_path_from_url(url, str(tmp_path), digest)
+    assert (tmp_path / "model.pdparams").read_bytes() == b"weights" and path == str(tmp_path / "model.pdparams")
+    assert len(asked) == 1
+    with pytest.raises(RuntimeError, match="a file with the checksum"):
+        download.get_path_from_url(url, str(tmp_path / "other"), "0" * 32)
+    assert list((tmp_path / "other").iterdir()) == []
+    monkeypatch.setattr(download, "WEIGHTS_HOME", str(tmp_path))
+    assert download.get_weights_path_from_url(url) == path
+
+
+def _tar(names):
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as tar:
+        for name in names:
+            tar.addfile(tarfile.TarInfo(name), io.BytesIO(b""))
+    return data.getvalue()
+
+
+def test_archives_are_unpacked(served, tmp_path):
+    pages, _ = served
+    pages["http://h/one.tar.gz"] = _tar(["top/a", "top/b"])
+    assert download.get_path_from_url("http://h/one.tar.gz", str(tmp_path)) == str(tmp_path / "top")
+    assert sorted(p.name for p in (tmp_path / "top").iterdir()) == ["a", "b"]
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr("a", "1")
+        archive.writestr("b", "2")
+    pages["http://h/two.zip"] = data.getvalue()
+    assert download.get_path_from_url("http://h/two.zip", str(tmp_path)) == str(tmp_path / "two")
+    assert (tmp_path / "two" / "b").read_text() == "2"
+    assert download.get_path_from_url("http://h/two.zip", str(tmp_path), decompress=False) == str(tmp_path / "two.zip")
+    pages["http://h/evil.tar.gz"] = _tar(["../../evil"])
+    with pytest.raises(tarfile.TarError):
+        download.get_path_from_url("http://h/evil.tar.gz", str(tmp_path / "deep"))
+    assert not (tmp_path.parent / "evil").exists()
+
+
+@pytest.mark.parametrize("url", ["ftp://host/a", "model.pdparams", "https://host/", "https://host/..", "; rm -rf /", "https://host/%2e%2e"])
+def test_other_addresses_are_refused(url, served, tmp_path):
+    with pytest.raises(ValueError, match=r"get_path_from_url\(url\)"):
+        download.get_path_from_url(url, str(tmp_path))
+    assert served[1] == []
