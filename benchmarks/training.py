@@ -3,10 +3,15 @@
 ResNet-18 and MobileNetV2 (batch 8, images of 64 x 64, momentum), an LSTM (2 layers of 256, batch 16 x 32 tokens) and a
 transformer (4 layers of 256, batch 8 x 128 tokens), both with AdamW; float32. Every peer starts from the same weights and
 sees the same batches. Floors: at most torch's time, and at most 1 / 1.5 of Paddle's.
+
+    python -m benchmarks.training --alone        on a machine that others use: one core a peer, and its time on it
+
+OpenMP's threads wait for each other, so with less than all cores to itself a peer is many times slower.
 """
 
 import argparse
 import importlib
+import os
 import sys
 import time
 from pathlib import Path
@@ -87,8 +92,11 @@ def torch_step(torch, work, sizes):
     return step
 
 
-def make(name, work, sizes):
+def make(name, work, sizes, alone):
     """In the peer's process: answers 'losses' with the steps' seconds, and 'time'."""
+    if alone:
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    clock = time.process_time if alone else time.perf_counter
     framework = importlib.import_module(name)
     step = torch_step(framework, work, sizes) if name == "torch" else paddle_step(framework, work, sizes)
     data = models.texts(sizes, 4) if isinstance(sizes, Text) else models.images(sizes, 4)
@@ -104,9 +112,9 @@ def make(name, work, sizes):
         if what == "time":
             run()  # wakes the peer's threads after the others' turns
         for _ in range(n):
-            start = time.perf_counter()
+            start = clock()
             losses.append(run())
-            times.append((time.perf_counter() - start) * 1e3)
+            times.append((clock() - start) * 1e3)
         return times, losses
 
     return answer
@@ -118,7 +126,8 @@ def compare(work, options, floors):
     with Peers() as peers:
         first, losses = {}, {}
         for name in options.peers:
-            peers.start(name, make, name, work, sizes)
+            threads = {"OMP_NUM_THREADS": "1", "FLAGS_paddle_num_threads": "1"} if options.alone else {}
+            peers.start(name, make, name, work, sizes, options.alone, settings=threads)
             answer = peers.ask(name, "losses", FIRST)
             if answer:
                 first[name], losses[name] = answer[0][0] / 1e3, answer[1]
@@ -145,8 +154,10 @@ def main():
     parser.add_argument("--rounds", type=int, default=9, help="turns of each peer (default 9)")
     parser.add_argument("--steps", type=int, default=3, help="steps timed in each turn (default 3)")
     parser.add_argument("--warm", type=int, default=10, help="steps before the clock (default 10)")
+    parser.add_argument("--alone", action="store_true", help="one core a peer, and the time it was on it")
     options = parser.parse_args()
-    head("training: steps of four models", "data      float32, weights and batches the same for all")
+    clock = "one core a peer, time on the core" if options.alone else "time on the wall"
+    head("training: steps of four models", f"data      float32, weights and batches the same for all; {clock}")
     floors = Floors()
     lost = [work for work in options.only if compare(work, options, floors)]
     return 1 if floors.show() or lost else 0

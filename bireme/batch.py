@@ -8,12 +8,15 @@ from typing import Any
 from bireme.core import errors
 
 
+@errors.named
 def batch(reader: Callable[[], Any], batch_size: int, drop_last: bool = False) -> Callable[[], Iterator[list]]:
     """A reader that gives lists of `batch_size` items of another reader; the last may be shorter, or is left out.
 
     >>> list(bireme.batch(lambda: iter(range(5)), 2)())
     [[0, 1], [2, 3], [4]]
     """
+    if not callable(reader):
+        raise errors.bad("batch(reader)", "a function that gives items", reader, kind=TypeError)
     size = int(batch_size)
     if size <= 0:
         raise errors.bad("batch(batch_size)", "an integer of 1 or more", batch_size)

@@ -127,6 +127,33 @@ def test_check_nan_inf_names_operator_and_line():
     np.testing.assert_array_equal(y.numpy(), [2.0, 0.0])
 
 
+@pytest.mark.parametrize("level", [0, 1])
+def test_check_nan_inf_level_says_whether_it_stops(level, capsys):
+    bireme.set_flags({"FLAGS_check_nan_inf": True, "FLAGS_check_nan_inf_level": level})
+    try:
+        if level == 0:
+            with pytest.raises(bireme.core.errors.NonFiniteError, match="log: produced NaN"):
+                bireme.log(bireme.to_tensor([-1.0]))
+        else:
+            assert bireme.log(bireme.to_tensor([-1.0])).isnan().item()
+            assert "log: produced NaN in a result of shape [1], at test_flags.py:" in capsys.readouterr().out
+    finally:
+        bireme.set_flags({"FLAGS_check_nan_inf": False, "FLAGS_check_nan_inf_level": 0})
+
+
+def test_check_nan_inf_names_the_line_of_this_call():
+    x, places = bireme.to_tensor([-2.0]), []
+    for on in (False, True):  # the same call has been met elsewhere
+        bireme.set_flags({"FLAGS_check_nan_inf": on})
+        if on:
+            with pytest.raises(bireme.debug.NonFiniteError) as e:
+                places.append(here() + 1)
+                bireme.log(x)
+        else:
+            bireme.log(x).numpy()
+    assert line_of(e) == places[0]
+
+
 def test_check_nan_inf_finds_it_in_a_gradient():
     bireme.set_flags({"FLAGS_check_nan_inf": True})
     x = bireme.to_tensor([0.0], stop_gradient=False)

@@ -68,6 +68,8 @@ def test_what_is_refused():
     part = Part()
     with pytest.raises(TypeError, match=r"Part.w: expected a Parameter or None"):
         part.w = nn.ReLU()
+    with pytest.raises(TypeError, match=r"register_buffer\(tensor\): expected a Tensor that is no Parameter"):
+        part.register_buffer("q", part.w)
     with pytest.raises(AssertionError, match=r"to\(blocking\)"):
         part.to(blocking=3)
     with pytest.raises(ValueError, match=r"astype\(dtype\)"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import threading
 from typing import Any
 from weakref import ref
@@ -136,7 +137,7 @@ def record(bound: Any, operands: list) -> list[Value]:
                 return record(bound, operands)
         state = seg.state
         found = tuple(key)
-        node = state.next.get(found)
+        node = None if debug_mode.at_once else state.next.get(found)  # a known one has the line where it was met first
         if node is None:
             node = _extend(seg, state, found, bound, operands)
         outs = _pending(seg, node)
@@ -453,7 +454,10 @@ def _run_at_once(seg: Segment, bound: Any, operands: list, outs: list[Value]) ->
                 if not np.isfinite(found).all():
                     what = "NaN" if np.isnan(found).any() else "infinity"
                     text = f"{bound.op.name}: produced {what} in a result of shape {list(v.sig.shape)}"
-                    raise errors.NonFiniteError(f"{text}\n  at {errors.place_of(pos)}")
+                    if flags.check_nan_inf_level.value > 0:
+                        sys.stdout.write(f"{text}, at {errors.place_of(pos)}\n")
+                    else:
+                        raise errors.NonFiniteError(f"{text}\n  at {errors.place_of(pos)}")
 
 
 # ---------------------------------------------------------------- indices that only the device knows

@@ -165,6 +165,16 @@ class Graph:
         """The part of the work that NumPy does much faster than a compiled program."""
         return sum(n.work - n.parent.work for n in self.nodes if n.parent is not None and n.bound.by_numpy)
 
+    def needed(self, live: tuple[int, ...]) -> list[Node]:
+        """The calls that results in `live` depend on: what nobody holds any more is not computed."""
+        wanted, found = set(live), []
+        for node in reversed(self.nodes):
+            if not wanted.isdisjoint(range(node.first, node.values)):
+                wanted.update([r for r in node.args if r.__class__ is int and r >= 0])
+                found.append(node)
+        found.reverse()
+        return found
+
     def pack(self, numbers: list) -> list[np.ndarray]:
         """The segment's Python numbers as one vector per dtype."""
         return [np.array([numbers[i] for i in places], dtype.np) for dtype, places in self.packs]

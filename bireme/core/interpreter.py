@@ -24,15 +24,15 @@ class Interpreter:
     name = "interpreter"
 
     def prepare(self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
-        sigs, wanted = graph.value_sigs, set(live)
+        sigs, wanted, nodes = graph.value_sigs, set(live), graph.needed(live)
         last: dict[int, int] = {}
-        for n, node in enumerate(graph.nodes):
+        for n, node in enumerate(nodes):
             for r in node.args:
                 if r.__class__ is int and r >= 0:
                     last[r] = n
         steps = []
         places = graph.places()
-        for n, node in enumerate(graph.nodes):
+        for n, node in enumerate(nodes):
             operands = tuple([
                 scalar_sig(r.dtype) if r.__class__ is Number else sigs[r] if r >= 0 else graph.leaf_sigs[~r] for r in node.args
             ])  # fmt: skip
@@ -43,7 +43,7 @@ class Interpreter:
             steps.append((node.bound.plan(operands), args, node.first, node.bound.many, tuple(free)))
 
         # large products keep all threads; among small ones they would only wait for each other
-        products = [n.work - n.parent.work for n in graph.nodes if n.bound.uses_blas and n.parent is not None]
+        products = [n.work - n.parent.work for n in nodes if n.bound.uses_blas and n.parent is not None]
         small = bool(products) and max(products) < 2000
 
         def call(leaves: list, vectors: list) -> list:

@@ -500,7 +500,7 @@ def retain_grads(self: Tensor) -> None:
     def keep(g: Tensor) -> None:
         t = me()
         if t is not None:
-            t._grad = wrap(read(g))
+            t._grad = wrap(read(g), stop_gradient=False)
 
     _hooks_of(self)[next(_order)] = keep
 

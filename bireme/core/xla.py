@@ -152,16 +152,16 @@ class PerOp:
     name = "xla_per_op"
 
     def prepare(self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
-        places, wanted = graph.places(), set(live)
+        places, wanted, nodes = graph.places(), set(live), graph.needed(live)
         last: dict[int, int] = {}
-        for n, node in enumerate(graph.nodes):
+        for n, node in enumerate(nodes):
             for r in node.args:
                 if r.__class__ is int and r >= 0:
                     last[r] = n
 
         def call(donated, leaves, vectors):
             env: dict[int, Any] = {}
-            for n, node in enumerate(graph.nodes):
+            for n, node in enumerate(nodes):
                 args = [
                     (env[r] if r >= 0 else leaves[~r]) if r.__class__ is int else vectors[places[r.place][0]][places[r.place][1]] for r in node.args
                 ]

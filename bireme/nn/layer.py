@@ -233,8 +233,8 @@ class Layer:
         ['mean']
         """
         self._check_name("register_buffer", name, self._buffers)
-        if tensor is not None and not isinstance(tensor, Tensor):
-            raise errors.bad("register_buffer(tensor)", "a Tensor or None", tensor, kind=TypeError)
+        if tensor is not None and (not isinstance(tensor, Tensor) or isinstance(tensor, Parameter)):
+            raise errors.bad("register_buffer(tensor)", "a Tensor that is no Parameter, or None", tensor, kind=TypeError)
         self._buffers[name] = tensor
         if persistable:
             self._non_persistable_buffer_names_set.discard(name)

@@ -36,6 +36,8 @@ def make_parameter(
     if not kind.is_floating and attr.initializer is None and default_initializer is None:
         expected = f"an initializer that makes {kind.name}"
         raise errors.bad(f"{where}(default_initializer)", expected, None, kind=TypeError)
+    if default_initializer is not None and not callable(default_initializer):
+        raise errors.bad(f"{where}(default_initializer)", "an initializer", default_initializer, kind=TypeError)
     init = choose(attr.initializer, default_initializer, is_bias)
     samples = isinstance(init, Initializer) and init.only_samples()
     later = _state.lazy > 0
@@ -88,6 +90,7 @@ class LazyGuard:
         _state.lazy -= 1
 
 
+@errors.named
 def create_parameter(
     shape: Any, dtype: Any, name: str | None = None, attr: Any = None, is_bias: bool = False, default_initializer: Any = None
 ) -> tensor.Parameter | None:

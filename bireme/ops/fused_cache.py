@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
+import numpy as np
 
 from bireme.core import errors
 from bireme.core.dtype import FLOAT
@@ -17,7 +18,13 @@ from bireme.ops.join import concat
 # ---------------------------------------------------------------- one cache for each sequence
 
 
-@op(dtypes=FLOAT)
+def _places(start, n, steps):
+    """For each step of a cache which of n new rows it gets, [batch, 1, steps, 1], and whether it gets one."""
+    row = (jnp.arange(steps).astype(np.int32)[None] - start.reshape(-1, 1).astype(np.int32))[:, None, :, None]
+    return jnp.clip(row, 0, n - 1), (row >= 0) & (row < n)
+
+
+@op(dtypes=FLOAT, numpy=True)
 def write_steps(cache: Tensor, keys: Tensor, values: Tensor, start: Tensor) -> Tensor:
     """A cache [2, batch, heads, steps, width] with keys and values [batch, heads, n, width] from a step of each sequence on.
 
@@ -25,9 +32,24 @@ def write_steps(cache: Tensor, keys: Tensor, values: Tensor, start: Tensor) -> T
     >>> bireme.incubate.nn.functional.masked_multihead_attention(x, cache, sequence_lengths=bireme.to_tensor([[1]]))[1][0].tolist()
     [[[[0.0], [1.0]]]]
     """
-    b, h, n, _ = keys.shape
-    at = (jnp.arange(b)[:, None, None], jnp.arange(h)[None, :, None], (start.reshape(-1, 1) + jnp.arange(n)[None])[:, None, :])
-    return jnp.stack([cache[i].at[at].set(t.astype(cache.dtype), mode="drop") for i, t in enumerate((keys, values))])
+    n, steps = keys.shape[2], cache.shape[3]
+    if not n:
+        return cache
+    row, new = _places(start, n, steps)
+    written = [jnp.where(new, jnp.take_along_axis(t.astype(cache.dtype), row, axis=2), cache[i]) for i, t in enumerate((keys, values))]
+    return jnp.stack(written)
+
+
+@write_steps.grad(numpy=True)
+def _(g, start, sigs):
+    n, steps = sigs[1].shape[2], g.shape[3]
+    if not n or not steps:
+        return g, *[jnp.zeros(s.shape, s.dtype.np) for s in sigs[1:3]], None
+    _, new = _places(start, n, steps)
+    at = (jnp.arange(n).astype(np.int32)[None] + start.reshape(-1, 1).astype(np.int32))[:, None, :, None]
+    rows = [jnp.take_along_axis(t, jnp.clip(at, 0, steps - 1), axis=2) for t in (g[0], g[1])]
+    kept = [jnp.where((at >= 0) & (at < steps), t, jnp.zeros((), g.dtype)).astype(s.dtype.np) for t, s in zip(rows, sigs[1:3])]
+    return jnp.where(new, jnp.zeros((), g.dtype), g), *kept, None
 
 
 write_steps.infer(lambda cache: cache)

@@ -133,7 +133,9 @@ def fused_rms_norm_ext(x: Tensor, scale: Tensor, epsilon: float = 1e-05) -> tupl
     [[[1.0, 1.0]], [0.5]]
     """
     _, axes, dims = _before("fused_rms_norm_ext", x, -1, None, None, 1.0)
-    return rms_norm_of(x, _shaped("fused_rms_norm_ext", "scale", scale, dims), None, epsilon, axes), row_statistics(x, epsilon, axes, False)[1]
+    inverse = row_statistics(x, epsilon, axes, False)[1]
+    out = rms_norm_of(x, _shaped("fused_rms_norm_ext", "scale", scale, dims), None, epsilon, axes)
+    return out, inverse if x.ndim == 2 else inverse.reshape(x.shape[:-1])
 
 
 @composite(plain=True, name_arg=False)

@@ -149,7 +149,7 @@ TABLE, EXTRA = divided(
         Row(
             "fused_rms_norm_ext",
             [call(floats(2, 4), floats(4)), call(floats(2, 3, 2), floats(2), 1e-3), call(np.zeros((0, 3)), floats(3))],
-            lambda x, scale, epsilon=1e-5: [_rms_of(x, scale, None, epsilon, (-1,)), _statistics(x, epsilon, (-1,), False)[1]],
+            lambda x, scale, epsilon=1e-5: [_rms_of(x, scale, None, epsilon, (-1,)), _statistics(x, epsilon, (-1,), False)[1].reshape(x.shape[:-1])],
             dtypes=WHOLE,
             unchecked=HALF,
             skip={"0-d": NORM_PARTS},
