@@ -105,7 +105,7 @@ __all__ = [
     "MmapStorage", "Model", "ParamAttr", "Parameter", "ShortTensor", "Tensor", "XPUPinnedPlace", "XPUPlace", "__version__",
     "amp", "autograd", "base", "batch", "bfloat16", "bool", "callbacks", "compat", "complex128", "complex64", "core", "create_parameter",
     "debug", "device",
-    "device_guard", "disable_signal_handler", "dtype", "e", "enable_grad", "fft", "finfo", "flops", "float16", "float32",
+    "device_guard", "disable_signal_handler", "distributed", "dtype", "e", "enable_grad", "fft", "finfo", "flops", "float16", "float32",
     "float64", "float8_e4m3fn", "float8_e5m2", "framework", "from_dlpack", "get_autocast_cpu_dtype",
     "get_autocast_dtype", "get_autocast_gpu_dtype", "get_cuda_rng_state", "get_cudnn_version", "get_default_dtype",
     "get_device", "get_flags", "get_rng_state", "grad", "hapi", "iinfo", "in_dynamic_mode", "incubate", "inf", "int16", "int32",

@@ -17,7 +17,10 @@ def batch(reader: Callable[[], Any], batch_size: int, drop_last: bool = False) -
     """
     if not callable(reader):
         raise errors.bad("batch(reader)", "a function that gives items", reader, kind=TypeError)
-    size = int(batch_size)
+    try:
+        size = int(batch_size)
+    except (TypeError, ValueError, OverflowError):
+        size = 0
     if size <= 0:
         raise errors.bad("batch(batch_size)", "an integer of 1 or more", batch_size)
 

@@ -139,7 +139,8 @@ class Bound:
         flops = self.op.flops_rule(*sigs) if self.op.flops_rule is not None and {1, None}.issuperset(self.layout) else 0
         form = self.op.numpy_form
         calls = 1 if isinstance(form, np.ufunc) else 4 if form is not None else 12
-        return 1.5 * calls * max(1, -min([n for n in self.layout if n is not None], default=0)) + moved * 5e-4 + flops * 2e-5
+        each = max(1, -min([n for n in self.layout if n is not None], default=0)) if self.many else 1  # an update of many parameters
+        return 1.5 * calls * each + moved * 5e-4 + flops * 2e-5
 
     def plan(self, sigs: tuple[Sig, ...]) -> Callable:
         """The call on NumPy arrays, for the interpreter."""
@@ -266,12 +267,39 @@ class GradBound:
         found = pull(cots[0] if not base.many else base.op.container(cots))
         return [_fit(jnp.conj(x) if self.sigs[i].dtype.kind == "c" else x, self.sigs[i]) for i, x in zip(self.needs, found)]
 
+    def _numpy_rule(self, form: Callable) -> Callable:
+        """The declared rule on NumPy arrays; where it reads plain operands, which is nearly always, prepared once."""
+        base = self.base
+        if base.many or not all(self.given) or any(n not in (1, None) for n in base.layout):
+            return functools.partial(self._rule, "numpy", rule=form, xp=np)
+        needs = tuple([i in self.needs for i in range(len(self.sigs))])
+        known: dict[str, Any] = {**dict(zip(base.op.attr_names, base.attrs)), "sigs": self.sigs, "platform": "numpy", "needs": needs}
+        places: dict[str, int] = {"g": 0}
+        i = 0
+        for name, n in zip(base.op.operand_names, base.layout):
+            if n is None:
+                known[name] = None
+            else:
+                if i in self.operand_places:
+                    places[name] = 1 + self.operand_places.index(i)
+                i += 1
+        places["out"] = 1 + len(self.operand_places)
+        names = base.op.grad_names
+        if not all(name in places or name in known for name in names):
+            return functools.partial(self._rule, "numpy", rule=form, xp=np)
+        return _NumpyRule(
+            form,
+            {n: known[n] for n in names if n in known},
+            tuple([(n, places[n]) for n in names if n not in known]),
+            tuple([(i, self.sigs[i]) for i in self.needs]),
+        )
+
     def plan(self, sigs: tuple[Sig, ...]) -> Callable:
         found = self._plans.get(sigs)
         if found is None:
             form = self.base.op.grad_numpy
             if form is not None:
-                found = _Typed(functools.partial(self._rule, "numpy", rule=form, xp=np), self.infer(sigs), True, sigs)
+                found = _Typed(self._numpy_rule(form), self.infer(sigs), True, sigs)
             else:
                 found = interpreter.plan(self.lower("cpu"), sigs, True)
             bounded(self._plans, 128)[sigs] = found
@@ -309,7 +337,7 @@ def _fit(x: Any, sig: Sig, xp: Any = jnp) -> Any:
     """A gradient in the operand's shape and type; None means zero."""
     if x is None:
         return xp.zeros(sig.shape, sig.dtype.np)
-    assert tuple(x.shape) == sig.shape, f"a gradient of shape {x.shape} for an operand of shape {sig.shape}"
+    assert x.shape == sig.shape, f"a gradient of shape {x.shape} for an operand of shape {sig.shape}"
     if x.dtype == sig.dtype.np:
         return x
     if sig.dtype.kind == "f" and x.dtype.kind == "c":
@@ -373,7 +401,24 @@ class _Typed:
         if self.many:
             return [_settled(o, w) for o, w in zip(out, self.wants)]
         want = self.wants[0]
-        return out if getattr(out, "dtype", None) == want else _settled(out, want)
+        return out if out.__class__ is np.ndarray and out.dtype is want else _settled(out, want)
+
+
+class _NumpyRule:
+    """A gradient rule on NumPy arrays: what it names is either known or at a place among the arrays."""
+
+    __slots__ = ("form", "known", "needs", "places")
+
+    def __init__(self, form: Callable, known: dict[str, Any], places: tuple, needs: tuple):
+        self.form, self.known, self.places, self.needs = form, known, places, needs
+
+    def __call__(self, *arrays: Any) -> list:
+        named = self.known.copy()
+        for name, place in self.places:
+            named[name] = arrays[place]
+        found = self.form(**named)
+        flat = _flatten(found) if found.__class__ is tuple else _flatten((found,))
+        return [_fit(flat[i], sig, np) for i, sig in self.needs]
 
 
 def _settled(x: Any, want: Any) -> Any:

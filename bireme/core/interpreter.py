@@ -6,6 +6,7 @@ list of NumPy calls; a primitive without a NumPy form is run by jax, one primiti
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 import jax
@@ -31,16 +32,21 @@ class Interpreter:
                 if r.__class__ is int and r >= 0:
                     last[r] = n
         steps = []
-        places = graph.places()
+        places, n_values = graph.places(), len(sigs)
+        numbers = sorted(places)
+        slot = {place: n_values + i for i, place in enumerate(numbers)}
         for n, node in enumerate(nodes):
             operands = tuple([
                 scalar_sig(r.dtype) if r.__class__ is Number else sigs[r] if r >= 0 else graph.leaf_sigs[~r] for r in node.args
             ])  # fmt: skip
-            args: list[Any] = [places[r.place] if r.__class__ is Number else r for r in node.args]
+            # leaves stand at the end of the environment, last first, so that a reference to one is its index there
+            args = [slot[r.place] if r.__class__ is Number else r for r in node.args]
             # a result that nobody reads afterwards is dropped at once
             free = {r for r in node.args if r.__class__ is int and r >= 0 and last[r] == n and r not in wanted}
             free |= {i for i in range(node.first, node.values) if i not in last and i not in wanted}
-            steps.append((node.bound.plan(operands), args, node.first, node.bound.many, tuple(free)))
+            take = _taker(args)
+            steps.append((node.bound.plan(operands), take, node.first, node.bound.many, tuple(free)))
+        where = [places[place] for place in numbers]
 
         # large products keep all threads; among small ones they would only wait for each other
         products = [n.work - n.parent.work for n in nodes if n.bound.uses_blas and n.parent is not None]
@@ -54,22 +60,30 @@ class Interpreter:
 
         def interpret(leaves: list, vectors: list) -> list:
             leaves = [a if a.__class__ is np.ndarray else np.asarray(a) for a in leaves]
-            env: dict[int, Any] = {}
+            env: list[Any] = [None] * n_values
+            env += [vectors[v][i] for v, i in where]
+            env += reversed(leaves)
             with np.errstate(all="ignore"):
-                for fn, args, first, many, free in steps:
-                    out = fn(*[
-                        vectors[r[0]][r[1]] if r.__class__ is tuple else env[r] if r >= 0 else leaves[~r] for r in args
-                    ])  # fmt: skip
+                for fn, take, first, many, free in steps:
+                    out = fn(env[take]) if take.__class__ is int else fn(*take(env)) if take is not None else fn()
                     if many:
-                        for i, o in enumerate(out):
-                            env[first + i] = o
+                        for i, o in enumerate(out, first):
+                            env[i] = o
                     else:
                         env[first] = out
                     for r in free:
-                        del env[r]
+                        env[r] = None
             return _owned([env[i] for i in live], leaves)
 
         return call
+
+
+def _taker(args: list[int]) -> Any:
+    """How a step gets its operands from the environment: one by its index, several by one call."""
+    if len(args) < 2:
+        return args[0] if args else None
+    several: Any = itemgetter
+    return several(*args)
 
 
 _blas: list[Any] = []

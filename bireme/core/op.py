@@ -62,6 +62,7 @@ class Op:
         self.effort_rule: Callable | None = None
         self.prepare_rule: Callable | None = None
         self.looks_at_values = False
+        self.changes_numbers: tuple[str, ...] | None = ()  # given one of these, `prepare` may change numbers; None: it always may
         self.put_rule: Callable | None = None
         self.layout_rule: Callable | None = None
         self.size_rule: Callable | None = None
@@ -106,14 +107,17 @@ class Op:
         self.check_rule, self.check_names = rule, tuple(inspect.signature(rule).parameters)
         return rule
 
-    def prepare(self, rule: Callable | None = None, *, values: bool = False) -> Any:
+    def prepare(self, rule: Callable | None = None, *, values: bool = False, keeps_numbers_unless: str | None = None) -> Any:
         """Declare how a call's arguments are completed before anything is recorded: a dict in, the same dict changed.
 
-        `values=True` says that the rule looks at the numbers in tensors: then no call is remembered.
+        `values=True` says that the rule looks at the numbers in tensors: then no call is remembered. Nor is one with a
+        Python number for an operand, which the rule may change, but for `keeps_numbers_unless`, which names the
+        arguments without which it never does.
         """
         if rule is None:
-            return functools.partial(self.prepare, values=values)
+            return functools.partial(self.prepare, values=values, keeps_numbers_unless=keeps_numbers_unless)
         self.prepare_rule, self.looks_at_values = rule, values
+        self.changes_numbers = None if keeps_numbers_unless is None else tuple(keeps_numbers_unless.split())
         return rule
 
     def put(self, rule: Callable) -> Callable:
@@ -252,6 +256,7 @@ class Op:
         sign = self.signature
         given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
         passed: dict[str, Any] = {**dict(zip(sign.positional, range(len(args)))), **{sign.aliases.get(k, k): k for k in kwargs}}
+        keeps_numbers = self.changes_numbers is not None and not any(n in passed for n in self.changes_numbers)
         found: list[tuple[Any, Any]] = []
         rest = iter(operands)
         for name, count in zip(self.operand_names, layout):
@@ -271,7 +276,7 @@ class Op:
                 where = passed.get(name)
                 if where is None:
                     found.append((None, x))  # a default
-                elif given[where].__class__ is float and x[0].kind == "f" and self.prepare_rule is None:
+                elif given[where].__class__ is float and x[0].kind == "f" and keeps_numbers:
                     found.append((where, x[0]))
                 else:
                     return None

@@ -146,13 +146,14 @@ class Wiring:
     `key` is None where a pass has to be walked.
     """
 
-    __slots__ = ("edges", "key", "places", "segment", "state")
+    __slots__ = ("edges", "key", "places", "seeds", "segment", "state")
 
     def __init__(self, walk: Walk):
         self.segment = seg = flush.local.segment
         self.state: Node = seg.state
         self.edges: list[Any] = [r() for r in seg.edges]
         self.places: dict[Any, int] = {}
+        self.seeds: list[Value] = []  # gradients given by the user that the segment has not read yet
         self.key: tuple | None = None
         if len(self.edges) < 8 or walk.leaves or flush.debug_mode.at_once or seg.symbolic:
             return
@@ -187,27 +188,41 @@ class Wiring:
                         return None
                     code.append(at)
         for edge, gs in walk.waiting.items():
-            code += (places.get(edge), *[None if g is None else _place_in(seg, g) for g in gs])
-            if edge not in places or any(g is not None and _place_in(seg, g) is None for g in gs):
+            if edge not in places:
                 return None
+            code.append(places[edge])
+            for g in gs:
+                at = None if g is None else self._place_of(read(g))
+                if g is not None and at is None:
+                    return None
+                code.append(at)
         return code
 
-
-def _place_in(seg: Any, g: Tensor) -> int | None:
-    v = read(g)
-    return v.index if v.segment is seg else ~v.leaf if v.leaf_of is seg else None
+    def _place_of(self, v: Value) -> Any:
+        """Where a gradient given by the user is; one that the segment has not read yet is known by its Sig."""
+        seg = self.segment
+        if v.segment is seg:
+            return v.index
+        if v.leaf_of is seg:
+            return ~v.leaf
+        if v.array is None or v.device is not seg.device or v in self.seeds:
+            return None
+        self.seeds.append(v)
+        return v.sig
 
 
 class Path:
     """A pass as it was walked: where the segment ended, where its numbers came from, which value each leaf received."""
 
-    __slots__ = ("end", "leaves", "numbers", "over", "places", "segment", "start", "visited", "_before")
+    __slots__ = ("end", "leaves", "numbers", "over", "places", "reads", "seeds", "segment", "start", "visited", "_before")
 
     def __init__(self, wiring: Wiring):
         seg = wiring.segment
         self.segment: Any = seg
         self.start, self.places = seg.state, wiring.places
-        self._before = (len(seg.leaves), len(seg.cells), len(seg.edges), len(seg.guards))
+        self._before = (len(seg.cells), len(seg.edges), len(seg.guards))
+        self.seeds: Any = wiring.seeds
+        self.reads: list[int] = []  # in which order the seeds were read
         self.visited: list[int] = []
         self.numbers: list[tuple[int, int]] | None = []  # (edge, operand) that each number was saved for
         self.leaves: list[tuple[int, int, int, Any]] = []  # (edge, operand) whose leaf receives, which value, its Sig
@@ -233,10 +248,14 @@ class Path:
         """Whether the pass can be repeated: it has to be one run of steps from the start to the end of the segment."""
         seg, start = self.segment, self.start
         self.end = node = seg.state
-        after = (len(seg.leaves), len(seg.cells), len(seg.edges), len(seg.guards))
+        after = (len(seg.cells), len(seg.edges), len(seg.guards))
         if self.numbers is None or seg is not flush.local.segment or seg.closed or after != self._before:
             return False
         if len(seg.numbers) != start.numbers + len(self.numbers):
+            return False
+        seeds = {id(v): i for i, v in enumerate(self.seeds)}
+        self.reads = [seeds.get(id(r()), -1) for r in seg.leaves[start.leaves :]]
+        if -1 in self.reads:
             return False
         while node is not start:
             if node.parent is None:
@@ -249,7 +268,7 @@ class Path:
             if v.segment is not seg or v.index < start.values or id(leaf) not in owners:
                 return False
             self.leaves.append((*owners[id(leaf)], v.index, v.sig))
-        self.segment, self.places = None, {}
+        self.segment, self.places, self.seeds = None, {}, None
         return True
 
     def repeat(self, walk: Walk, wiring: Wiring) -> bool:
@@ -265,6 +284,11 @@ class Path:
         for index, v in made.items():
             values[index - start.values] = ref(v)
         try:
+            for place, i in enumerate(self.reads, start.leaves):
+                v = wiring.seeds[i]
+                seg.leaves.append(ref(v))
+                seg.arrays.append(v.array)
+                v.leaf_of, v.leaf = seg, place
             seg.numbers.extend(numbers)
             seg.values.extend(values)
             seg.state = end

@@ -75,7 +75,7 @@ def _scaled(arguments):
         arguments["y"] = arguments["y"] * alpha
 
 
-add.prepare(_scaled)
+add.prepare(_scaled, keeps_numbers_unless="alpha")
 add.infer(elementwise("add"))
 
 
@@ -258,7 +258,19 @@ def _(g, out, x, y, sigs):
     return sum_to(dx, sigs[0]), sum_to(dy, sigs[1])
 
 
-@op(amp="high")
+def _multiplied(x, n):
+    """`x` times itself: what a small whole power is."""
+    y = x
+    for _ in range(abs(n) - 1):
+        y = y * x
+    return 1 / y if n < 0 else y
+
+
+def _power_const_numpy(x, y):
+    return np.sqrt(x) if y == 0.5 else 1 / np.sqrt(x) if y == -0.5 else _multiplied(x, int(y))
+
+
+@op(amp="high", numpy=_power_const_numpy)
 def power_const(x: Tensor, y: Const) -> Tensor:
     """`x` to a power that is part of the program; use `pow`.
 
@@ -273,6 +285,15 @@ def power_const(x: Tensor, y: Const) -> Tensor:
 
 
 power_const.infer(lambda x: x)
+
+
+@power_const.grad(numpy=True)
+def _(g, x, y):
+    if y in (0.5, -0.5):
+        root = jnp.sqrt(x)
+        return g * conj_of(0.5 / root if y > 0 else -0.5 / (x * root))
+    slope = y * (jnp.ones_like(x) if y == 1 else _multiplied(x, int(y) - 1))
+    return g * conj_of(slope)
 
 
 @composite(method=True, inplace=True, alias={"x": "input", "y": "exponent"}, out=True, plain=True)

@@ -13,7 +13,7 @@ from bireme.ops.arithmetic import cast
 from bireme.ops.broadcast import elementwise, sum_to
 
 
-@op(method=True, promote="x y", mix="floats", dtypes=FLOAT | INT, torch=True, out=True)
+@op(method=True, promote="x y", mix="floats", dtypes=FLOAT | INT, torch=True, out=True, numpy=np.maximum)
 def maximum(x: Tensor, y: Tensor | float) -> Tensor:
     """The larger of two, elementwise; NaN wins.
 
@@ -33,7 +33,7 @@ def _(g, x, y, sigs):
     return sum_to(jnp.where(x >= y, share, 0), sigs[0]), sum_to(jnp.where(y >= x, share, 0), sigs[1])
 
 
-@op(method=True, promote="x y", mix="floats", dtypes=FLOAT | INT, torch=True, out=True)
+@op(method=True, promote="x y", mix="floats", dtypes=FLOAT | INT, torch=True, out=True, numpy=np.minimum)
 def minimum(x: Tensor, y: Tensor | float) -> Tensor:
     """The smaller of two, elementwise; NaN wins.
 
@@ -106,7 +106,7 @@ def _(g, x, sigs):
     return jnp.zeros(sigs[0].shape, sigs[0].dtype.np), sum_to(jnp.where(x == 0, g, 0), sigs[1])
 
 
-@op(method=True, promote="x min max", dtypes=FLOAT | INT)
+@op(method=True, promote="x min max", dtypes=FLOAT | INT, numpy=True)
 def clip_number(x: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:
     """Values limited to [min, max]; use `clip`.
 
@@ -118,7 +118,7 @@ def clip_number(x: Tensor, min: Tensor | float | None = None, max: Tensor | floa
     return x if max is None else jnp.minimum(x, max)
 
 
-@clip_number.grad
+@clip_number.grad(numpy=True)
 def _(g, x, min, max, sigs):
     # both bounds pass the gradient
     inside = jnp.ones(x.shape, bool)

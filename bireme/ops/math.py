@@ -201,7 +201,11 @@ reciprocal.infer(same)
 reciprocal.grad(lambda g, out: -g * conj_of(out * out), numpy=True)
 
 
-@op(method=True, inplace=True, floats=True, torch=True, out=True)
+def _sigmoid_numpy(x):
+    return 1 / (1 + np.exp(-x)) if np.iscomplexobj(x) else special.expit(x)
+
+
+@op(method=True, inplace=True, floats=True, torch=True, out=True, numpy=_sigmoid_numpy)
 def sigmoid(x: Tensor) -> Tensor:
     """1 / (1 + exp(-x)).
 
@@ -303,7 +307,7 @@ def lerp(x: Tensor, y: Tensor, weight: Tensor | float) -> Tensor:
     return x + weight * (y - x)
 
 
-@op(method=True, inplace=True)
+@op(method=True, inplace=True, numpy=True)
 def scale(x: Tensor, scale: Tensor | float = 1.0, bias: Tensor | float = 0.0, bias_after_scale: bool = True, act: Extra = None) -> Tensor:
     """`x * scale + bias`, or `(x + bias) * scale`.
 
@@ -317,7 +321,7 @@ def scale(x: Tensor, scale: Tensor | float = 1.0, bias: Tensor | float = 0.0, bi
 scale.infer(lambda x: x)
 
 
-@scale.prepare
+@scale.prepare(keeps_numbers_unless="")
 def _(arguments):
     if arguments.pop("act") is not None:
         raise errors.bad("scale(act)", "None", "an activation", hint="call it on the result")

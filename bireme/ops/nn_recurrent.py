@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from bireme.core import dtype as dtypes
@@ -136,6 +137,12 @@ def _before(first, states, reverse):
     return jnp.concatenate([states[1:], first[None]] if reverse else [first[None], states[:-1]])
 
 
+def _halves(units, dtype):
+    """Factor and shift that make a sigmoid of a tanh, for three of the four gates."""
+    half = np.repeat(np.array([0.5, 0.5, 1.0, 0.5], dtype), units)
+    return half, np.repeat(np.array([0.5, 0.5, 0.0, 0.5], dtype), units)
+
+
 @op(promote="x h c weight_ih weight_hh bias_ih bias_hh", dtypes=FLOAT, amp="low")
 def lstm_of(x: Tensor, h: Tensor, c: Tensor, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None,
             reverse: bool = False, time_major: bool = False) -> tuple[Tensor, ...]:  # fmt: skip
@@ -147,21 +154,22 @@ def lstm_of(x: Tensor, h: Tensor, c: Tensor, weight_ih: Tensor, weight_hh: Tenso
     """
     kind, wide = x.dtype, _wide(x)
     batch, steps = (x.shape[1], x.shape[0]) if time_major else x.shape[:2]
+    # one tanh for all gates: sigmoid(z) = tanh(z / 2) / 2 + 1 / 2; the halves of z are taken before the loop, where they are exact
+    half, shift = _halves(h.shape[1], wide)
     given = _times(_sequence(x, time_major), weight_ih)
     for bias in (bias_ih, bias_hh):
         given = given if bias is None else given + bias.astype(wide)
-    turned = lax.optimization_barrier(weight_hh.T)  # once, and not in each step
+    given = (given * half).reshape(steps, batch, -1)
+    turned = lax.optimization_barrier(weight_hh.T * half.astype(kind))  # once, and not in each step
 
     def step(states, now):
         h, c = states
-        z = now + jnp.matmul(h.astype(kind), turned, preferred_element_type=wide)
-        i, f, g, o = jnp.split(z, 4, axis=-1)
-        i, f, g, o = jax.nn.sigmoid(i), jax.nn.sigmoid(f), jnp.tanh(g), jax.nn.sigmoid(o)
+        gates = jnp.tanh(now + jnp.matmul(h.astype(kind), turned, preferred_element_type=wide)) * half + shift
+        i, f, g, o = jnp.split(gates, 4, axis=-1)
         c = f * c + i * g
         h = o * jnp.tanh(c)
-        return (h, c), (h.astype(kind), jnp.concatenate([i, f, g, o], -1), c)
+        return (h, c), (h.astype(kind), gates, c)
 
-    given = given.reshape(steps, batch, given.shape[-1])
     (h, c), (outs, gates, cells) = lax.scan(step, (h.astype(wide), c.astype(wide)), given, reverse=reverse)
     return outs if time_major else jnp.swapaxes(outs, 0, 1), h.astype(kind), c.astype(kind), gates, cells
 
@@ -189,19 +197,23 @@ def _(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_maj
     if not time_major:
         more, outs = jnp.swapaxes(more, 0, 1), jnp.swapaxes(outs, 0, 1)
 
+    # what the loop multiplies with does not depend on it: for all steps at once
+    i, f, g, o = jnp.split(gates, 4, axis=-1)
+    t = jnp.tanh(cells)
+    own = jnp.concatenate([i * (1 - i), f * (1 - f), 1 - g * g, o * (1 - o)], -1)
+    more_gates = more_gates * own
+    own = own * jnp.concatenate([g, _before(c.astype(wide), cells, reverse), i, t], -1)
+    own, of_h = lax.optimization_barrier((own, o * (1 - t * t)))
+
     def step(states, now):
         dh, dc = states
-        more, more_gates, more_c, gates, c, before = now
-        i, f, g, o = jnp.split(gates, 4, axis=-1)
-        mi, mf, mg, mo = jnp.split(more_gates, 4, axis=-1)
-        t = jnp.tanh(c)
+        more, more_gates, more_c, own, of_h, f = now
         dh = dh + more.astype(wide)
-        dc = dc + more_c + dh * o * (1 - t * t)
-        parts = ((dc * g + mi) * i * (1 - i), (dc * before + mf) * f * (1 - f), (dc * i + mg) * (1 - g * g), (dh * t + mo) * o * (1 - o))
-        dz = jnp.concatenate(parts, -1).astype(kind)
+        dc = dc + more_c + dh * of_h
+        dz = (jnp.concatenate([dc, dc, dc, dh], -1) * own + more_gates).astype(kind)
         return (jnp.matmul(dz, weight_hh, preferred_element_type=wide), dc * f), dz
 
-    given = (more, more_gates, more_cells, gates, cells, _before(c.astype(wide), cells, reverse))
+    given = (more, more_gates, more_cells, own, of_h, f)
     (dh, dc), dz = lax.scan(step, (last_h.astype(wide), last_c.astype(wide)), given, reverse=not reverse)
     flat = dz.reshape(-1, dz.shape[-1])
     # both weights at once: one product of twice the width is faster than two

@@ -234,7 +234,7 @@ for _op, _np in ((all, np.all), (any, np.any)):
     _op.numpy_form = lambda x, axis, keepdim, f=_np: f(x, axis=_axes(axis, x.ndim), keepdims=keepdim)
 
 
-@op(method=True, floats=True, dtypes=FLOAT, torch=True, out=True)
+@op(method=True, floats=True, dtypes=FLOAT, torch=True, out=True, numpy=True)
 def logsumexp(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))), without overflow.
 

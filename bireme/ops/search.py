@@ -64,7 +64,7 @@ def _positions(name: str, x: Tensor, axis: Any, keepdim: bool, dtype: Any, large
     return arg_extreme(x, axis, keepdim, kind, largest)
 
 
-@composite(method=True, torch=True)
+@composite(method=True, torch=True, plain=True)
 def argmax(x: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeArg = "int64") -> Tensor:
     """Position of the largest element along `axis`, or in the flattened tensor; the first of equals, and never NaN beside numbers.
 
@@ -74,7 +74,7 @@ def argmax(x: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeArg 
     return _positions("argmax", x, axis, keepdim, dtype, True)
 
 
-@composite(method=True, torch=True)
+@composite(method=True, torch=True, plain=True)
 def argmin(x: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeArg = "int64") -> Tensor:
     """Position of the smallest element along `axis`, or in the flattened tensor; the first of equals, and never NaN beside numbers.
 

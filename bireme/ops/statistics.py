@@ -23,7 +23,7 @@ from bireme.ops.reduce import reduced_shape
 # ---------------------------------------------------------------- spread
 
 
-@op(method=True, floats=True, torch=True, out=True, dtypes=FLOAT)
+@op(method=True, floats=True, torch=True, out=True, dtypes=FLOAT, numpy=True)
 def var(x: Tensor, axis: Axes = None, unbiased: Extra = None, keepdim: bool = False, *, correction: float = 1) -> Tensor:
     """Variance over `axis`, or over all elements; divided by n - `correction`, which `unbiased=False` makes 0.
 
@@ -32,7 +32,7 @@ def var(x: Tensor, axis: Axes = None, unbiased: Extra = None, keepdim: bool = Fa
     """
     axes = axis or tuple(range(x.ndim))
     n = math.prod([x.shape[a] for a in axes])
-    d = x - jnp.mean(x, axis=axes, keepdims=True)
+    d = x - jnp.sum(x, axis=axes, keepdims=True) / np.asarray(n, x.dtype)
     return jnp.sum(d * d, axis=axes, keepdims=keepdim) / np.asarray(max(n - correction, 0), x.dtype)
 
 
