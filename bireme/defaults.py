@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bireme.core import device as devices
 from bireme.core import dtype as dtypes
 from bireme.core.tensor import Tensor
 
@@ -41,6 +42,15 @@ def in_dynamic_mode() -> bool:
     True
     """
     return True
+
+
+def disable_static(place: Any = None) -> None:
+    """Make operators run as they are called, on `place` if one is given; without a static program that is so already.
+
+    >>> bireme.disable_static()
+    """
+    if place is not None:
+        devices.set_device(place)
 
 
 def disable_signal_handler() -> None:

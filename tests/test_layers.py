@@ -13,11 +13,11 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = [
     ["core"],
     ["ops"],
-    ["linalg", "fft", "signal", "special", "tensor", "device", "debug", "defaults", "version", "base"],
+    ["linalg", "fft", "signal", "special", "tensor", "device", "debug", "defaults", "version"],
     [
         *("autograd", "param_attr", "nn", "optimizer", "amp", "io", "files", "metric", "regularizer", "utils"),
         *("jit", "static", "distribution", "sparse", "geometric", "distributed", "quantization", "profiler"),
-        *("incubate", "sysconfig", "framework", "batch"),
+        *("incubate", "sysconfig", "framework", "base", "batch"),
     ],
     ["hapi", "callbacks", "vision", "text", "audio", "hub", "onnx", "inference", "compat", "reader", "dataset"],
     ["bireme"],

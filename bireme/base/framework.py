@@ -10,19 +10,24 @@ from bireme.core.device import Place
 from bireme.core.flags import get_flags, set_flags
 from bireme.core.tensor import Parameter
 from bireme.defaults import in_dynamic_mode
+from bireme.device import is_compiled_with_cinn, is_compiled_with_cuda, is_compiled_with_rocm, is_compiled_with_xpu
 
 EagerParamBase = Parameter
 in_dygraph_mode = in_dynamic_or_pir_mode = in_dynamic_mode
 
 __all__ = [
-    "EagerParamBase", "Parameter", "_current_expected_place", "convert_np_dtype_to_dtype_", "get_flags", "in_cinn_mode", "in_dygraph_mode",
-    "in_dynamic_mode", "in_dynamic_or_pir_mode", "in_pir_executor_mode", "in_pir_mode", "set_flags", "use_pir_api",
+    "EagerParamBase", "Parameter", "_current_expected_place", "_current_expected_place_", "convert_np_dtype_to_dtype_", "get_flags", "in_cinn_mode", "in_dygraph_mode",
+    "in_dynamic_mode", "in_dynamic_or_pir_mode", "in_pir_executor_mode", "in_pir_mode",
+    "is_compiled_with_cinn", "is_compiled_with_cuda", "is_compiled_with_rocm", "is_compiled_with_xpu", "set_flags", "use_pir_api",
 ]  # fmt: skip
 
 
 def _current_expected_place() -> Place:
     """Where new tensors are made."""
     return devices.current().place
+
+
+_current_expected_place_ = _current_expected_place
 
 
 def convert_np_dtype_to_dtype_(np_dtype: Any) -> dtypes.DType:

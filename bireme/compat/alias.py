@@ -19,6 +19,28 @@ HERE, THERE = "bireme", "paddle"
 # a folder whose only module is `paddle`: processes that this one starts get sys.path, not its finders
 STUBS = str(Path(__file__).with_name("path"))
 
+# Paddle's inner modules that programs name, and the module here that holds what they hold
+INNER = {
+    "autograd": "autograd.backward_mode",
+    "base.core": "base.libpaddle",
+    "files": "framework.io",
+    "io": "io.reader io.dataloader io.dataloader.batch_sampler io.dataloader.collate io.dataloader.dataset io.dataloader.sampler",
+    "metric": "metric.metrics",
+    "nn": "nn.layer.activation nn.layer.common nn.layer.container nn.layer.conv nn.layer.distance nn.layer.loss nn.layer.norm "
+    "nn.layer.pooling nn.layer.vision",
+    "nn.layer": "nn.layer.layers",
+    "nn.rnn": "nn.layer.rnn",
+    "nn.transformer": "nn.layer.transformer",
+    "optimizer": "optimizer.adadelta optimizer.adagrad optimizer.adamax optimizer.adamw optimizer.lamb optimizer.rmsprop",
+    "nn.functional": "nn.functional.activation nn.functional.common nn.functional.conv nn.functional.extension nn.functional.input "
+    "nn.functional.loss nn.functional.norm nn.functional.pooling nn.functional.vision",
+    "nn.utils.normalised": "nn.utils.spectral_norm_hook nn.utils.weight_norm_hook",
+    "nn.utils.vectors": "nn.utils.transform_parameters",
+    "tensor": "tensor.attribute tensor.creation tensor.einsum tensor.linalg tensor.logic tensor.manipulation tensor.math tensor.ops "
+    "tensor.random tensor.search tensor.stat",
+    "utils.structure": "utils.layers_utils",
+}  # fmt: skip
+
 
 def missing(name: str) -> str:
     """The sentence for a name of Paddle's that is not there."""
@@ -86,6 +108,9 @@ def refuse(name: str, own: Callable[[str], Any] | None) -> Callable[[str], Any]:
                 return own(attribute)
             except AttributeError:
                 pass  # said plainly below
+        inner = sys.modules.get(f"{name}.{attribute}")
+        if inner is not None:
+            return inner
         raise AttributeError(missing(f"{name}.{attribute}"), name=attribute)
 
     return __getattr__
@@ -113,6 +138,9 @@ def install_as_paddle() -> None:
         if module is not None and (name == HERE or name.startswith(f"{HERE}.")):
             sys.modules[theirs(name)] = module
             explain(module)
+    for here, names in INNER.items():
+        # a finder is not asked for what lies inside a module that is no package, such as `nn.layer`: the names stand ready
+        sys.modules.update({f"{THERE}.{name}": sys.modules[f"{HERE}.{here}"] for name in names.split()})
     package.__version__ = version.__version__ = version.full_version = version.interface  # type: ignore[attr-defined]
     version.major, version.minor, version.patch = version.interface.split(".")
     dtype.package[0] = THERE

@@ -318,6 +318,7 @@ class GradOp:
     def __init__(self, name: str):
         self.name = name + ".grad"
         self.grad_rule = self.grad_numpy = None
+        self.scales: tuple[int, ...] = ()
         self.lowerings: dict = {}
         self._next: GradOp | None = None
         self.container = list

@@ -92,6 +92,8 @@ ALL = (
     bool_, uint8, int8, int16, uint16, uint32, int32, uint64, int64, float8_e4m3fn, float8_e5m2,
     float16, bfloat16, float32, float64, complex64, complex128,
 )  # fmt: skip
+for _d in ALL:
+    setattr(DType, _d.name.upper(), _d)  # `paddle.dtype.FLOAT32`, which is `paddle.base.core.DataType.FLOAT32`
 # the public set; unsigned words beyond uint8 exist for the engine (random bits) and for arrays that come from outside
 PUBLIC = tuple(d for d in ALL if d.name not in ("uint16", "uint32", "uint64"))
 FLOAT = frozenset((float16, bfloat16, float32, float64))

@@ -21,6 +21,7 @@ class Flag:
 
 
 _ALL: dict[str, Flag] = {}
+_FIXED: dict[str, Flag] = {}  # switches of Paddle's that have one position here
 
 
 def declare(name: str, kind: type, default: Any, doc: str) -> Flag:
@@ -30,6 +31,11 @@ def declare(name: str, kind: type, default: Any, doc: str) -> Flag:
     if text is not None:
         flag.value = _parse(flag, text)
     return flag
+
+
+def fixed(name: str, value: Any, doc: str) -> None:
+    """Declare a switch of Paddle's that has one position here: code may ask for it, and set it to that."""
+    _FIXED[name] = Flag(name, type(value), value, doc, value)
 
 
 def _parse(flag: Flag, value: Any) -> Any:
@@ -64,6 +70,11 @@ max_pending_nodes = declare("max_pending_nodes", int, 3000, "operators that may 
 max_pending_bytes = declare("max_pending_bytes", int, 4 << 30, "bytes of results that may be pending before they run")
 programs_per_skeleton = declare("programs_per_skeleton", int, 16, "compiled programs kept for one sequence of operators at different shapes")
 
+fixed("use_stride_kernel", True, "slices, reshapes and transposes share storage with their source")
+fixed("set_to_1d", False, "a result without axes stays so")
+fixed("enable_pir_api", False, "programs are Bireme's own graphs, not Paddle's PIR")
+fixed("prim_all", False, "operators are not taken apart: XLA fuses them whole")
+
 
 def set_flags(flags: dict[str, Any]) -> None:
     """Set flags by name, `{"FLAGS_check_nan_inf": True}`.
@@ -73,6 +84,9 @@ def set_flags(flags: dict[str, Any]) -> None:
     if not isinstance(flags, dict):
         raise errors.bad("set_flags(flags)", "a dict of names and values", flags, kind=TypeError)
     parsed = [(f := _find(name, "set_flags"), _parse(f, value)) for name, value in flags.items()]
+    for flag, value in parsed:
+        if flag.name in _FIXED and value != flag.value:
+            raise errors.bad(f"set_flags(FLAGS_{flag.name})", f"{flag.value}: {flag.doc}", value)
     for flag, value in parsed:
         flag.value = value
     for listener in _LISTENERS:
@@ -92,10 +106,16 @@ def get_flags(flags: str | list[str] | tuple[str, ...]) -> dict[str, Any]:
 
 
 def _find(name: Any, caller: str) -> Flag:
-    flag = _ALL.get(name.removeprefix("FLAGS_")) if isinstance(name, str) else None
+    short = name.removeprefix("FLAGS_") if isinstance(name, str) else ""
+    flag = _ALL.get(short) or _FIXED.get(short)
     if flag is None:
         raise errors.bad(f"{caller}(flags)", f"one of {', '.join('FLAGS_' + n for n in _ALL)}", name)
     return flag
+
+
+def known() -> list[str]:
+    """The full names of all flags."""
+    return [f"FLAGS_{name}" for name in (*_ALL, *_FIXED)]
 
 
 # called after every change; the recorder keeps the debugging flags in one attribute that the hot path reads

@@ -82,6 +82,7 @@ class Op:
         self._may_be_plain = self._may_be_plain and not self.signature.sizes
         self._may_be_remembered = all(p.kind in ("tensor", "number", "list") for p in self.signature.operands) and not self.signature.sizes
         self._all_given = (1,) * len(self.operand_names)
+        self.scales = tuple([self.operand_names.index(n) for n in options.get("scales", "").split()])
         self.options = options
 
     # ------------------------------------------------------------ rules
@@ -405,8 +406,6 @@ def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None, 
     if flush.local.trace is not None:
         flush.local.trace.spoiled = True
     _must_not_be_leaf(x, _changed(name))
-    if grad_mode.state.grad and x._view is not None and x._view.tracked and x._view.path and x._view.cell.leaf() is not None:
-        raise errors.bad(_changed(name), "a tensor whose storage is its own, or no_grad()", "a view of a leaf that requires gradients")
     if new._value.sig.shape != value.sig.shape:
         raise errors.bad(_changed(name), f"a result of x's shape {x.shape}", f"shape {new.shape}", kind=ValueError)
     if new._value.sig.dtype is not value.sig.dtype and not retype:
@@ -432,7 +431,7 @@ def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None, 
 
 _OPTIONS = frozenset((
     "name", "public", "method", "inplace", "out", "torch", "alias", "rejects", "varargs", "pack", "pairs", "name_arg",
-    "promote", "mix", "floats", "dtypes", "numbers", "retype", "view", "passes", "differentiable", "numpy", "plain", "amp", "by_numpy",
+    "promote", "mix", "floats", "dtypes", "numbers", "retype", "view", "passes", "scales", "differentiable", "numpy", "plain", "amp", "by_numpy",
 ))  # fmt: skip
 
 

@@ -89,12 +89,20 @@ class Edge(_Seldom):
 
     def _saved_for(self, grad: Any, create_graph: bool) -> list:
         """What a gradient node reads besides the incoming gradients."""
-        operands = [self._restore(self.saved[i], self.inputs[i], create_graph) for i in grad.operand_places]
+        unread = self._by_numbers(grad)
+        operands = [self._restore(self.saved[i], self.inputs[i], create_graph, unread) for i in grad.operand_places]
         if grad.takes_outs:
-            operands += [self._restore(o, (self, i), create_graph) for i, o in enumerate(self.outs)]
+            operands += [self._restore(o, (self, i), create_graph, unread) for i, o in enumerate(self.outs)]
         return operands
 
-    def _restore(self, saved: Any, source: Any, create_graph: bool) -> Any:
+    def _by_numbers(self, grad: Any) -> bool:
+        """Whether the call only scales the operand in question by a number: its gradient reads no tensor."""
+        scales = self.bound.op.scales
+        if not scales or len(grad.needs) != 1 or grad.needs[0] not in scales:
+            return False
+        return all(s.__class__ is tuple for i, s in enumerate(self.saved) if i != grad.needs[0])
+
+    def _restore(self, saved: Any, source: Any, create_graph: bool, unread: bool = False) -> Any:
         """A saved value as an operand of the gradient node, with its place on the tape if that is wanted."""
         if saved.__class__ is tuple:
             return saved
@@ -103,7 +111,7 @@ class Edge(_Seldom):
             v = read(t)
         else:
             v = saved
-            if v.marks > self.order:  # changed in place by an operator that came later
+            if v.marks > self.order and not unread:  # changed in place by an operator that came later
                 raise RuntimeError(
                     f"backward: {self.name} needs a tensor of shape {list(v.sig.shape)} that an in-place operator has changed since\n"
                     f"  hint: use the operator without the trailing underscore, or clone() before changing it"

@@ -230,7 +230,7 @@ class Tensor:
     __str__ = __repr__
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and self._value.sig.size == 1 else str(self)
+        return format(self.item(), spec) if (spec and self._value.sig.size == 1) or self._value.sig.ndim == 0 else str(self)
 
     def __hash__(self) -> int:
         return id(self)

@@ -100,9 +100,16 @@ class View:
         self.version = self.cell.version
 
     def write(self, t: Tensor, new: Tensor, since: int) -> None:
-        """New values by an in-place operator: the root is rebased, so gradients flow through what was written."""
+        """New values by an in-place operator: the root is rebased, so gradients flow through what was written.
+
+        A root that is a leaf has no history to rebase: its numbers change, and `t` alone knows where they come from.
+        """
         self.cell.value.marks = since
-        self._put(t, new, tracked=self.tracked)
+        if self.tracked and self.path and self.cell.leaf() is not None:
+            with grad_mode.no_grad():
+                self._put(t, new, tracked=False)
+        else:
+            self._put(t, new, tracked=self.tracked)
         self.cell.inplace_version += 1
         if grad_mode.state.grad:  # under no_grad the numbers change and the history stays, as in Paddle
             t._edge = new._edge

@@ -95,6 +95,7 @@ class Walk:
         if not hooks:
             return g
         g = handle(g)
+        g.stop_gradient = False  # as in Paddle
         with GradMode(self.hook_mode):
             for hook in list(hooks.values()):
                 changed = hook(g)

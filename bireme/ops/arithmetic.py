@@ -102,7 +102,7 @@ def _(g, sigs):
     return sum_to(g, sigs[0]), sum_to(-g, sigs[1])
 
 
-@op(method=True, inplace=True, promote="x y", numpy=np.multiply, torch=True)
+@op(method=True, inplace=True, promote="x y", scales="x y", numpy=np.multiply, torch=True)
 def multiply(x: Tensor, y: Tensor | float) -> Tensor:
     """Elementwise product with broadcasting.
 
@@ -131,7 +131,7 @@ def _(g, x, y, sigs, needs):
     return dx, sum_to(g * conj_of(x), sigs[1]) if needs[1] else None
 
 
-@op(promote="x y", floats=True, numpy=np.divide)
+@op(promote="x y", floats=True, scales="x", numpy=np.divide)
 def quotient(x: Tensor | float, y: Tensor | float) -> Tensor:
     """`x / y`; use `divide`.
 

@@ -203,6 +203,27 @@ def compiled(row: LayerRow) -> None:
         same(a, b, 50 * TOLERANCE["float32"] * row.loose[0], "interpreted and compiled")
 
 
+def mixed_precision(row: LayerRow) -> None:
+    """Under auto_cast with bfloat16, results and gradients are those of float32 but for rounding; gradients have their parameter's type."""
+    found = {}
+    for low in (False, True):
+        layer, sample = row.build(), row.samples()[0]
+        xs = tensors(sample, "float32", grad=True)
+        with executor.use("interpreter"):
+            with bireme.amp.auto_cast(enable=low, level="O1", dtype="bfloat16"):
+                outs = [t for t in run(layer, sample, xs) if t.dtype.is_inexact and not t.stop_gradient]
+            moving = [t for t in [*xs, *layer.parameters()] if not t.stop_gradient]
+            outs = [t.astype("float32") for t in outs]
+            rng = np.random.default_rng(5)
+            weights = [bireme.to_tensor(weight_like(rng, t.shape, t.dtype)) for t in outs]
+            gs = bireme.grad(outs, moving, weights, allow_unused=True) if outs and moving else []
+            assert all(g is None or g.dtype is t.dtype for g, t in zip(gs, moving)), "a gradient of another type than its parameter's"
+            found[low] = [t.numpy() for t in [*outs, *gs] if t is not None]
+    for exact, rounded in zip(found[False], found[True], strict=True):
+        apart, size = np.linalg.norm(rounded - exact), np.linalg.norm(exact)
+        assert apart <= 0.05 * row.loose[0] * (size + 1e-3 * max(np.linalg.norm(a) for a in found[False])), f"{apart:.3g} apart, of {size:.3g}"
+
+
 def refusals(row: LayerRow) -> None:
     """Wrong inputs and wrong arguments are refused with a clear sentence."""
     for bad in row.bad:
@@ -221,7 +242,7 @@ def _refused(attempt: Callable, bad: Bad) -> None:
     raise AssertionError(f"({bad.sample}): not refused")
 
 
-CHECKS = {f.__name__.replace("_", " "): f for f in (parameters, forward, gradient, state_dict, training, static, compiled, refusals)}
+CHECKS = {f.__name__.replace("_", " "): f for f in (parameters, forward, gradient, state_dict, training, mixed_precision, static, compiled, refusals)}
 
 
 def problems(row: LayerRow) -> list[str]:

@@ -1,0 +1,5 @@
+"""`paddle.base.param_attr`: what a layer's parameter is made from."""
+
+from bireme.param_attr import ParamAttr
+
+__all__ = ["ParamAttr"]
