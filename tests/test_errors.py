@@ -216,3 +216,20 @@ def test_a_run_that_fails_names_the_lines():
         x.numpy()
     assert "test_errors.py:" in str(e.value)
     assert x.tolist() == [1.0, 1.0]  # nothing was reused, so it can be tried again
+
+
+def test_a_step_with_a_bad_index_changes_nothing():
+    """The index is known only when the step runs: it is told by its name, and the parameters are what they were."""
+    table = bireme.nn.Embedding(4, 3)
+    opt = bireme.optimizer.SGD(0.1, parameters=table.parameters())
+    before = table.weight.numpy()
+    for ids in ([1, 2], [3, 4]):
+        bireme.nn.functional.embedding(bireme.to_tensor(ids) + 0, table.weight).sum().backward()
+        opt.step()
+        opt.clear_grad()
+        if ids[1] == 2:
+            after = table.weight.numpy()
+            assert (after != before).any()
+    with pytest.raises(IndexError, match=r"embedding\(x\): expected indices in \[0, 3\]"):
+        table.weight.numpy()
+    np.testing.assert_array_equal(table.weight.numpy(), after)

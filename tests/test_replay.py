@@ -154,3 +154,19 @@ def test_plain_composites_are_a_choice():
     marked = [c.name for c in OPS.values() if isinstance(c, Composite) and c.options.get("plain")]
     assert {"linear", "softmax", "layer_norm", "cross_entropy"} <= set(marked)
     assert "dropout" not in marked
+
+
+def test_an_index_is_asked_about_once_in_every_call():
+    """A composite that was met before records the same operators as at first, the question about its indices among them."""
+    x, label = bireme.rand([4, 8]), bireme.to_tensor([1, 2, 3, 9])
+    nodes = []
+    for _ in range(3):
+        bireme.debug.flush()
+        bireme.debug.reset_stats()
+        loss = F.cross_entropy(x, (label - 2).abs())
+        loss.item()
+        nodes.append(bireme.debug.stats()["nodes"])
+    assert len(set(nodes)) == 1
+    for _ in range(3):
+        with pytest.raises(IndexError, match=r"cross_entropy\(label\)"):
+            F.cross_entropy(x, label + 0).item()

@@ -230,6 +230,39 @@ def test_bounds_wait_for_the_end_of_a_live_tape(flag):
     np.testing.assert_allclose(x.grad.numpy(), np.full(4, 1.5**30, "float32"), rtol=1e-5)
 
 
+def test_a_loop_by_hand_runs_step_by_step():
+    """Neither layer nor optimizer, and no value is asked for: the steps must not pile up to one huge program."""
+    w, x = randn(4, 3), randn(2, 4, seed=1)
+    w.stop_gradient = False
+    want, most = w.numpy(), 0
+    before = compiles()
+    for _ in range(40):
+        ((x @ w) ** 2).sum().backward()
+        most = max(most, pending())
+        with bireme.no_grad():
+            w.set_value(w - 0.01 * w.grad)
+        w.clear_grad()
+        want = want - 0.02 * x.numpy().T @ (x.numpy() @ want)
+    assert most < 40 and compiles() - before <= 1
+    np.testing.assert_allclose(w.numpy(), want, rtol=1e-4, atol=1e-6)
+
+
+def test_two_losses_share_a_program_and_kept_graphs_do_too():
+    w = randn(4)
+    w.stop_gradient = False
+    bireme.debug.reset_stats()
+    a, b = (w * 2.0).sum(), (w * 3.0).sum()
+    a.backward()
+    b.backward()
+    assert bireme.debug.stats()["flushes"] == 0
+    np.testing.assert_allclose(w.grad.numpy(), np.full(4, 5.0, "float32"))
+    h = (w * w).sum()
+    bireme.debug.reset_stats()
+    for _ in range(5):
+        h.backward(retain_graph=True)
+    assert bireme.debug.stats()["flushes"] == 0
+
+
 def test_a_live_tape_is_bounded_as_well(flag):
     flag("FLAGS_max_pending_nodes", 20)
     h = x = randn(4)

@@ -25,7 +25,7 @@ class Segment:
 
     __slots__ = (
         "state", "values", "leaves", "arrays", "numbers", "device", "closed", "lock", "results", "live", "edges",
-        "cells", "guards", "replaced", "symbolic", "error", "__weakref__",
+        "cells", "guards", "replaced", "symbolic", "error", "passes", "__weakref__",
     )  # fmt: skip
 
     def __init__(self, symbolic: bool = False):
@@ -45,6 +45,7 @@ class Segment:
         self.guards: list[Any] = []
         self.replaced: list[tuple[Any, int]] = []  # tensors that took a result of it, and the leaf they had before
         self.error: BaseException | None = None
+        self.passes = 0  # backward passes in it that have freed their graph
 
 
 class _Local(threading.local):
@@ -218,7 +219,9 @@ def _on_one_device(operands: list) -> list:
 
 def move(v: Value, device: Any) -> Value:
     """A copy of a Value on another device."""
-    return Value(v.sig, programs.put(force(v), device), device)
+    moved = Value(v.sig, programs.put(force(v), device), device)
+    moved.bounds = v.bounds
+    return moved
 
 
 def roll_back(seg: Segment) -> None:
@@ -303,14 +306,14 @@ def run(seg: Segment) -> None:
             _drop_lone_views(seg)
             try:
                 programs.execute(seg, _held_elsewhere(seg))
-            except MemoryError:
+            except (MemoryError, RuntimeError, LookupError):
                 _take_back(seg)
                 raise
         fill(seg)
 
 
 def _take_back(seg: Segment) -> None:
-    """There was no memory for a step: parameters and optimizer state are again what they were before it."""
+    """A step could not run: parameters and optimizer state are again what they were before it."""
     for r, leaf in seg.replaced:
         t, array = r(), seg.arrays[leaf]
         if t is None or t._value.segment is not seg or getattr(array, "is_deleted", bool)():
@@ -346,6 +349,25 @@ def _open_new() -> Segment:
         region.moved(seg)
     local.segment = seg
     return seg
+
+
+class aside:
+    """Calls inside the block are a program of their own, run at its end; what this thread has pending stays as it is.
+
+    For what happens once beside a step that is repeated, and would make its first program another one.
+    """
+
+    def __enter__(self) -> None:
+        run_closed()
+        self._outer = local.segment
+        local.segment = Segment()
+        _announce(local.segment)
+
+    def __exit__(self, *exc: object) -> None:
+        try:
+            run(local.segment)
+        finally:
+            local.segment = self._outer
 
 
 def _held_elsewhere(seg: Segment) -> set[int]:
@@ -435,11 +457,16 @@ def layer_entered() -> None:
     local.depth += 1
 
 
-def backward_starts() -> None:
-    """A stable place to cut a forward pass that has outgrown the bounds."""
+def backward_starts(frees: bool = False) -> None:
+    """A stable place to cut a forward pass that has outgrown the bounds, or a loop that neither calls layers nor steps an optimizer.
+
+    Two passes that free their graphs may share a program, as those of two losses do; a third belongs to another step.
+    """
     seg = local.segment
-    if seg.state.depth > flags.max_pending_nodes.value and not seg.symbolic:
+    if (seg.state.depth > flags.max_pending_nodes.value or seg.passes >= 2) and not seg.symbolic:
         run(seg)
+        seg = local.segment
+    seg.passes += frees
 
 
 def _run_at_once(seg: Segment, bound: Any, operands: list, outs: list[Value]) -> None:
@@ -467,8 +494,16 @@ _guards: list[tuple[Any, str, Any, type[Exception]]] = []
 
 def guard(bad: Value, message: str, kind: type[Exception] = IndexError) -> None:
     """Keep a boolean the program computes; if it turns out true, the next force raises `kind` with `message`."""
+    if local.trace is not None:
+        local.trace.spoiled = True  # steps recorded again would come without it
     guards = _guards if bad.segment is None else bad.segment.guards
     guards.append((bad, message, errors.position(), kind))
+
+
+def open_guards() -> list[Value]:
+    """Booleans that the pending program computes: where one turns out true, something in it was wrong."""
+    seg = local.segment
+    return [bad for bad, *_ in seg.guards if bad.segment is seg]
 
 
 def _keep_guards(seg: Segment) -> None:

@@ -67,6 +67,7 @@ class Op:
         self.layout_rule: Callable | None = None
         self.size_rule: Callable | None = None
         self.index_rule: Callable | None = None
+        self.index_told = self.told
         self.grad_names: tuple[str, ...] = ()
         self.infer_names: tuple[str, ...] = ()
         self.check_names: tuple[str, ...] = ()
@@ -139,9 +140,12 @@ class Op:
         self.size_rule = rule
         return rule
 
-    def index(self, rule: Callable) -> Callable:
-        """Declare which operands are indices: Sigs and attributes in, (operand, low, high) out, and one that is ignored where there is one."""
-        self.index_rule = rule
+    def index(self, rule: Callable, told: str | None = None) -> Callable:
+        """Declare which operands are indices: Sigs and attributes in, (operand, low, high) out, and one that is ignored where there is one.
+
+        `told` is the function that users call, where that is another one: a wrong index may only be known when it has returned.
+        """
+        self.index_rule, self.index_told = rule, told or self.told
         return rule
 
     def effort(self, rule: Callable) -> Callable:
@@ -360,7 +364,7 @@ class Op:
         named = bound.arguments([None if t.__class__ is tuple else t._value.sig for t in operands])
         tensors = bound.arguments(operands)
         for name, *span in self.index_rule(named):
-            convert.check_range(f"{self.name.removesuffix('_of')}({name})", tensors[name], *span)
+            convert.check_range(f"{self.index_told}({name})", tensors[name], *span)
 
 
 def _told(name: str, options: dict[str, Any]) -> str:

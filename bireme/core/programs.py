@@ -149,6 +149,8 @@ def execute(seg: Any, held: set[int]) -> None:
         else:
             debug.STATS["interprets"] += program.tier == "interpreter"
             seg.results.extend(starmap(program.call, ((arrays[: state.leaves], vectors),)))
+    except IndexError as e:
+        raise _bad_index(seg, entry, vectors) or _failed(e, seg, entry) from e
     except (RuntimeError, MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as e:
         raise _failed(e, seg, entry) from e
 
@@ -158,6 +160,16 @@ def _forget(entry: Entry) -> None:
     entry.exact.clear()
     entry.compiled.clear()
     entry.graph.entry = None
+
+
+def _bad_index(seg: Any, entry: Entry, vectors: list) -> Exception | None:
+    """What the segment's guards say about an index that NumPy has stumbled over."""
+    for bad, message, pos, kind in seg.guards:
+        if bad.segment is seg:
+            ask = interpreter.INTERPRETER.prepare(entry.graph, (bad.index,), (), seg.device)
+            if bool(ask(seg.arrays[: seg.state.leaves], vectors)[0]):
+                return kind(f"{message}\n  at {errors.place_of(pos)}")
+    return None
 
 
 def _failed(e: BaseException, seg: Any, entry: Entry) -> BaseException:

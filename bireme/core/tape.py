@@ -317,7 +317,7 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool = False)
     seeds = [None] * len(roots) if grad_tensors is None else list(grad_tensors) if isinstance(grad_tensors, (list, tuple)) else [grad_tensors]
     if len(seeds) != len(roots):
         raise errors.bad("backward(grad_tensors)", f"{len(roots)} gradients", f"{len(seeds)}")
-    flush.backward_starts()
+    flush.backward_starts(frees=not retain_graph)
     outer, state.grad = state.grad, False  # no `with`: an interrupt at the door of __exit__ would leave it off
     try:
         walk = Walk(False, outer)

@@ -62,6 +62,8 @@ class GroupNorm(Layer):
         name: str | None = None,
     ):
         super().__init__()
+        if data_format not in ("NCL", "NCHW", "NCDHW", "NLC", "NHWC", "NDHWC"):
+            raise errors.bad("GroupNorm(data_format)", "NCHW, NHWC or their like for one or three axes", data_format)
         self._num_groups, self._num_channels, self._epsilon, self._data_format = num_groups, num_channels, epsilon, data_format
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
         # False keeps the parameter at its first value, unlike elsewhere: state dicts have it

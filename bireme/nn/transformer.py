@@ -102,7 +102,7 @@ class MultiHeadAttention(Layer):
         super().__init__()
         _positive("MultiHeadAttention", embed_dim=embed_dim, num_heads=num_heads)
         if embed_dim % num_heads:
-            raise errors.bad("MultiHeadAttention(embed_dim)", f"a multiple of num_heads, which is {num_heads}", embed_dim)
+            raise errors.bad("MultiHeadAttention(embed_dim)", f"a multiple of num_heads, which is {num_heads}", embed_dim, kind=errors.Unfit)
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
         self.kdim = embed_dim if kdim is None else kdim
         self.vdim = embed_dim if vdim is None else vdim

@@ -29,14 +29,15 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return out if bias is None else out + bias
 
 
-@op(numpy=lambda x, weight, padding_idx: np.take(weight, x, axis=0, mode="clip"))
+@op(numpy=True)
 def embedding_of(x: Tensor, weight: Tensor, padding_idx: int | None) -> Tensor:
     """Rows of a table; use `embedding`.
 
     >>> bireme.nn.functional.embedding(bireme.to_tensor([1]), bireme.to_tensor([[1.0], [2.0]])).tolist()
     [[2.0]]
     """
-    return jnp.take(weight, x, axis=0, mode="clip")
+    rows = jnp.take(weight, x, axis=0, mode="clip")
+    return rows if padding_idx is None else jnp.where((x == padding_idx)[..., None], jnp.zeros((), weight.dtype), rows)
 
 
 @embedding_of.check
@@ -70,7 +71,7 @@ def _table_grad_numpy(g, x, padding_idx, sigs):
 @composite(alias={"x": "input"}, plain=True)
 def embedding(x: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
               sparse: bool = False, scale_grad_by_freq: bool = False) -> Tensor:  # fmt: skip
-    """Rows of the table `weight` at the indices `x`; the row `padding_idx` gets no gradient and reads as it is.
+    """Rows of the table `weight` at the indices `x`; the row `padding_idx` reads as zeros and gets no gradient.
 
     >>> bireme.nn.functional.embedding(bireme.to_tensor([1]), bireme.to_tensor([[1.0], [2.0]])).tolist()
     [[2.0]]

@@ -70,7 +70,7 @@ def _nll_grad_numpy(g, x, label, ignore_index):
 
 
 nll_of_logits.grad(_nll_grad, numpy=_nll_grad_numpy)
-nll_of_logits.index(lambda s: [("label", 0, s["x"].shape[-1], s["ignore_index"])])
+nll_of_logits.index(lambda s: [("label", 0, s["x"].shape[-1], s["ignore_index"])], "cross_entropy")
 
 
 @op(dtypes=FLOAT, numpy=True, amp="high")
@@ -85,7 +85,7 @@ def nll_of(x: Tensor, label: Tensor, ignore_index: int) -> Tensor:
 
 
 nll_of.infer(lambda x, label: sig_of(label.shape, x.dtype))
-nll_of.index(lambda s: [("label", 0, s["x"].shape[-1], s["ignore_index"])])
+nll_of.index(lambda s: [("label", 0, s["x"].shape[-1], s["ignore_index"])], "nll_loss")
 
 
 @nll_of.grad(numpy=True)
@@ -123,7 +123,7 @@ def class_hot(label: Tensor, classes: int, ignore_index: int, like: Tensor) -> T
 
 
 class_hot.infer(lambda label, classes, like: sig_of((*label.shape, classes), like.dtype))
-class_hot.index(lambda s: [("label", 0, s["classes"], s["ignore_index"])])
+class_hot.index(lambda s: [("label", 0, s["classes"], s["ignore_index"])], "cross_entropy")
 
 
 @op(differentiable=False, numpy=True)
@@ -233,6 +233,8 @@ def _class_shape(input: Tensor, label: Tensor, axis: int) -> tuple[Tensor, bool]
 
 def _hard(input: Tensor, label: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, use_softmax: bool, axis: int | None) -> Tensor:
     loss = nll_of_logits(input, label, ignore_index) if use_softmax else nll_of(log(input), label, ignore_index)
+    if reduction == "mean" and weight is None and ignore_index < 0:
+        return reduce.mean(loss)  # Paddle leaves ignored labels out of the count only where their index is a class
     return _weighed(loss, label, weight, ignore_index, reduction, axis)
 
 

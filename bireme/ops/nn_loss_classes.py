@@ -45,7 +45,7 @@ def hsigmoid_of(input: Tensor, weight: Tensor, bias: Tensor | None, table: Tenso
 
 
 hsigmoid_of.infer(lambda input: sig_of((input.shape[0], 1), input.dtype))
-hsigmoid_of.index(lambda s: [("table", -1, s["weight"].shape[0])])
+hsigmoid_of.index(lambda s: [("table", -1, s["weight"].shape[0])], "hsigmoid_loss")
 
 
 @op(differentiable=False, numpy=True)
@@ -69,7 +69,7 @@ def _(label, steps):
     return [made, made]
 
 
-tree_path.index(lambda s: [("label", 0, s["classes"])])
+tree_path.index(lambda s: [("label", 0, s["classes"])], "hsigmoid_loss")
 
 
 @composite(plain=True)
@@ -120,7 +120,7 @@ def angle_margin_of(logits: Tensor, label: Tensor, margin1: float, margin2: floa
 
 
 angle_margin_of.infer(lambda logits: logits)
-angle_margin_of.index(lambda s: [("label", 0, s["logits"].shape[1])])
+angle_margin_of.index(lambda s: [("label", 0, s["logits"].shape[1])], "margin_cross_entropy")
 
 
 @composite(plain=True, name_arg=False)
@@ -169,7 +169,7 @@ def cluster_of(label: Tensor, cutoffs: Attr) -> list[Tensor]:
 
 
 cluster_of.infer(lambda label, cutoffs: [label] * len(cutoffs))
-cluster_of.index(lambda s: [("label", 0, s["cutoffs"][-1])])
+cluster_of.index(lambda s: [("label", 0, s["cutoffs"][-1])], "adaptive_log_softmax_with_loss")
 
 
 @composite()

@@ -149,7 +149,7 @@ def multi_margin_of(input: Tensor, label: Tensor, weight: Tensor | None, p: floa
 
 
 multi_margin_of.infer(lambda input, label: sig_of(label.shape, input.dtype))
-multi_margin_of.index(lambda s: [("label", 0, s["input"].shape[1])])
+multi_margin_of.index(lambda s: [("label", 0, s["input"].shape[1])], "multi_margin_loss")
 
 
 @composite(plain=True)
@@ -189,7 +189,7 @@ def multi_label_margin_of(input: Tensor, label: Tensor) -> Tensor:
 
 
 multi_label_margin_of.infer(lambda input: sig_of(input.shape[:-1], input.dtype))
-multi_label_margin_of.index(lambda s: [("label", -1, s["input"].shape[-1])])
+multi_label_margin_of.index(lambda s: [("label", -1, s["input"].shape[-1])], "multi_label_margin_loss")
 
 
 @composite(plain=True)

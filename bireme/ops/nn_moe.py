@@ -141,7 +141,7 @@ def class_centers(label: Tensor, num_classes: int, key: Key = None) -> tuple[Ten
     return place[label].astype(label.dtype), order.astype(label.dtype), jnp.count_nonzero(present).astype(label.dtype)
 
 
-class_centers.index(lambda named: [("label", 0, named["num_classes"])])
+class_centers.index(lambda named: [("label", 0, named["num_classes"])], "class_center_sample")
 class_centers.infer(lambda label, num_classes: (label, sig_of((num_classes,), label.dtype), sig_of((), label.dtype)))
 
 

@@ -54,7 +54,7 @@ celu.grad(lambda g, x, alpha: jnp.where(x > 0, g, g * jnp.exp(jnp.minimum(x, 0) 
 @celu.check
 def _(alpha):
     if alpha == 0:
-        raise errors.bad("celu(alpha)", "a number other than 0", alpha)
+        raise errors.bad("celu(alpha)", "a number other than 0", alpha, kind=ZeroDivisionError)
 
 
 @op(dtypes=FLOAT, numpy=True)

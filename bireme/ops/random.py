@@ -353,7 +353,10 @@ def dropout(x: Tensor, p: Any = 0.5, axis: Any = None, training: bool = True, mo
         raise errors.bad("dropout(mode)", "'upscale_in_train' or 'downscale_in_infer'", mode)
     value = p.item() if isinstance(p, Tensor) else p
     if not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise errors.bad("dropout(p)", "a probability in [0, 1]", p)
+        kind = ValueError if isinstance(value, (int, float)) else TypeError
+        raise errors.bad("dropout(p)", "a probability in [0, 1]", p, kind=kind)
+    if axis is not None and not isinstance(axis, (int, list, tuple)):
+        raise errors.bad("dropout(axis)", "an int or a list of them", axis, kind=TypeError)
     if not training:
         return x * (1 - value) if mode == "downscale_in_infer" else x
     if value == 0:
@@ -361,6 +364,8 @@ def dropout(x: Tensor, p: Any = 0.5, axis: Any = None, training: bool = True, mo
     if value == 1:
         return x * 0.0
     axes = None if axis is None else tuple(axis) if isinstance(axis, (list, tuple)) else (axis,)
+    if axes is not None and len(axes) > x.ndim:
+        raise errors.bad("dropout(axis)", f"at most {x.ndim} axes", axis)
     for a in axes or ():
         if not 0 <= a < x.ndim:
             raise errors.bad("dropout(axis)", f"an axis in [0, {x.ndim - 1}]", a)

@@ -135,7 +135,7 @@ def _norm(x, order):
 clip_to_norm.infer(lambda grads, wide: [*grads, sig_of((), wide)])
 
 
-@op(differentiable=False, name_arg=False, numpy=True)
+@op(differentiable=False, name_arg=False, numpy=lambda flag, old, new: list(old if flag.reshape(()) else new))
 def keep_unless(flag: Tensor, old: list[Tensor], new: list[Tensor]) -> list[Tensor]:
     """Each of `old` where `flag` is true, else the one of `new` in its place: a step that may turn out not to count.
 

@@ -355,7 +355,7 @@ class ReduceOnPlateau(LRScheduler):
         if self.cooldown_counter > 0:
             self.cooldown_counter -= 1
             return
-        now = float(metrics)
+        now = float(metrics.item() if isinstance(metrics, np.ndarray) else metrics)
         if self.best is None or self._is_better(now, self.best):
             self.best, self.num_bad_epochs = now, 0
         else:

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from bireme.core import errors
-from bireme.core.flush import close_step, run_closed
+from bireme.core.flush import close_step, open_guards, run_closed
 from bireme.core.grad_mode import no_grad
-from bireme.core.tensor import Tensor
+from bireme.core.tensor import Tensor, wrap
 from bireme.nn.clip import ClipGradBase
+from bireme.ops import logical_or
 from bireme.optimizer.lr import LRScheduler
 from bireme.optimizer.states import Slot, States
 from bireme.regularizer import L2Decay, WeightDecayRegularizer
@@ -135,7 +136,10 @@ class Optimizer(States):
         return pairs
 
     def _apply(self, pairs: Pairs, skip: Tensor | None = None) -> None:
+        for bad in open_guards():  # a step on wrong indices must not change anything
+            skip = wrap(bad) if skip is None else logical_or(skip, wrap(bad))
         grads = {id(p): g for p, g in pairs}
+        self._make_masters([p for p, _ in pairs])
         self._skip = skip
         try:
             for group in self._param_groups:

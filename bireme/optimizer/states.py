@@ -9,6 +9,7 @@ import numpy as np
 
 from bireme.core import dtype as dtypes
 from bireme.core import errors
+from bireme.core.flush import aside
 from bireme.core.tensor import Tensor
 from bireme.ops import to_tensor, update
 from bireme.optimizer.lr import LRScheduler
@@ -56,6 +57,14 @@ class States:
                 # made on the host and not by an operator: the first step then records the same program as all others
                 self._set_state(slot, name, to_tensor(self._initial(p, name), place=p.place))
         return slot
+
+    def _make_masters(self, params: list[Tensor]) -> None:
+        """Make float32 copies that are missing beside the step: as a part of it, the first step would be compiled for itself."""
+        new = [p for p in params if id(p) not in self._slots and p.dtype in HALF] if self._multi_precision else []
+        if new and all(p._value.array is not None for p in new):
+            with aside():
+                for p in new:
+                    self._slot(p)
 
     def _state_dtype(self, p: Tensor) -> Any:
         # sums of small terms in half precision stop moving: its state is kept in float32

@@ -34,7 +34,8 @@ def _cross_entropy(x, label, weight=None, ignore_index=-100, reduction="mean", s
     per = valid.astype(float) if weight is None else (hot * weight).sum(-1)
     loss = loss if weight is None else loss * per
     if reduction == "mean":
-        return loss.sum() / max(per.sum(), 1e-300) if not soft_label or weight is not None else loss.mean()
+        every = weight is None and (soft_label or (ignore_index < 0 and not label_smoothing))
+        return loss.mean() if every else loss.sum() / max(per.sum(), 1e-300)
     if reduction == "sum":
         return loss.sum()
     return np.expand_dims(loss, axis) if soft_label or kept else loss
@@ -202,7 +203,7 @@ TABLE = [
     Row("nll_of", [call(floats(3, 4), _labels, -100), call(floats(2, 3, 4), np.array([[0, 1, 2], [3, 3, 1]]), 3), call(floats(4), np.array(2), -100),
         call(np.zeros((0, 3)), np.zeros(0, int), -100)], lambda x, y, i: _nll_loss(np.moveaxis(x, -1, min(1, x.ndim - 1)), y, None, i, "none")
         if x.ndim > 1 else -x[y], dtypes=FLOAT, bad=[Bad(call(floats(2, 3), np.array([0, 3]), -100),
-        "nll(label): expected indices in [0, 2] or -100, got 3", IndexError)]),
+        "nll_loss(label): expected indices in [0, 2] or -100, got 3", IndexError)]),
     Row("class_weights", [call(floats(4), _labels, -100), call(floats(4), np.array(2), -100), call(floats(4), np.zeros(0, int), -100)],
         lambda w, y, i: np.where(y == i, 0, w[np.where(y == i, 0, y)]), dtypes=FLOAT),
     Row("only_where", [call(floats(2, 3), floats(2, 3) > 0), call(floats(), np.array(True)), call(Z, Z > 0), call(floats(3), floats(2, 3) > 0)],

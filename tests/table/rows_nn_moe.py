@@ -83,7 +83,7 @@ TABLE = [
         loose=(3, "sums in half precision"), bad=[Bad(call(floats(6, 2), _at, _routes, floats(6), 4, 3),
         "moe_unpermute(total_zipped_tokens): expected 3, the rows of expert_routemap_topk, got 4")]),
     Row("class_centers", [call(np.array([3, 1, 3]), 6), call(np.array([0, 1]), 2), call(np.zeros(0, int), 3)], law=_is_sample, dtypes=NONE, grad=0,
-        unchecked=INT, skip={"0-d": "labels are a row"}, bad=[Bad(call(np.array([6]), 6), "class_centers(label): expected indices in [0, 5], got 6",
+        unchecked=INT, skip={"0-d": "labels are a row"}, bad=[Bad(call(np.array([6]), 6), "class_center_sample(label): expected indices in [0, 5], got 6",
         IndexError)]),
     Row("class_center_sample", [call(np.array([3, 1, 3]), 6, 4), call(np.array([0, 1]), 6, 1), call(np.array([2], np.int32), 3, 3)], law=_is_sample,
         dtypes=NONE, grad=0, skip={"0-d": "labels are a row", "zero size": "there is a label at least", "static": _counted},
