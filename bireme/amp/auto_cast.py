@@ -140,7 +140,7 @@ def _to_half(model: Layer, kind: Any, excluded: tuple[list[Layer], tuple[type, .
 
 def _saved_as(models: list[Layer], kind: Any) -> None:
     def convert(state: dict[str, Tensor]) -> dict[str, Tensor]:
-        return {k: v.astype(kind) if isinstance(v, Tensor) and v.dtype.is_floating_point else v for k, v in state.items()}
+        return {k: v.astype(kind) if isinstance(v, Tensor) and v.dtype.is_floating else v for k, v in state.items()}
 
     for model in models:
         model.register_state_dict_hook(convert)

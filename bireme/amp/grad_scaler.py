@@ -58,7 +58,7 @@ class GradScaler:
         if isinstance(var, (list, tuple)):
             return type(var)([self.scale(v) for v in var])
         if not isinstance(var, Tensor):
-            raise errors.bad("GradScaler.scale(var)", "a Tensor", var, kind=TypeError)
+            raise errors.bad("GradScaler.scale(var)", "a Tensor", var, kind=errors.Alien)
         return var * self._scale.astype(var.dtype).reshape([])
 
     @no_grad()
@@ -143,7 +143,7 @@ class GradScaler:
     def set_incr_ratio(self, new_incr_ratio: float) -> None:
         """Set by how much the scale grows: more than 1."""
         if not new_incr_ratio > 1.0:
-            raise errors.bad("GradScaler(incr_ratio)", "a number over 1", new_incr_ratio)
+            raise errors.bad("GradScaler(incr_ratio)", "a number over 1", new_incr_ratio, kind=errors.Unfit)
         self._incr_ratio = float(new_incr_ratio)
 
     def get_decr_ratio(self) -> float:
@@ -153,7 +153,7 @@ class GradScaler:
     def set_decr_ratio(self, new_decr_ratio: float) -> None:
         """Set by how much the scale falls: less than 1."""
         if not 0.0 < new_decr_ratio < 1.0:
-            raise errors.bad("GradScaler(decr_ratio)", "a number between 0 and 1", new_decr_ratio)
+            raise errors.bad("GradScaler(decr_ratio)", "a number between 0 and 1", new_decr_ratio, kind=errors.Unfit)
         self._decr_ratio = float(new_decr_ratio)
 
     def get_incr_every_n_steps(self) -> int:

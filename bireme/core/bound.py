@@ -17,6 +17,7 @@ from bireme.core import device as devices
 from bireme.core import dtype as dtypes
 from bireme.core import errors, interpreter, primitives
 from bireme.core.graph import Sig, sig_of
+from bireme.core.numerics import numerics
 
 MAX_AXES = 64
 SMALL = 1 << 30  # bytes of a result whose size nobody has to look at
@@ -452,7 +453,7 @@ def _rebound(fn: Any, seen: dict) -> Callable:
     if fn in seen:
         return seen[fn]
     scope = dict(fn.__globals__)
-    scope["jnp"] = np
+    scope["jnp"] = numerics
     new = types.FunctionType(fn.__code__, scope, fn.__name__, fn.__defaults__, fn.__closure__)
     new.__kwdefaults__ = fn.__kwdefaults__
     seen[fn] = new

@@ -391,6 +391,8 @@ class Parameter(Tensor):
 
     @trainable.setter
     def trainable(self, wanted: bool) -> None:
+        if not isinstance(wanted, bool):
+            raise errors.bad("trainable", "a bool", wanted)
         self.stop_gradient = not wanted
 
     def set_init_func(self, obj: Any) -> None:

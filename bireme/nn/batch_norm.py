@@ -47,7 +47,7 @@ class _BatchNorm(Layer):
         )  # fmt: skip
 
     def extra_repr(self) -> str:
-        layout = "" if self._data_format in ("NCL", "NCHW", "NCDHW") else f", data_format={self._data_format}"
+        layout = "" if self._data_format == "NCHW" else f", data_format={self._data_format}"
         name = "" if self._name is None else f", name={self._name}"
         return f"num_features={self._num_features}, momentum={self._momentum}, epsilon={self._epsilon}{layout}{name}"
 

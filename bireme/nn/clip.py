@@ -41,7 +41,7 @@ class ClipGradByValue(ClipGradBase):
 
     def __init__(self, max: float, min: float | None = None):
         if min is None and max <= 0:
-            raise errors.bad("ClipGradByValue(max)", "a number above 0 if min is not given", max)
+            raise errors.bad("ClipGradByValue(max)", "a number above 0 if min is not given", max, kind=errors.Unfit)
         self.max, self.min = float(max), float(-max if min is None else min)
 
     def __str__(self) -> str:

@@ -160,9 +160,9 @@ def _softmax(x, axis):
 def _softmax_numpy(x, axis):
     if x.ndim == 0:
         return np.ones_like(x)
-    e = x - np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+    e = x - np.maximum.reduce(x, axis, None, None, True, -np.inf)
     np.exp(e, out=e)
-    e /= np.sum(e, axis=axis, keepdims=True)
+    e /= np.add.reduce(e, axis, None, None, True)
     return e
 
 
@@ -170,7 +170,7 @@ def _softmax_grad_numpy(g, out, axis):
     if out.ndim == 0:
         return np.zeros_like(g)
     d = g * out
-    d -= out * np.sum(d, axis=axis, keepdims=True)
+    d -= out * np.add.reduce(d, axis, None, None, True)
     return d
 
 

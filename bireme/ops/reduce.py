@@ -44,7 +44,7 @@ def _sum(x, axis, dtype, keepdim):
 
 
 def _sum_numpy(x, axis, dtype, keepdim):
-    return np.sum(x.astype(dtype.np, copy=False), axis=_axes(axis, x.ndim), keepdims=keepdim, dtype=dtype.np)
+    return np.add.reduce(x.astype(dtype.np, copy=False), _axes(axis, x.ndim), dtype.np, None, keepdim)
 
 
 @op(method="sum", torch=True, numpy=_sum_numpy, amp="high")
@@ -117,7 +117,7 @@ def _mean_numpy(x, axis, keepdim):
         total = np.sum(x, axis=axes, keepdims=keepdim)
         return np.sign(total) * (np.abs(total) // builtins.max(n, 1))
     wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
-    return np.sum(wide, axis=axes, keepdims=keepdim) / np.asarray(n, wide.real.dtype)  # np.mean would warn if n is 0
+    return np.add.reduce(wide, axes, None, None, keepdim) / np.asarray(n, wide.real.dtype)  # np.mean would warn if n is 0
 
 
 mean.numpy_form = _mean_numpy
@@ -171,11 +171,11 @@ def min(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
     return jnp.min(x, axis=_axes(axis, x.ndim), keepdims=keepdim)
 
 
-for _op, _np in ((max, np.max), (min, np.min)):
+for _op, _np in ((max, np.maximum), (min, np.minimum)):
     _op.check(_needs_element(_op.name))
     _op.infer(lambda x, axis, keepdim: sig_of(reduced_shape(x.shape, axis, keepdim), x.dtype))
     _op.grad(_extreme_grad, numpy=True)
-    _op.numpy_form = lambda x, axis, keepdim, f=_np: f(x, axis=_axes(axis, x.ndim), keepdims=keepdim)
+    _op.numpy_form = lambda x, axis, keepdim, f=_np.reduce: f(x, _axes(axis, x.ndim), None, None, keepdim)
 
 
 @composite(method=True, torch=True, out=True)

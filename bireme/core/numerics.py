@@ -1,0 +1,57 @@
+"""NumPy for the interpreter: its reductions without the layers of Python that `np.sum` and its kin go through."""
+
+from __future__ import annotations
+
+import math
+import types
+from typing import Any
+
+import numpy as np
+
+
+class _Numerics(types.ModuleType):
+    """NumPy's names; those below come first."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(np, name)
+        setattr(self, name, found)
+        return found
+
+    @staticmethod
+    def sum(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+        return np.add.reduce(a, axis, dtype, None, keepdims)
+
+    @staticmethod
+    def max(a: Any, axis: Any = None, keepdims: bool = False, **initial: Any) -> Any:
+        return np.maximum.reduce(a, axis, None, None, keepdims, **initial)
+
+    @staticmethod
+    def min(a: Any, axis: Any = None, keepdims: bool = False, **initial: Any) -> Any:
+        return np.minimum.reduce(a, axis, None, None, keepdims, **initial)
+
+    @staticmethod
+    def any(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+        return np.logical_or.reduce(a, axis, None, None, keepdims)
+
+    @staticmethod
+    def all(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+        return np.logical_and.reduce(a, axis, None, None, keepdims)
+
+    @staticmethod
+    def mean(a: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
+        """Without a warning where there is nothing to average; half precision and integers as NumPy does it."""
+        if dtype is not None or a.dtype.kind not in "fc" or a.dtype.itemsize < 4:
+            return np.mean(a, axis=axis, keepdims=keepdims, dtype=dtype)
+        axes = range(a.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+        return np.add.reduce(a, axis, None, None, keepdims) / np.asarray(math.prod([a.shape[i] for i in axes]), a.real.dtype)
+
+    @staticmethod
+    def expand_dims(a: Any, axis: Any) -> Any:
+        if axis.__class__ is not int:
+            return np.expand_dims(a, axis)
+        shape = list(a.shape)
+        shape.insert(axis + (axis < 0) * (a.ndim + 1), 1)
+        return a.reshape(shape)
+
+
+numerics: Any = _Numerics("numerics")
