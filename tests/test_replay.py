@@ -5,7 +5,8 @@ import pytest
 
 import bireme
 from bireme.core import replay
-from bireme.core.op import Composite, Tensor, composite
+from bireme.core.composite import Composite
+from bireme.core.op import Tensor, composite
 from bireme.core.registry import OPS
 
 F = bireme.nn.functional

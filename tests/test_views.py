@@ -395,11 +395,20 @@ class TestViewsOfLeaves:
         (row * 3).sum().backward()
         assert row.tolist() == [0.5, 0.5] and w.grad.tolist() == [[3.0, 3.0], [0.0, 0.0]]
 
-    def test_an_in_place_operator_on_it_is_refused(self):
+    def test_an_in_place_operator_on_it_changes_the_leaf_and_only_the_view_has_history(self):
         w = bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]], stop_gradient=False)
         row = w[0]
-        with pytest.raises(ValueError, match="a view of a leaf that requires gradients"):
-            row.add_(bireme.ones([2]))
+        row.multiply_(bireme.to_tensor([3.0, 5.0]))
+        assert w.tolist() == [[3.0, 10.0], [3.0, 4.0]] and w.is_leaf and not row.is_leaf and w.inplace_version == 1
+        row.sum().backward()
+        assert w.grad.tolist() == [[3.0, 5.0], [0.0, 0.0]]
+        w.clear_grad()
+        (w * w).sum().backward()
+        assert w.grad.tolist() == [[6.0, 20.0], [6.0, 8.0]]
+
+    def test_an_in_place_operator_on_it_without_gradients(self):
+        w = bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]], stop_gradient=False)
+        row = w[0]
         with bireme.no_grad():
             row.add_(bireme.ones([2]))
         (w * w).sum().backward()

@@ -7,7 +7,7 @@ from typing import Any
 from weakref import ref
 
 from bireme.core import errors, flush, grad_mode, registry, tape
-from bireme.core.op import assign_inplace
+from bireme.core.inplace import assign_inplace
 from bireme.core.tensor import Tensor, read, wrap
 
 

@@ -103,12 +103,14 @@ def explain(module: ModuleType) -> None:
 
 def refuse(name: str, own: Callable[[str], Any] | None) -> Callable[[str], Any]:
     def __getattr__(attribute: str) -> Any:
+        inner = sys.modules.get(f"{name}.{attribute}")
         if own is not None:
             try:
-                return own(attribute)
+                found = own(attribute)
+                if inner is None or not isinstance(found, ModuleType):  # `paddle.tensor.math` is Paddle's module, not `bireme.ops.math`
+                    return found
             except AttributeError:
                 pass  # said plainly below
-        inner = sys.modules.get(f"{name}.{attribute}")
         if inner is not None:
             return inner
         raise AttributeError(missing(f"{name}.{attribute}"), name=attribute)

@@ -9,6 +9,14 @@ from typing import Any
 import numpy as np
 
 
+# ufuncs' own reductions, which take everything by position
+_add: Any = np.add.reduce
+_most: Any = np.maximum.reduce
+_least: Any = np.minimum.reduce
+_some: Any = np.logical_or.reduce
+_every: Any = np.logical_and.reduce
+
+
 class _Numerics(types.ModuleType):
     """NumPy's names; those below come first."""
 
@@ -19,23 +27,23 @@ class _Numerics(types.ModuleType):
 
     @staticmethod
     def sum(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-        return np.add.reduce(a, axis, dtype, None, keepdims)
+        return _add(a, axis, dtype, None, keepdims)
 
     @staticmethod
     def max(a: Any, axis: Any = None, keepdims: bool = False, **initial: Any) -> Any:
-        return np.maximum.reduce(a, axis, None, None, keepdims, **initial)
+        return _most(a, axis, None, None, keepdims, **initial)
 
     @staticmethod
     def min(a: Any, axis: Any = None, keepdims: bool = False, **initial: Any) -> Any:
-        return np.minimum.reduce(a, axis, None, None, keepdims, **initial)
+        return _least(a, axis, None, None, keepdims, **initial)
 
     @staticmethod
     def any(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
-        return np.logical_or.reduce(a, axis, None, None, keepdims)
+        return _some(a, axis, None, None, keepdims)
 
     @staticmethod
     def all(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
-        return np.logical_and.reduce(a, axis, None, None, keepdims)
+        return _every(a, axis, None, None, keepdims)
 
     @staticmethod
     def mean(a: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
@@ -43,7 +51,7 @@ class _Numerics(types.ModuleType):
         if dtype is not None or a.dtype.kind not in "fc" or a.dtype.itemsize < 4:
             return np.mean(a, axis=axis, keepdims=keepdims, dtype=dtype)
         axes = range(a.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-        return np.add.reduce(a, axis, None, None, keepdims) / np.asarray(math.prod([a.shape[i] for i in axes]), a.real.dtype)
+        return _add(a, axis, None, None, keepdims) / np.asarray(math.prod([a.shape[i] for i in axes]), a.real.dtype)
 
     @staticmethod
     def expand_dims(a: Any, axis: Any) -> Any:

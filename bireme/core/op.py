@@ -20,11 +20,13 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from bireme.core import amp, convert, errors, flush, grad_mode, registry, replay, shortcut, tape, view, walk
+from bireme.core import amp, convert, errors, flush, registry, shortcut, tape, view
 from bireme.core import dtype as dtypes
 from bireme.core.bound import Bound, GradOp, Interned, bounded, on_numpy
+from bireme.core.composite import Composite, told_as
 from bireme.core.convert import Attr, Axes, Axis, Const, DTypeArg, Extra, Ints, Key, Shape, Size
-from bireme.core.tensor import Tensor, read
+from bireme.core.inplace import adopt, assign_inplace, retypes, write_out
+from bireme.core.tensor import Tensor
 
 __all__ = ["Attr", "Axes", "Axis", "Const", "DTypeArg", "Extra", "Ints", "Key", "Shape", "Size", "Tensor", "composite", "op"]
 
@@ -37,7 +39,7 @@ class Op:
 
     def __init__(self, body: Callable, options: dict[str, Any]):
         self.body, self.name = body, options.get("name") or body.__name__
-        self.told = _told(self.name, options)
+        self.told = told_as(self.name, options)
         self.doc = inspect.getdoc(body) or ""
         self.lowerings: dict[str, Callable] = {}
         hints = typing.get_type_hints(body)
@@ -198,7 +200,7 @@ class Op:
         arguments.pop("name", None)
         operands, layout, attrs = self._operands_and_attrs(arguments)
         result = self.record(self.bind(layout, attrs), operands)
-        return result if out is None else _write_out(out, result, self.name)
+        return result if out is None else write_out(out, result, self.name)
 
     def record(self, bound: Bound, operands: list) -> Any:
         """Record a call whose operands and attributes are settled."""
@@ -367,69 +369,6 @@ class Op:
             convert.check_range(f"{self.index_told}({name})", tensors[name], *span)
 
 
-def _told(name: str, options: dict[str, Any]) -> str:
-    """What users call it: the name under which it is public, not that of an operator inside."""
-    paths = (options.get("public") or "").split()
-    return paths[0].rpartition(".")[2] if paths else name.removesuffix("_of")
-
-
-def _write_out(out: Any, result: Any, name: str) -> Any:
-    if isinstance(result, (list, tuple)):
-        if not isinstance(out, (list, tuple)) or len(out) != len(result):
-            raise errors.bad(f"{name}(out)", f"{len(result)} Tensors", out, kind=TypeError)
-        for o, r in zip(out, result):
-            _write_out(o, r, name)
-        return out
-    if not isinstance(out, Tensor):
-        raise errors.bad(f"{name}(out)", "a Tensor", out, kind=TypeError)
-    if out._value.sig is result._value.sig:
-        assign_inplace(out, result, f"{name}(out)")
-    else:  # as in Paddle, it becomes what the result is
-        _must_not_be_leaf(out, f"{name}(out)")
-        out._value, out._edge, out._view, out.stop_gradient = read(result), result._edge, None, result.stop_gradient
-        out._version += 1
-    return out
-
-
-def _must_not_be_leaf(x: Tensor, where: str) -> None:
-    if grad_mode.state.grad and not x.stop_gradient and x._edge is None and x._value.sig.dtype.kind in "fc":
-        raise errors.bad(where, "a tensor that is no leaf, or no_grad()", "a leaf that requires gradients", kind=ValueError)
-
-
-def _changed(name: str) -> str:
-    """The argument that an in-place operator changes."""
-    return name if "(" in name else f"{name}(x)"
-
-
-def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None, retype: bool = False) -> Tensor:
-    """Make `new` the value of `x`, as an in-place operator does: same object, history rebased, dtype kept unless `retype`.
-
-    Edges older than `since` that saved the old value will refuse to go backwards; the operator's own may read it.
-    """
-    value = read(x)
-    if flush.local.trace is not None:
-        flush.local.trace.spoiled = True
-    _must_not_be_leaf(x, _changed(name))
-    if new._value.sig.shape != value.sig.shape:
-        raise errors.bad(_changed(name), f"a result of x's shape {x.shape}", f"shape {new.shape}", kind=ValueError)
-    if new._value.sig.dtype is not value.sig.dtype and not retype:
-        new = registry.find("cast")(new, value.sig.dtype)
-    if new is x:
-        return x
-    value.marks = since = tape.now() if since is None else since
-    walk.changed[0] = tape.now()
-    if x._view is not None:
-        x._view.write(x, new, since)
-        return x
-    x._value = read(new)
-    if grad_mode.state.grad:  # under no_grad the numbers change and the history stays, as in Paddle
-        x._edge = new._edge
-        if not new.stop_gradient:
-            x.stop_gradient = False
-    x._version += 1
-    return x
-
-
 # ---------------------------------------------------------------- declaring
 
 
@@ -518,95 +457,13 @@ def _install_inplace(name: str, public: Any, made: Any, signature: Any, is_view:
             if another:  # told by the name that the user called
                 errors.renamed(e, name, signature.defaults)
             raise
-        return adopt(x, new) if is_view else assign_inplace(x, new, name, since, _retypes(x, new, made, name))
+        return adopt(x, new) if is_view else assign_inplace(x, new, name, since, retypes(x, new, made, name))
 
     also = made.options.get("method") or made.options.get("public")
     doc = f"In-place form of `{made.name}`: changes `x` and returns it." if also else made.doc  # its own, where it is all there is
     _dress(inplace, name, doc, signature.inplace, made.body)
     PUBLIC[name] = inplace
     setattr(Tensor, name, inplace)
-
-
-def _retypes(x: Tensor, new: Tensor, made: Any, name: str) -> bool:
-    """Whether an in-place operator gives `x` the type of its result: a wider one, as Paddle's arithmetic does, or any with `retype`."""
-    old, kind = x._value.sig.dtype, new._value.sig.dtype
-    options = made.options
-    if old is kind or not (options.get("promote") or options.get("floats") or options.get("retype")):
-        return False
-    wider = options.get("retype") or dtypes.promote(old, kind) is kind or (options.get("floats") and old.kind in "bi" and kind.kind == "f")
-    if not wider or x._view is not None:
-        raise errors.bad(f"{name}(x)", f"a result of x's type {old.name}", kind.name, hint=f"use x = x.{made.name}(...)", kind=TypeError)
-    return True
-
-
-def adopt(x: Tensor, new: Tensor) -> Tensor:
-    """Let `x` become the view `new` of its own storage: what reshape_ and squeeze_ do."""
-    if flush.local.trace is not None:
-        flush.local.trace.spoiled = True
-    x._value, x._edge, x._view = new._value, new._edge, new._view
-    if x._view is not None:
-        x._view.cell.add(x)
-        x._view.cell.inplace_version += 1
-    return x
-
-
-class Composite:
-    """A function written with tensors and other operators: no node of its own, so no rules of its own."""
-
-    def __init__(self, body: Callable, options: dict[str, Any]):
-        self.body, self.name, self.doc = body, options.get("name") or body.__name__, inspect.getdoc(body) or ""
-        self.told = _told(self.name, options)
-        self.public: Any = None
-        hints = typing.get_type_hints(body)
-        hints.pop("return", None)
-        self.signature = convert.signature_of(self.name, body, hints, options)
-        self.options = options
-
-    def call(self, arguments: dict[str, Any]) -> Any:
-        sign = self.signature
-        out = arguments.pop("out", None) if "out" in sign.defaults and "out" not in sign.operand_names else None
-        if "name" not in self.signature.own_names:
-            arguments.pop("name", None)
-        self.signature.check_composite(arguments)
-        try:
-            result = self.body(**arguments)
-        except errors.TELLING as e:
-            raise errors.renamed(e, self.told, arguments)  # noqa: B904  # the same error, by the name that the user called
-        return result if out is None else _write_out(out, result, self.name)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.call(self.signature.bind(args, kwargs))
-
-    def remembered(self) -> Callable:
-        """The public call with a memory of the operators that the body recorded, see `replay`."""
-        sign, new = self.signature, 0
-        memo: dict[tuple, replay.Steps | None] = {}
-        takes = {n: shortcut.OPERAND for n, code in sign.takes.items() if code is not shortcut.ATTRIBUTE}
-        places = tuple(takes.get(n, shortcut.ATTRIBUTE) for n in sign.positional)
-
-        def public(*args: Any, **kwargs: Any) -> Any:
-            nonlocal new
-            try:
-                key = shortcut.kinds_of(args, places, kwargs, takes) if new < replay.FORGET else None
-                if key is not None:
-                    tensors = replay.given(args, kwargs)
-                    key += (amp.state.policy, *replay.repeats(tensors))
-                    steps = memo.get(key)
-                    if steps is not None:
-                        return steps.again(tensors)
-                arguments = sign.bind(args, kwargs)
-                if key is None or key in memo or arguments.get("out") is not None:
-                    return self.call(arguments)
-                new += 1
-                with replay.Trace() as trace:
-                    result = self.call(arguments)
-                memo[key] = replay.steps_of(trace, tensors, result)
-                return result
-            except errors.TELLING as e:
-                # the same error, by the name that the user called, and shorter
-                raise errors.short(errors.renamed(e, self.told, sign.defaults), self.told)  # noqa: B904  # the same error, shorter
-
-        return public
 
 
 def composite(**options: Any) -> Callable[[Callable], Composite]:

@@ -10,7 +10,8 @@ from bireme.core import dtype as dtypes
 from bireme.core import errors, flush, registry
 from bireme.core.dtype import COMPLEX, FLOAT, INT
 from bireme.core.graph import sig_of
-from bireme.core.op import Const, DTypeArg, Extra, Tensor, assign_inplace, composite, op
+from bireme.core.inplace import assign_inplace
+from bireme.core.op import Const, DTypeArg, Extra, Tensor, composite, op
 from bireme.core.tensor import convert, read
 from bireme.ops import vectorised
 from bireme.ops.broadcast import conj_of, elementwise, sum_to

@@ -9,8 +9,9 @@ import numpy as np
 from bireme.core import device as devices
 from bireme.core import dtype as dtypes
 from bireme.core import errors
+from bireme.core.inplace import assign_inplace
 from bireme.core.keywords import renamed
-from bireme.core.op import Tensor, assign_inplace
+from bireme.core.op import Tensor
 from bireme.core.tensor import value_of
 from bireme.ops.arithmetic import cast
 from bireme.ops.creation import full

@@ -7,7 +7,8 @@ import numpy as np
 from jax import lax
 
 from bireme.core.dtype import BOOL, INT
-from bireme.core.op import Extra, Tensor, assign_inplace, composite, op
+from bireme.core.inplace import assign_inplace
+from bireme.core.op import Extra, Tensor, composite, op
 from bireme.ops.broadcast import elementwise, same
 
 

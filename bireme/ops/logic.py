@@ -9,7 +9,8 @@ from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.dtype import FLOAT, INT
 from bireme.core.graph import sig_of
-from bireme.core.op import Extra, Tensor, assign_inplace, composite, op
+from bireme.core.inplace import assign_inplace
+from bireme.core.op import Extra, Tensor, composite, op
 from bireme.ops.broadcast import broadcast_shape, comparison, sum_to
 
 

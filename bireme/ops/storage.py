@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from bireme.core import errors, flush
-from bireme.core.op import Tensor, assign_inplace
+from bireme.core.grad_mode import no_grad
+from bireme.core.inplace import assign_inplace
+from bireme.core.op import Tensor
 from bireme.core.tape import target_of
 from bireme.core.tensor import read
 from bireme.ops.creation import full
@@ -66,6 +68,42 @@ def data_ptr(self: Tensor) -> int:
     True
     """
     return 0 if self.size == 0 else self._exported().unsafe_buffer_pointer()
+
+
+def _is_initialized(self: Tensor) -> bool:
+    """Whether it has elements in memory, or will have: all but empty tensors."""
+    return self.size > 0
+
+
+def _numel(self: Tensor) -> int:
+    """Number of elements as a Python number."""
+    return self.size
+
+
+def _inplace_version(self: Tensor) -> int:
+    """How often an in-place operator changed it, as a method."""
+    return self.inplace_version
+
+
+def _is_shared_buffer_with(self: Tensor, other: Tensor, /) -> bool:
+    """Whether a write into one is seen by the other."""
+    return self is other or (self._view is not None and other._view is not None and self._view.cell is other._view.cell)
+
+
+def _grad_ivar(self: Tensor) -> Tensor | None:
+    """The gradient kept here, as a method."""
+    return self.grad
+
+
+def _copy_to(self: Tensor, place: Any, blocking: bool = True, /) -> Tensor:
+    """A copy on `place`, without history."""
+    with no_grad():
+        return self.clone().to(place)
+
+
+def _slice(self: Tensor, begin: int, end: int, /) -> Tensor:
+    """Rows from `begin` to `end` of the same storage, without history."""
+    return self.detach()[begin:end]
 
 
 def sparse_dim(self: Tensor) -> int:
@@ -173,7 +211,8 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
 
 
 def _install() -> None:
-    for method in (data_ptr, sparse_dim, dense_dim, apply, apply_, create_tensor, reconstruct_from_, set_tensor):
+    seldom = (_is_initialized, _numel, _inplace_version, _is_shared_buffer_with, _grad_ivar, _copy_to, _slice)  # what Paddle's older code asks for
+    for method in (data_ptr, sparse_dim, dense_dim, apply, apply_, create_tensor, reconstruct_from_, set_tensor, *seldom):
         setattr(Tensor, method.__name__, method)
     facts = {
         "grad_fn": property(_grad_fn, doc=_grad_fn.__doc__),

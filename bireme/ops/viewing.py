@@ -15,7 +15,8 @@ from bireme.core.convert import ints
 from bireme.core.convert import shape as checked_shape
 from bireme.core.dtype import DType
 from bireme.core.graph import sig_of
-from bireme.core.op import DTypeArg, Tensor, adopt, composite, op
+from bireme.core.inplace import adopt
+from bireme.core.op import DTypeArg, Tensor, composite, op
 from bireme.core.view import in_a_row, layout
 from bireme.ops.creation import clone, full
 from bireme.ops.index import getitem

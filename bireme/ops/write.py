@@ -12,7 +12,8 @@ from bireme.core import dtype as dtypes
 from bireme.core import errors, tape
 from bireme.core.convert import check_range
 from bireme.core.graph import sig_of
-from bireme.core.op import Attr, Axis, Ints, Tensor, assign_inplace, composite, op
+from bireme.core.inplace import assign_inplace
+from bireme.core.op import Attr, Axis, Ints, Tensor, composite, op
 from bireme.core.tensor import value_of
 from bireme.ops import logic, shape
 from bireme.ops.broadcast import sum_to_shape

@@ -100,7 +100,7 @@ TABLE = [
         bad=[Bad(call(np.array([3]), floats(3, 2), None), "embedding(x): expected indices in [0, 2], got 3", IndexError)]),
     Row("embedding", [call(np.array([[1, 0], [2, 1]]), floats(3, 4)), call(np.array(2), floats(3, 2)), call(np.zeros((2, 0), int), floats(3, 2)),
         call(np.array([1, 2]), weight=floats(3, 2)), call(np.array([1, 2]), floats(3, 2), -1), call(np.array([1, 2]), floats(3, 2), padding_idx=1)],
-        lambda x, weight, padding_idx=None: np.where((x == (padding_idx is not None and padding_idx % 3 or -9))[..., None], 0, weight[x]), dtypes=FLOAT, unchecked=ALL - FLOAT, out="last",
+        lambda x, weight, padding_idx=None: np.where((x == ((padding_idx is not None and padding_idx % 3) or -9))[..., None], 0, weight[x]), dtypes=FLOAT, unchecked=ALL - FLOAT, out="last",
         bad=[Bad(call(np.array([1]), floats(3, 2), 3), "embedding(padding_idx): expected a row in [-3, 2], got 3"),
              Bad(call(floats(2), floats(3, 2)), "embedding(x): expected an integer tensor, got float64", TypeError),
              Bad(call(np.array([0]), floats(3)), "embedding(weight): expected a table of shape [rows, width], got shape [3]")]),

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from jax import lax
 
+from bireme.core.composite import Composite
 from bireme.core.graph import sig_of
-from bireme.core.op import Composite, Op, Tensor
+from bireme.core.op import Op, Tensor
 from tests.table.checks import CHECKS, problems, unmatched
 from tests.table.harness import ALL, FLOAT, REAL, Row
 from tests.table.samples import unary

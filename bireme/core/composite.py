@@ -1,0 +1,76 @@
+"""Composite: a function written with tensors and other operators, which remembers what it recorded."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from bireme.core import amp, convert, errors, replay, shortcut
+from bireme.core.inplace import write_out
+
+
+class Composite:
+    """A function written with tensors and other operators: no node of its own, so no rules of its own."""
+
+    def __init__(self, body: Callable, options: dict[str, Any]):
+        self.body, self.name, self.doc = body, options.get("name") or body.__name__, inspect.getdoc(body) or ""
+        self.told = told_as(self.name, options)
+        self.public: Any = None
+        hints = typing.get_type_hints(body)
+        hints.pop("return", None)
+        self.signature = convert.signature_of(self.name, body, hints, options)
+        self.options = options
+
+    def call(self, arguments: dict[str, Any]) -> Any:
+        sign = self.signature
+        out = arguments.pop("out", None) if "out" in sign.defaults and "out" not in sign.operand_names else None
+        if "name" not in self.signature.own_names:
+            arguments.pop("name", None)
+        self.signature.check_composite(arguments)
+        try:
+            result = self.body(**arguments)
+        except errors.TELLING as e:
+            raise errors.renamed(e, self.told, arguments)  # noqa: B904  # the same error, by the name that the user called
+        return result if out is None else write_out(out, result, self.name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.call(self.signature.bind(args, kwargs))
+
+    def remembered(self) -> Callable:
+        """The public call with a memory of the operators that the body recorded, see `replay`."""
+        sign, new = self.signature, 0
+        memo: dict[tuple, replay.Steps | None] = {}
+        takes = {n: shortcut.OPERAND for n, code in sign.takes.items() if code is not shortcut.ATTRIBUTE}
+        places = tuple(takes.get(n, shortcut.ATTRIBUTE) for n in sign.positional)
+
+        def public(*args: Any, **kwargs: Any) -> Any:
+            nonlocal new
+            try:
+                key = shortcut.kinds_of(args, places, kwargs, takes) if new < replay.FORGET else None
+                if key is not None:
+                    tensors = replay.given(args, kwargs)
+                    key += (amp.state.policy, *replay.repeats(tensors))
+                    steps = memo.get(key)
+                    if steps is not None:
+                        return steps.again(tensors)
+                arguments = sign.bind(args, kwargs)
+                if key is None or key in memo or arguments.get("out") is not None:
+                    return self.call(arguments)
+                new += 1
+                with replay.Trace() as trace:
+                    result = self.call(arguments)
+                memo[key] = replay.steps_of(trace, tensors, result)
+                return result
+            except errors.TELLING as e:
+                # the same error, by the name that the user called, and shorter
+                raise errors.short(errors.renamed(e, self.told, sign.defaults), self.told)  # noqa: B904  # the same error, shorter
+
+        return public
+
+
+def told_as(name: str, options: dict[str, Any]) -> str:
+    """What users call it: the name under which it is public, not that of an operator inside."""
+    paths = (options.get("public") or "").split()
+    return paths[0].rpartition(".")[2] if paths else name.removesuffix("_of")

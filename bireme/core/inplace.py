@@ -1,0 +1,89 @@
+"""Writing into tensors: what in-place operators and `out=` do with a result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bireme.core import dtype as dtypes
+from bireme.core import errors, flush, grad_mode, registry, tape, walk
+from bireme.core.tensor import Tensor, read
+
+
+def write_out(out: Any, result: Any, name: str) -> Any:
+    if isinstance(result, (list, tuple)):
+        if not isinstance(out, (list, tuple)) or len(out) != len(result):
+            raise errors.bad(f"{name}(out)", f"{len(result)} Tensors", out, kind=TypeError)
+        for o, r in zip(out, result):
+            write_out(o, r, name)
+        return out
+    if not isinstance(out, Tensor):
+        raise errors.bad(f"{name}(out)", "a Tensor", out, kind=TypeError)
+    if out._value.sig is result._value.sig:
+        assign_inplace(out, result, f"{name}(out)")
+    else:  # as in Paddle, it becomes what the result is
+        _must_not_be_leaf(out, f"{name}(out)")
+        out._value, out._edge, out._view, out.stop_gradient = read(result), result._edge, None, result.stop_gradient
+        out._version += 1
+    return out
+
+
+def _must_not_be_leaf(x: Tensor, where: str) -> None:
+    if grad_mode.state.grad and not x.stop_gradient and x._edge is None and x._value.sig.dtype.kind in "fc":
+        raise errors.bad(where, "a tensor that is no leaf, or no_grad()", "a leaf that requires gradients", kind=ValueError)
+
+
+def _changed(name: str) -> str:
+    """The argument that an in-place operator changes."""
+    return name if "(" in name else f"{name}(x)"
+
+
+def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None, retype: bool = False) -> Tensor:
+    """Make `new` the value of `x`, as an in-place operator does: same object, history rebased, dtype kept unless `retype`.
+
+    Edges older than `since` that saved the old value will refuse to go backwards; the operator's own may read it.
+    """
+    value = read(x)
+    if flush.local.trace is not None:
+        flush.local.trace.spoiled = True
+    _must_not_be_leaf(x, _changed(name))
+    if new._value.sig.shape != value.sig.shape:
+        raise errors.bad(_changed(name), f"a result of x's shape {x.shape}", f"shape {new.shape}", kind=ValueError)
+    if new._value.sig.dtype is not value.sig.dtype and not retype:
+        new = registry.find("cast")(new, value.sig.dtype)
+    if new is x:
+        return x
+    value.marks = since = tape.now() if since is None else since
+    walk.changed[0] = tape.now()
+    if x._view is not None:
+        x._view.write(x, new, since)
+        return x
+    x._value = read(new)
+    if grad_mode.state.grad:  # under no_grad the numbers change and the history stays, as in Paddle
+        x._edge = new._edge
+        if not new.stop_gradient:
+            x.stop_gradient = False
+    x._version += 1
+    return x
+
+
+def retypes(x: Tensor, new: Tensor, made: Any, name: str) -> bool:
+    """Whether an in-place operator gives `x` the type of its result: a wider one, as Paddle's arithmetic does, or any with `retype`."""
+    old, kind = x._value.sig.dtype, new._value.sig.dtype
+    options = made.options
+    if old is kind or not (options.get("promote") or options.get("floats") or options.get("retype")):
+        return False
+    wider = options.get("retype") or dtypes.promote(old, kind) is kind or (options.get("floats") and old.kind in "bi" and kind.kind == "f")
+    if not wider or x._view is not None:
+        raise errors.bad(f"{name}(x)", f"a result of x's type {old.name}", kind.name, hint=f"use x = x.{made.name}(...)", kind=TypeError)
+    return True
+
+
+def adopt(x: Tensor, new: Tensor) -> Tensor:
+    """Let `x` become the view `new` of its own storage: what reshape_ and squeeze_ do."""
+    if flush.local.trace is not None:
+        flush.local.trace.spoiled = True
+    x._value, x._edge, x._view = new._value, new._edge, new._view
+    if x._view is not None:
+        x._view.cell.add(x)
+        x._view.cell.inplace_version += 1
+    return x
