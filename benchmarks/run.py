@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".venv-bench"
 # torch is the one peer whose version the floors name
 PACKAGES = ("torch==2.13.0", "paddlepaddle", "jax", "onnxruntime")
-BENCHMARKS = ("chain", "operators", "step", "training", "curves", "cold", "loops", "lengths", "micro")
+BENCHMARKS = ("chain", "operators", "step", "cold", "loops", "lengths", "micro", "training", "curves", "loader", "recompute")
 
 
 def environment():

@@ -64,6 +64,28 @@ def test_every_public_module_has_its_name():
     assert said == ["True []"]
 
 
+def test_inner_modules_have_their_names():
+    said = code("""
+        import paddle
+        assert paddle.tensor.math.add is paddle.add and paddle.tensor.linalg.matmul is paddle.matmul  # not the modules of bireme.ops
+        assert callable(paddle.tensor.einsum) and paddle.tensor.einsum is paddle.einsum
+        assert paddle.nn.layer.norm.LayerNorm is paddle.nn.LayerNorm
+        from paddle.base import unique_name
+        from paddle.base.param_attr import ParamAttr
+        from paddle.framework.io import load
+        from paddle.io.dataloader.collate import default_collate_fn, default_convert_fn
+        from paddle.io.dataloader.worker import get_worker_info
+        from paddle.nn.functional.loss import cross_entropy
+        from paddle.nn.initializer.initializer import Initializer
+        from paddle.nn.layer.layers import Layer
+        from paddle.nn.layer.transformer import MultiHeadAttention
+        from paddle.optimizer.adamw import AdamW
+        from paddle.optimizer.rprop import Rprop
+        print(Layer is paddle.nn.Layer, ParamAttr is paddle.ParamAttr, unique_name.guard is paddle.utils.unique_name.guard, load is paddle.load)
+    """)
+    assert said == ["True True True True"]
+
+
 def test_versions_and_types_are_paddles():
     said = code("""
         import paddle

@@ -529,6 +529,16 @@ def test_an_error_in_a_worker_comes_back(shared):
         next(it)
 
 
+def no_such_key(i):
+    return {}[f"label {i}"]
+
+
+def test_a_key_error_of_a_worker_is_shown_line_by_line():
+    with pytest.raises(KeyError) as caught:
+        list(io.DataLoader(Each(no_such_key), num_workers=1))
+    assert any(line.endswith("in no_such_key") for line in str(caught.value).splitlines())
+
+
 def test_errors_that_cannot_be_built_and_errors_of_the_start():
     with pytest.raises(RuntimeError, match=r"(?s)caught OnlyHere.*fails_oddly"):
         list(io.DataLoader(Each(fails_oddly), num_workers=1))

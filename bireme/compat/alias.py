@@ -24,14 +24,18 @@ INNER = {
     "autograd": "autograd.backward_mode",
     "base.core": "base.libpaddle",
     "files": "framework.io",
-    "io": "io.reader io.dataloader io.dataloader.batch_sampler io.dataloader.collate io.dataloader.dataset io.dataloader.sampler",
+    "io": "io.reader io.dataloader io.dataloader.batch_sampler io.dataloader.dataset io.dataloader.sampler io.dataloader.worker",
+    "io.collate": "io.dataloader.collate",
     "metric": "metric.metrics",
     "nn": "nn.layer.activation nn.layer.common nn.layer.container nn.layer.conv nn.layer.distance nn.layer.loss nn.layer.norm "
     "nn.layer.pooling nn.layer.vision",
+    "nn.initializer": "nn.initializer.assign nn.initializer.constant nn.initializer.initializer nn.initializer.kaiming nn.initializer.normal "
+    "nn.initializer.orthogonal nn.initializer.uniform nn.initializer.xavier",
     "nn.layer": "nn.layer.layers",
     "nn.rnn": "nn.layer.rnn",
     "nn.transformer": "nn.layer.transformer",
-    "optimizer": "optimizer.adadelta optimizer.adagrad optimizer.adamax optimizer.adamw optimizer.lamb optimizer.rmsprop",
+    "optimizer": "optimizer.adadelta optimizer.adagrad optimizer.adamax optimizer.adamw optimizer.asgd optimizer.lamb "
+    "optimizer.nadam optimizer.radam optimizer.rmsprop optimizer.rprop",
     "nn.functional": "nn.functional.activation nn.functional.common nn.functional.conv nn.functional.extension nn.functional.input "
     "nn.functional.loss nn.functional.norm nn.functional.pooling nn.functional.vision",
     "nn.utils.normalised": "nn.utils.spectral_norm_hook nn.utils.weight_norm_hook",

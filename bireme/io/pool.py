@@ -64,10 +64,17 @@ class Inbox:
             return self.found.pop(key)
 
 
+class _Told(str):
+    """A message that KeyError, which shows the repr of its argument, shows line by line."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
 def rebuilt(failure: Failure, number: int) -> Exception:
     """The worker's error as one of this process: of the same class where that can be made from a message."""
     at = "" if failure.sample is None else f" at sample {errors.show(failure.sample)}"
-    message = f"DataLoader worker({number}) caught {failure.name}{at} with message:\n{failure.text}"
+    message = _Told(f"DataLoader worker({number}) caught {failure.name}{at} with message:\n{failure.text}")
     kind: Any = builtins if failure.module == "builtins" else sys.modules.get(failure.module)
     for part in failure.name.split("."):
         kind = getattr(kind, part, None)
