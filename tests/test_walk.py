@@ -198,3 +198,28 @@ def test_a_pass_that_reaches_the_bound_of_pending_bytes(repeated):
     v = leaf(0.5)
     chain(bireme.to_tensor([1.0]), v).backward()
     assert v.grad.item() == pytest.approx(first)
+
+
+def test_gradients_given_by_the_user_are_read_each_time():
+    """A pass that is repeated takes the seeds of this call, whatever they are and in whichever order they are met."""
+    rng = np.random.default_rng(0)
+    w = bireme.to_tensor(rng.standard_normal((3, 3)).astype("float32"), stop_gradient=False)
+    xs = [bireme.to_tensor(rng.standard_normal((2, 3)).astype("float32")) for _ in range(6)]
+
+    def once(seeds, double):
+        w.clear_gradient(False)
+        ys = [bireme.tanh(bireme.matmul(x, w)) * 2.0 for x in xs]
+        bireme.autograd.backward(ys, [s * 1.0 if double else s for s in seeds])
+        return w.grad.numpy()
+
+    def expected(seeds):
+        w0 = w.numpy()
+        return sum(x.numpy().T @ (s.numpy() * 2 * (1 - np.tanh(x.numpy() @ w0) ** 2)) for x, s in zip(xs, seeds, strict=True))
+
+    bireme.debug.reset_stats()
+    for i in range(8):
+        seeds = [bireme.to_tensor(rng.standard_normal((2, 3)).astype("float32")) for _ in xs]
+        if i % 3 == 2:
+            seeds[1] = seeds[4]  # one tensor for two results
+        np.testing.assert_allclose(once(seeds, double=i % 4 == 3), expected(seeds), rtol=1e-4, atol=1e-5)
+    assert bireme.debug.stats()["repeated_backwards"] > 2

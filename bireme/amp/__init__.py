@@ -12,6 +12,7 @@ from bireme.amp.auto_cast import (
     is_bfloat16_supported,
     is_float16_supported,
 )
+from bireme.amp.grad_scaler import AmpScaler as AmpScaler
 from bireme.amp.grad_scaler import GradScaler
 
 __all__ = [

@@ -200,6 +200,28 @@ class GradScaler:
     set_state_dict = load_state_dict
 
 
+class AmpScaler(GradScaler):
+    """GradScaler under the older name and with its defaults.
+
+    >>> bireme.amp.AmpScaler().get_init_loss_scaling()
+    32768.0
+    """
+
+    def __init__(
+        self,
+        enable: bool = True,
+        init_loss_scaling: float = 32768.0,
+        incr_ratio: float = 2.0,
+        decr_ratio: float = 0.5,
+        incr_every_n_steps: int = 1000,
+        decr_every_n_nan_or_inf: int = 1,
+        use_dynamic_loss_scaling: bool = True,
+    ):
+        super().__init__(
+            enable, init_loss_scaling, incr_ratio, decr_ratio, incr_every_n_steps, decr_every_n_nan_or_inf, use_dynamic_loss_scaling
+        )
+
+
 def _positive(x: Any, name: str) -> float:
     if isinstance(x, bool) or not isinstance(x, (int, float)) or not x > 0:
         raise errors.bad(f"GradScaler({name})", "a number over 0", x)

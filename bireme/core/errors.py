@@ -50,6 +50,10 @@ class Beyond(IndexError, AssertionError):
     """A place beyond the end, where Paddle asserts that it is not."""
 
 
+class Freed(RuntimeError, SystemError):
+    """A second backward through what the first has freed: Paddle raises SystemError, torch RuntimeError."""
+
+
 def show(got: Any) -> str:
     """A value as a message shows it: values rather than types, short."""
     sig = getattr(got, "_sig", None)

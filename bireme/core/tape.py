@@ -298,7 +298,7 @@ def _seed(t: Tensor, g: Any, where: str) -> Tensor:
     if not isinstance(g, Tensor):
         raise errors.bad(where, "a Tensor or None", g, kind=TypeError)
     if g._sig.shape != sig.shape:
-        raise errors.bad(where, f"the output's shape {list(sig.shape)}", f"shape {g.shape}")
+        raise errors.bad(where, f"the output's shape {list(sig.shape)}", f"shape {g.shape}", kind=errors.Unfit)
     return g if g._sig is sig else registry.find("cast")(g, sig.dtype)
 
 

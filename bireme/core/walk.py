@@ -131,7 +131,7 @@ def handle(g: Tensor) -> Tensor:
 
 
 def freed(edge: Any) -> RuntimeError:
-    return RuntimeError(f"backward: the graph through {edge.name} has been freed\n  hint: pass retain_graph=True to the first backward")
+    return errors.Freed(f"backward: the graph through {edge.name} has been freed\n  hint: pass retain_graph=True to the first backward")
 
 
 # ---------------------------------------------------------------- passes that were walked before

@@ -210,4 +210,4 @@ def between(where: str, **betas: Any) -> None:
 def _given(where: str, **settings: Any) -> None:
     for what, value in settings.items():
         if value is None:
-            raise errors.bad(f"{where}({what})", "a number", None)
+            raise errors.bad(f"{where}({what})", "a number", None, kind=TypeError)

@@ -49,6 +49,11 @@ class Optimizer(States):
         self._slots: dict[int, Slot] = {}
         self._skip: Tensor | None = None
 
+    @property
+    def type(self) -> str:
+        """The rule's name in lower case, as Paddle's optimizers have it."""
+        return self._where.lower()
+
     # ------------------------------------------------------------ what was given
 
     def _make_groups(self, parameters: Any) -> list[dict]:
