@@ -6,6 +6,7 @@ from typing import Any
 
 from bireme.core import device as devices
 from bireme.core import dtype as dtypes
+from bireme.core import errors
 from bireme.core.tensor import Tensor
 
 
@@ -44,6 +45,7 @@ def in_dynamic_mode() -> bool:
     return True
 
 
+@errors.named
 def disable_static(place: Any = None) -> None:
     """Make operators run as they are called, on `place` if one is given; without a static program that is so already.
 

@@ -209,3 +209,16 @@ def test_every_list_names_operators_that_exist():
     marked = {name for name, o in OPS.items() if getattr(o, "options", {}).get("amp")}
     assert {"matmul", "sum", "exp", "softmax_of", "layer_norm_of"} <= marked
     assert {OPS[n].options["amp"] for n in marked} == {"low", "high"}
+
+
+def test_a_model_may_be_saved_in_another_type():
+    model = bireme.amp.decorate(bireme.nn.Linear(2, 2), level="O2", dtype="bfloat16", save_dtype="float32")
+    assert {v.dtype.name for v in model.state_dict().values()} == {"float32"}
+    assert model.weight.dtype.name == "bfloat16"
+
+
+def test_the_older_scaler_has_its_own_defaults():
+    scaler = bireme.amp.AmpScaler()
+    assert (scaler.get_init_loss_scaling(), scaler.get_incr_every_n_steps()) == (32768.0, 1000)
+    with pytest.raises(AssertionError, match="a number over 1"):
+        bireme.amp.AmpScaler(incr_ratio=0.5)

@@ -331,10 +331,37 @@ def test_an_error_in_a_hook_leaves_everything_usable():
     assert x.grad.tolist() == [2.0, 2.0]
 
 
+def test_a_hook_gets_a_gradient_that_requires_gradients():
+    seen = []
+    x = leaf()
+    x.register_hook(lambda g: seen.append((g.stop_gradient, g.is_leaf)))
+    (x * 2).sum().backward()
+    assert seen == [(False, True)]
+
+
+@pytest.mark.parametrize("scaled", [lambda a: a * 2, lambda a: 2 * a, lambda a: a * 2.0, lambda a: a / 0.5])
+def test_what_only_scales_may_be_written_over(scaled):
+    x = leaf()
+    a = x * 1
+    b = scaled(a)
+    a[0] = b[1]
+    a.sum().backward()
+    assert x.grad.tolist() == [0.0, 3.0]
+
+
+def test_a_factor_may_not_be_written_over():
+    x = leaf()
+    a = x * 1
+    b = a * a
+    a[0] = b[1]
+    with pytest.raises(RuntimeError, match="multiply needs a tensor"):
+        a.sum().backward()
+
+
 def test_a_hook_that_changes_its_gradient_changes_no_other():
     x, z = leaf(), leaf()
     y = x * 1
-    y.register_hook(lambda g: g.scale_(3.0))
+    y.register_hook(bireme.no_grad()(lambda g: g.scale_(3.0)))
     (y + z).sum().backward()
     assert x.grad.tolist() == [3.0, 3.0]
     assert z.grad.tolist() == [1.0, 1.0]

@@ -53,6 +53,24 @@ def test_modules_are_the_same_objects():
     assert said == ["42 1"]
 
 
+def test_inner_modules_of_paddle_are_found():
+    said = code("""
+        import bireme, paddle
+        import paddle.nn.layer.conv
+        from paddle.framework.io import load
+        from paddle.io.dataloader.batch_sampler import BatchSampler
+        from paddle.nn.functional.loss import cross_entropy
+        from paddle.nn.layer import layers
+        from paddle.nn.layer.rnn import RNNCellBase
+        from paddle.tensor.manipulation import reshape
+        pairs = [(load, bireme.load), (BatchSampler, bireme.io.BatchSampler), (cross_entropy, bireme.nn.functional.cross_entropy),
+                 (layers.Layer, bireme.nn.Layer), (RNNCellBase, bireme.nn.RNNCellBase), (reshape, bireme.reshape),
+                 (paddle.nn.layer.conv.Conv2D, bireme.nn.Conv2D)]
+        print(all(a is b for a, b in pairs), hasattr(paddle.nn.layer, "zork"))
+    """)
+    assert said == ["True False"]
+
+
 def test_every_public_module_has_its_name():
     said = code("""
         import importlib

@@ -91,3 +91,29 @@ def test_parts_of_lists():
     assert len(params[1:]) == 2 and params[1:][0] is params[1]
     layers = nn.LayerList([nn.ReLU(), nn.Tanh()])
     assert layers["1"] is layers[-1]
+
+
+def test_an_embedding_shortens_the_rows_it_reads():
+    for _ in range(3):  # a remembered call must change the table too
+        layer = nn.Embedding(3, 4, max_norm=1.0)
+        layer.weight.set_value(np.full((3, 4), 3.0, np.float32))
+        out = layer(bireme.to_tensor([0, 1]))
+        np.testing.assert_allclose(out.numpy(), np.full((2, 4), 0.5), rtol=1e-6)
+        np.testing.assert_allclose(layer.weight.numpy()[:, 0], [0.5, 0.5, 3.0], rtol=1e-6)
+
+
+def test_an_embedding_divides_gradients_by_the_count_of_reads():
+    layer = nn.Embedding(3, 2, scale_grad_by_freq=True)
+    layer(bireme.to_tensor([[0, 2], [2, 2]])).sum().backward()
+    assert layer.weight.grad.tolist() == [[1.0, 1.0], [0.0, 0.0], [1.0, 1.0]]
+
+
+def test_padding_reads_as_zeros_whatever_the_row_holds():
+    layer = nn.Embedding(3, 2, padding_idx=-1)
+    layer.weight.set_value(np.ones((3, 2), np.float32))
+    assert layer(bireme.to_tensor([0, 2])).tolist() == [[1.0, 1.0], [0.0, 0.0]]
+
+
+def test_trainable_is_a_bool():
+    with pytest.raises(ValueError, match="trainable: expected a bool, got 3"):
+        nn.Linear(2, 2).weight.trainable = 3

@@ -135,6 +135,31 @@ def test_a_resumed_run_equals_an_unbroken_one_under_deterministic():
 # ---------------------------------------------------------------- shapes and liveness
 
 
+@pytest.mark.parametrize("make", [nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("lengths", [None, [3, 6]])
+def test_a_loop_of_a_new_length_waits_for_no_compiler(make, lengths):
+    bireme.seed(0)
+    layer, head = make(3, 4, direction="bidirect"), nn.Linear(8, 1)
+    x = bireme.to_tensor(np.random.default_rng(0).standard_normal((2, 6, 3)).astype("float32"))
+
+    def gradients():
+        given = {} if lengths is None else {"sequence_length": bireme.to_tensor(lengths)}
+        head(layer(x, **given)[0]).sum().backward()
+        found = [p.grad.numpy() for p in layer.parameters()]
+        layer.clear_gradients()
+        head.clear_gradients()
+        return found
+
+    bireme.debug.reset_stats()
+    first = gradients()
+    stats = bireme.debug.stats()
+    assert stats["primitives_by_jax"] == stats["compiles"] == 0
+    again = [gradients() for _ in range(3)][-1]
+    assert bireme.debug.stats()["compiles"] > 0, "a loop of Python is no lasting home, however small"
+    for a, b in zip(first, again, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+
+
 def test_varying_shapes_have_a_bounded_number_of_programs():
     bireme.set_flags({"FLAGS_programs_per_skeleton": 4})
     for _ in range(3):

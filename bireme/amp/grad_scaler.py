@@ -217,9 +217,7 @@ class AmpScaler(GradScaler):
         decr_every_n_nan_or_inf: int = 1,
         use_dynamic_loss_scaling: bool = True,
     ):
-        super().__init__(
-            enable, init_loss_scaling, incr_ratio, decr_ratio, incr_every_n_steps, decr_every_n_nan_or_inf, use_dynamic_loss_scaling
-        )
+        super().__init__(enable, init_loss_scaling, incr_ratio, decr_ratio, incr_every_n_steps, decr_every_n_nan_or_inf, use_dynamic_loss_scaling)
 
 
 def _positive(x: Any, name: str) -> float:

@@ -61,7 +61,9 @@ class _Flags:
         return name in self.keys()
 
     def get(self, name: str, default: Any = None) -> Any:
-        return self[name] if name in self else default
+        if name not in self:
+            return default
+        return self[name]
 
     def keys(self) -> list[str]:
         return known()

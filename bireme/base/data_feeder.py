@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.tensor import Tensor
 
-__all__ = ["check_dtype", "check_type", "check_variable_and_dtype", "convert_dtype"]
+__all__ = ["check_dtype", "check_type", "check_variable_and_dtype", "convert_dtype", "convert_float_to_uint16", "convert_uint16_to_float"]
 
 
 def convert_dtype(dtype: Any) -> str:
@@ -50,3 +52,26 @@ def check_variable_and_dtype(input: Any, input_name: str, expected_dtype: Any, o
     """
     check_type(input, input_name, Tensor, op_name, extra_message)
     check_dtype(input.dtype, input_name, expected_dtype, op_name, extra_message)
+
+
+def convert_float_to_uint16(data: Any, data_format: str = "NCHW") -> np.ndarray:
+    """The bits of the numbers as bfloat16, rounded to the nearest; `NHWC` moves the second axis to the end.
+
+    >>> bireme.base.data_feeder.convert_float_to_uint16([1.0]).tolist()
+    [16256]
+    """
+    source = np.asarray(data, np.float32)
+    moved = np.moveaxis(source, 1, -1) if data_format == "NHWC" else source
+    return np.ascontiguousarray(moved.astype(dtypes.bfloat16.np)).view(np.uint16).reshape(moved.shape)
+
+
+def convert_uint16_to_float(data: Any) -> np.ndarray:
+    """The float32 numbers whose bits as bfloat16 these are.
+
+    >>> bireme.base.data_feeder.convert_uint16_to_float([16256]).tolist()
+    [1.0]
+    """
+    source = np.asarray(data)
+    if source.dtype == dtypes.bfloat16.np:  # numbers already: what `Tensor.numpy` gives
+        return source.astype(np.float32)
+    return np.ascontiguousarray(source.astype(np.uint16)).view(dtypes.bfloat16.np).astype(np.float32).reshape(source.shape)

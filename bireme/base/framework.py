@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bireme.base import core
 from bireme.core import device as devices
 from bireme.core import dtype as dtypes
 from bireme.core.device import Place
@@ -16,8 +17,8 @@ EagerParamBase = Parameter
 in_dygraph_mode = in_dynamic_or_pir_mode = in_dynamic_mode
 
 __all__ = [
-    "EagerParamBase", "Parameter", "_current_expected_place", "_current_expected_place_", "convert_np_dtype_to_dtype_", "get_flags", "in_cinn_mode", "in_dygraph_mode",
-    "in_dynamic_mode", "in_dynamic_or_pir_mode", "in_pir_executor_mode", "in_pir_mode",
+    "EagerParamBase", "Parameter", "_current_expected_place", "_current_expected_place_", "convert_np_dtype_to_dtype_", "core", "get_flags",
+    "in_cinn_mode", "in_dygraph_mode", "in_dynamic_mode", "in_dynamic_or_pir_mode", "in_pir_executor_mode", "in_pir_mode",
     "is_compiled_with_cinn", "is_compiled_with_cuda", "is_compiled_with_rocm", "is_compiled_with_xpu", "set_flags", "use_pir_api",
 ]  # fmt: skip
 

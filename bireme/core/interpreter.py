@@ -126,6 +126,10 @@ def plan(fn: Any, sigs: tuple, many: bool) -> Any:
     specs = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in sigs]
     with jax.enable_x64(True):
         closed = jax.make_jaxpr(fn)(*specs)
+    return _planned(closed, many)
+
+
+def _planned(closed: Any, many: bool) -> Any:
     steps: list[tuple] = []
     consts: dict[int, Any] = {}
     count = [0]
@@ -157,7 +161,7 @@ def plan(fn: Any, sigs: tuple, many: bool) -> Any:
                     env[o] = slot(v, inside)
                 continue
             outs = [fresh() for _ in eqn.outvars]
-            f = primitives.numpy_form(eqn)
+            f = _scanned(eqn) if eqn.primitive.name == "scan" else primitives.numpy_form(eqn)
             if f is None:
                 f = _by_jax(eqn)
                 steps.append((f, ins, outs, True))
@@ -197,6 +201,40 @@ def plan(fn: Any, sigs: tuple, many: bool) -> Any:
         return [env[k] for k in results] if many else env[results[0]]
 
     return run
+
+
+def _scanned(eqn: Any) -> Any:
+    """A loop as a loop of Python: jax would compile it anew for each length, which takes a second.
+
+    None where it is better left to jax: very many steps, or some that jax itself would have to do.
+    """
+    p = eqn.params
+    fixed, carried, length = p["num_consts"], p["num_carry"], p["length"]
+    if length * len(p["jaxpr"].jaxpr.eqns) > 100_000 or not _all_by_numpy(p["jaxpr"].jaxpr):
+        return None
+    step = _planned(p["jaxpr"], True)
+    order = range(length)[:: -1 if p["reverse"] else 1]
+    rows = [(v.aval.shape, v.aval.dtype) for v in eqn.outvars[carried:]]
+
+    def run(*args: Any) -> list:
+        state, given = args[fixed : fixed + carried], args[fixed + carried :]
+        outs = [np.empty(*row) for row in rows]
+        for t in order:
+            made = step(*args[:fixed], *state, *[a[t] for a in given])
+            state = made[:carried]
+            for out, new in zip(outs, made[carried:]):
+                out[t] = new
+        return [*state, *outs]
+
+    return run
+
+
+def _all_by_numpy(jaxpr: Any) -> bool:
+    for eqn in jaxpr.eqns:
+        inner = eqn.params.get("jaxpr" if eqn.primitive.name == "scan" else _INLINE.get(eqn.primitive.name))
+        if not (primitives.numpy_form(eqn) is not None if inner is None else _all_by_numpy(getattr(inner, "jaxpr", inner))):
+            return False
+    return True
 
 
 def _by_jax(eqn: Any) -> Any:

@@ -444,15 +444,19 @@ def _install(public: Any, made: Any, signature: Any, options: dict[str, Any]) ->
 
 def _install_inplace(name: str, public: Any, made: Any, signature: Any, is_view: bool) -> None:
     another = name.removesuffix("_") != made.name
+    first = signature.positional[0]
 
-    def inplace(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def inplace(*args: Any, **kwargs: Any) -> Tensor:
+        if not args:
+            args = tuple([kwargs.pop(k) for k in list(kwargs) if signature.aliases.get(k, k) == first][:1])
+        x = args[0] if args else None
         if not isinstance(x, Tensor):
             raise errors.bad(f"{name}(x)", "a Tensor", x, kind=TypeError)
         if "out" in kwargs:
             raise errors.bad(f"{name}(out)", "no out: x itself is changed", kwargs["out"], kind=TypeError)
         since = tape.now()
         try:
-            new = public(x, *args, **kwargs)
+            new = public(*args, **kwargs)
         except errors.TELLING as e:
             if another:  # told by the name that the user called
                 errors.renamed(e, name, signature.defaults)

@@ -270,11 +270,17 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
     return outs
 
 
+def _only_scales(bound: Any, values: list) -> bool:
+    """Whether the call scales one tensor by numbers: its gradient reads no tensor, so there is nothing to pack."""
+    tensors = [i for i, v in enumerate(values) if v.__class__ is not tuple]
+    return len(tensors) == 1 and tensors[0] in bound.op.scales
+
+
 def _save(edge: Edge, bound: Any, values: list, made: list) -> None:
     """Keep what the rule reads, and nothing else."""
     reads = bound.reads
     saved = [v if v.__class__ is tuple or i in reads else None for i, v in enumerate(values)] if reads is not None else list(values)
-    if state.pack is not None:
+    if state.pack is not None and not _only_scales(bound, values):
         pack, edge.unpack = state.pack
         saved = [v if v is None or v.__class__ is tuple else pack(wrap(v)) for v in saved]
         if bound.reads_out:

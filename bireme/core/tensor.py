@@ -41,11 +41,19 @@ class Tensor:
     _name: str | None = None
     persistable = False
 
-    def __init__(self, value: Any = None, dtype: Any = None, place: Any = None, stop_gradient: bool = True):
+    def __init__(self, value: Any = None, dtype: Any = None, place: Any = None, stop_gradient: bool = True, *,
+                 name: str | None = None, persistable: bool = False, zero_copy: bool = False):  # fmt: skip
+        # memory is never shared with `value`, whatever `zero_copy` says: arrays of the engine do not change
+        if isinstance(dtype, Place):  # where Paddle has the place
+            dtype, place = None, dtype
         source = [] if value is None else value
         self._value = value_of(source, dtype, place) if not isinstance(source, Value) else source
         self._edge = self._view = None
         self.stop_gradient = stop_gradient
+        if name is not None:
+            self._name = name
+        if persistable:
+            self.persistable = True
 
     # ------------------------------------------------------------ what it is
 
@@ -337,13 +345,12 @@ class Tensor:
     # ------------------------------------------------------------ copying and pickling by the user's own code
 
     def __deepcopy__(self, memo: dict) -> Tensor:
-        if not self.is_leaf:
-            raise errors.bad("deepcopy(x)", "a leaf tensor", "one with history", hint="use x.detach() or x.clone()", kind=RuntimeError)
+        """A leaf of its own: the numbers, without the history and the gradient."""
         new = _like(self, copy_value(read(self)))
         memo[id(self)] = new
         new.stop_gradient = self.stop_gradient
         for k, v in self.__dict__.items():
-            if k not in ("_hooks", "_version"):
+            if k not in ("_hooks", "_grad", "_version"):
                 new.__dict__[k] = copy.deepcopy(v, memo)
         if self._name is not None:  # names stay unique: optimizers know their state by them
             _serial[0] += 1

@@ -15,7 +15,8 @@ from bireme.device import cuda, stream, xpu
 from bireme.device.stream import Event, Stream, current_stream, set_stream, stream_guard
 
 __all__ = [
-    "Event", "IPUPlace", "Stream", "XPUPlace", "cuda", "current_stream", "device_guard", "get_all_custom_device_type", "get_all_device_type",
+    "Event", "IPUPlace", "Stream", "XPUPlace", "cuda", "current_stream", "device_count", "device_guard", "get_all_custom_device_type",
+    "get_all_device_type",
     "get_available_custom_device", "get_available_device", "get_cudnn_version", "get_device", "get_device_properties", "is_compiled_with_cinn",
     "is_compiled_with_cuda", "is_compiled_with_custom_device", "is_compiled_with_distribute", "is_compiled_with_ipu", "is_compiled_with_rocm",
     "is_compiled_with_xpu", "register_device", "register_executor", "set_device", "set_stream", "stream_guard", "synchronize", "xpu",
@@ -38,6 +39,15 @@ def get_all_device_type() -> list[str]:
     True
     """
     return sorted({name.split(":")[0] for name in available()})
+
+
+def device_count(dev_type: str | None = None) -> int:
+    """Number of devices of a kind, of GPUs if none is named.
+
+    >>> bireme.device.device_count() >= 0
+    True
+    """
+    return count(dev_type or "gpu")
 
 
 def get_available_custom_device() -> list[str]:

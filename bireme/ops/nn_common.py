@@ -10,12 +10,18 @@ import numpy as np
 from jax import lax
 
 from bireme.core import dtype as dtypes
-from bireme.core import errors
+from bireme.core import errors, flush
 from bireme.core.convert import ints
 from bireme.core.dtype import FLOAT
+from bireme.core.grad_mode import no_grad
 from bireme.core.graph import sig_of
 from bireme.core.op import PUBLIC, Attr, Tensor, composite, op
 from bireme.core.primitives import scatter_add_rows
+from bireme.ops import shape
+from bireme.ops.bounds import renorm_of
+from bireme.ops.creation import ones, zeros
+from bireme.ops.mask import where
+from bireme.ops.scattering import index_add
 
 
 @composite(alias={"x": "input"}, plain=True)
@@ -30,7 +36,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 @op(numpy=True)
-def embedding_of(x: Tensor, weight: Tensor, padding_idx: int | None) -> Tensor:
+def embedding_of(x: Tensor, weight: Tensor, padding_idx: int | None, by_count: bool = False) -> Tensor:
     """Rows of a table; use `embedding`.
 
     >>> bireme.nn.functional.embedding(bireme.to_tensor([1]), bireme.to_tensor([[1.0], [2.0]])).tolist()
@@ -52,17 +58,23 @@ embedding_of.index(lambda s: [("x", 0, s["weight"].shape[0])])
 embedding_of.infer(lambda x, weight: sig_of((*x.shape, weight.shape[1]), weight.dtype))
 
 
-@embedding_of.grad(numpy=lambda g, x, padding_idx, sigs: (None, _table_grad_numpy(g, x, padding_idx, sigs)))
-def _(g, x, padding_idx, sigs):
+@embedding_of.grad(numpy=lambda g, x, padding_idx, by_count, sigs: (None, _table_grad_numpy(g, x, padding_idx, by_count, sigs)))
+def _(g, x, padding_idx, by_count, sigs):
     rows, width = sigs[1].shape
     flat = g.reshape(-1, width)
+    if by_count:
+        at = x.reshape(-1)
+        flat = flat / jnp.zeros(rows, g.dtype).at[at].add(1, mode="promise_in_bounds")[at][:, None]
     if padding_idx is not None:
         flat = jnp.where((x == padding_idx).reshape(-1, 1), 0, flat)
     return None, jnp.zeros((rows, width), g.dtype).at[x.reshape(-1)].add(flat, mode="promise_in_bounds")
 
 
-def _table_grad_numpy(g, x, padding_idx, sigs):
+def _table_grad_numpy(g, x, padding_idx, by_count, sigs):
     flat = g.reshape(-1, sigs[1].shape[1])
+    if by_count:
+        at = x.reshape(-1)
+        flat = flat / np.bincount(at, minlength=sigs[1].shape[0])[at][:, None].astype(g.dtype)
     if padding_idx is not None:
         flat = np.where((x == padding_idx).reshape(-1, 1), 0, flat)
     return scatter_add_rows(np.zeros(sigs[1].shape, g.dtype), x, flat)
@@ -72,6 +84,9 @@ def _table_grad_numpy(g, x, padding_idx, sigs):
 def embedding(x: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
               sparse: bool = False, scale_grad_by_freq: bool = False) -> Tensor:  # fmt: skip
     """Rows of the table `weight` at the indices `x`; the row `padding_idx` reads as zeros and gets no gradient.
+
+    With `max_norm`, the rows that are read are first scaled down, in the table itself, to a `norm_type`-norm of at most that.
+    With `scale_grad_by_freq`, the gradient of a row is divided by how often it is read.
 
     >>> bireme.nn.functional.embedding(bireme.to_tensor([1]), bireme.to_tensor([[1.0], [2.0]])).tolist()
     [[2.0]]
@@ -83,7 +98,19 @@ def embedding(x: Tensor, weight: Tensor, padding_idx: int | None = None, max_nor
         padding_idx += rows if padding_idx < 0 else 0
     elif padding_idx == -1:
         padding_idx = rows - 1
-    return embedding_of(x, weight, padding_idx)
+    if max_norm is not None:
+        _shorten(x, weight, max_norm, norm_type)
+    return embedding_of(x, weight, padding_idx, scale_grad_by_freq)
+
+
+@no_grad()
+def _shorten(x: Tensor, weight: Tensor, max_norm: float, norm_type: float) -> None:
+    """Scale the rows that `x` names down to a norm, in place."""
+    if flush.local.trace is not None:
+        flush.local.trace.spoiled = True  # steps recorded again would leave the table as it is
+    at = shape.reshape(x, [-1])
+    read = index_add(zeros([weight.shape[0]]), at, 0, ones(at.shape))
+    weight._assign_value(where(shape.unsqueeze(read > 0, 1), renorm_of(weight, max_norm, norm_type, 0), weight))
 
 
 @op(differentiable=False, alias={"x": "input"})

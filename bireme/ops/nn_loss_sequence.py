@@ -82,6 +82,11 @@ def _(s):
     return [("labels", 0, classes), ("input_lengths", 1, steps + 1), ("label_lengths", 0, s["labels"].shape[1] + 1)]
 
 
+@ctc_of.effort
+def _(logits):
+    return 100_000 * logits.shape[0]  # a step of the interpreter's loop takes some 50 us, however few the elements
+
+
 @ctc_of.grad
 def _(g, logits, labels, input_lengths, label_lengths, blank, norm_by_times):
     g = g / input_lengths.astype(g.dtype) if norm_by_times else g

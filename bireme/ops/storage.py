@@ -12,6 +12,7 @@ from bireme.core.inplace import assign_inplace
 from bireme.core.op import Tensor
 from bireme.core.tape import target_of
 from bireme.core.tensor import read
+from bireme.core.view import layout
 from bireme.ops.creation import full
 
 
@@ -71,8 +72,8 @@ def data_ptr(self: Tensor) -> int:
 
 
 def _is_initialized(self: Tensor) -> bool:
-    """Whether it has elements in memory, or will have: all but empty tensors."""
-    return self.size > 0
+    """Whether it has elements in memory, or will have: all but empty tensors and parameters that wait for `initialize`."""
+    return self.size > 0 and "_init_func" not in getattr(self, "__dict__", ())
 
 
 def _numel(self: Tensor) -> int:
@@ -93,6 +94,16 @@ def _is_shared_buffer_with(self: Tensor, other: Tensor, /) -> bool:
 def _grad_ivar(self: Tensor) -> Tensor | None:
     """The gradient kept here, as a method."""
     return self.grad
+
+
+def _offset(self: Tensor) -> int:
+    """Where the first element lies in the storage, in bytes."""
+    return layout(self)[1] * self.element_size()
+
+
+def _zero_grads(self: Tensor) -> None:
+    """Set the gradient to zeros, if there is one."""
+    self.clear_gradient()
 
 
 def _copy_to(self: Tensor, place: Any, blocking: bool = True, /) -> Tensor:
@@ -211,11 +222,13 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
 
 
 def _install() -> None:
-    seldom = (_is_initialized, _numel, _inplace_version, _is_shared_buffer_with, _grad_ivar, _copy_to, _slice)  # what Paddle's older code asks for
+    # what Paddle's older code asks for
+    seldom = (_is_initialized, _numel, _inplace_version, _is_shared_buffer_with, _grad_ivar, _offset, _zero_grads, _copy_to, _slice)
     for method in (data_ptr, sparse_dim, dense_dim, apply, apply_, create_tensor, reconstruct_from_, set_tensor, *seldom):
         setattr(Tensor, method.__name__, method)
     facts = {
         "grad_fn": property(_grad_fn, doc=_grad_fn.__doc__),
+        "_place_str": property(lambda self: str(self.place), doc="The place as text."),
         "grad_": property(lambda self: self.grad, _set_grad, doc="The gradient, as `grad` is."),
         "type": property(lambda self: VarType.DENSE_TENSOR, doc="The kind of variable: a dense tensor."),
         "layout": property(lambda self: "NCHW", doc="Order of the axes in memory: as they are written."),

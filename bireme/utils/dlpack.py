@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Any
 
 from bireme.core import errors
 from bireme.core.device import current
 from bireme.core.tensor import Tensor, from_foreign
 
-__all__ = ["from_dlpack", "to_dlpack"]
+__all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
+
+
+class DLDeviceType(IntEnum):
+    """Kinds of devices by the numbers that DLPack gives them."""
+
+    kDLCPU, kDLCUDA, kDLCUDAHost, kDLOpenCL, kDLVulkan, kDLMetal, kDLVPI, kDLROCM, kDLExtDev, kDLOneAPI = 1, 2, 3, 4, 7, 8, 9, 10, 12, 14
 
 
 def to_dlpack(x: Tensor) -> Any:

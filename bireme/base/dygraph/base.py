@@ -10,6 +10,7 @@ from bireme.core import device as devices
 from bireme.core.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from bireme.core.tape import grad
 from bireme.defaults import disable_static, in_dynamic_mode
+from bireme.utils import unique_name
 
 enable_dygraph, enabled = disable_static, in_dynamic_mode
 
@@ -20,7 +21,7 @@ __all__ = [
 
 @contextlib.contextmanager
 def guard(place: Any = None) -> Iterator[None]:
-    """Run the block in dynamic mode; new tensors in it are made on `place`.
+    """Run the block in dynamic mode: new tensors in it are made on `place`, names are counted anew.
 
     >>> with bireme.base.dygraph.guard(bireme.CPUPlace()):
     ...     bireme.ones([2]).place
@@ -30,7 +31,8 @@ def guard(place: Any = None) -> Iterator[None]:
     device.ensure("guard(place)")
     before = devices.use(device)
     try:
-        yield
+        with unique_name.guard():
+            yield
     finally:
         devices.use(before)
 

@@ -1,6 +1,7 @@
 """Functions of neural networks: a list of names."""
 
 from bireme.nn.functional import flash_attention
+from bireme.nn.functional.flash_attention import sdp_kernel as sdp_kernel
 from bireme.ops import (  # written by `make api`
     adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_log_softmax_with_loss, adaptive_max_pool1d,
     adaptive_max_pool2d, adaptive_max_pool3d, affine_grid, alpha_dropout, avg_pool1d, avg_pool2d, avg_pool3d,
@@ -21,6 +22,8 @@ from bireme.ops import (  # written by `make api`
     square_error_cost, swish, tanh, tanh_, tanhshrink, temporal_shift, thresholded_relu, thresholded_relu_,
     triplet_margin_loss, triplet_margin_with_distance_loss, unfold_columns as unfold, upsample, zeropad2d,
 )  # fmt: skip
+from bireme.ops.diagonals import diag_embed as diag_embed  # these two are tensor functions that Paddle has here as well
+from bireme.ops.norms import pdist as pdist
 
 __all__: list[str] = ["flash_attention"]
 __all__ += [  # written by `make api`
