@@ -222,3 +222,8 @@ def test_the_older_scaler_has_its_own_defaults():
     assert (scaler.get_init_loss_scaling(), scaler.get_incr_every_n_steps()) == (32768.0, 1000)
     with pytest.raises(AssertionError, match="a number over 1"):
         bireme.amp.AmpScaler(incr_ratio=0.5)
+
+
+def test_what_is_decorated_must_be_an_optimizer():
+    with pytest.raises(TypeError, match="an optimizer, or a list of them, got 3"):
+        bireme.amp.decorate(bireme.nn.Linear(2, 2), optimizers=3, level="O2")

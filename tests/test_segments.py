@@ -247,6 +247,16 @@ def test_a_loop_by_hand_runs_step_by_step():
     np.testing.assert_allclose(w.numpy(), want, rtol=1e-4, atol=1e-6)
 
 
+def test_a_loop_by_hand_with_grad_is_bounded():
+    w, x, most = randn(4, 3), randn(2, 4, seed=1), 0
+    for _ in range(100):
+        w.stop_gradient = False
+        g = bireme.grad(((x @ w) ** 2).sum(), w)[0]
+        most = max(most, pending())
+        w = (w - 0.01 * g).detach()
+    assert most < 400
+
+
 def test_two_losses_share_a_program_and_kept_graphs_do_too():
     w = randn(4)
     w.stop_gradient = False

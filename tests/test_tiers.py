@@ -374,3 +374,17 @@ def test_jax_code_of_the_user_runs_beside_ours():
         assert found.dtype == jnp.float32
         np.testing.assert_allclose(np.asarray(found), 2 * x.numpy(), rtol=1e-6)
         y.numpy()
+
+
+def test_a_long_compile_says_what_it_waits_for(capfd):
+    """With a wait of nearly nothing every compile is long."""
+    bireme.set_flags({"FLAGS_tell_compiles": 1e-6, "FLAGS_deterministic": True})
+    try:
+        x = bireme.rand([7, 9])
+        for _ in range(3):
+            x = bireme.tanh(x) * 2
+        x.numpy()
+    finally:
+        bireme.set_flags({"FLAGS_tell_compiles": 4.0, "FLAGS_deterministic": False})
+    told = capfd.readouterr().err
+    assert "bireme: compiling" in told and "tanh" in told and "test_tiers.py" in told

@@ -406,6 +406,16 @@ class TestViewsOfLeaves:
         (w * w).sum().backward()
         assert w.grad.tolist() == [[6.0, 20.0], [6.0, 8.0]]
 
+    def test_a_write_into_another_view_leaves_its_history(self):
+        w = bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]], stop_gradient=False)
+        first, second = w[0], w[1]
+        first.scale_(2.0)
+        part = first[0:1]
+        second.scale_(3.0)
+        assert w.tolist() == [[2.0, 4.0], [9.0, 12.0]]
+        ((first * second).sum() + part.sum()).backward()
+        assert w.grad.tolist() == [[20.0, 24.0], [6.0, 12.0]]
+
     def test_an_in_place_operator_on_it_without_gradients(self):
         w = bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]], stop_gradient=False)
         row = w[0]

@@ -117,6 +117,8 @@ def decorate(models: Any, optimizers: Any = None, level: str = "O1", dtype: str 
         for model in models if several else [models]:
             _to_half(model, kind, _excluded(excluded_layers))
         for opt in [] if optimizers is None else optimizers if isinstance(optimizers, (list, tuple)) else [optimizers]:
+            if not hasattr(opt, "_multi_precision"):
+                raise errors.bad("decorate(optimizers)", "an optimizer, or a list of them", opt, kind=TypeError)
             if master_weight is not False:
                 opt._multi_precision = True
     return models if optimizers is None else (models, optimizers)

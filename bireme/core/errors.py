@@ -26,6 +26,10 @@ class WrongType(TypeError, ValueError):
     """An argument of the wrong type: Paddle raises TypeError for some and ValueError for others, so code may catch either."""
 
 
+class NoKernel(WrongType, RuntimeError):
+    """A type of elements that an operator does not take: Paddle, which finds no kernel for it, raises RuntimeError."""
+
+
 class OutOfRange(ValueError, IndexError, RuntimeError):
     """An axis or a place out of range: IndexError and ValueError as NumPy has it, and what Paddle raises for some indices."""
 

@@ -61,6 +61,7 @@ op_at_once = declare("op_at_once", bool, False, "run every operator when it is c
 check_nan_inf = declare("check_nan_inf", bool, False, "stop at the first operator that produces NaN or infinity, naming it and the line")
 check_nan_inf_level = declare("check_nan_inf_level", int, 0, "what check_nan_inf does: 0 stops, 1 and more write a line and go on")
 interpret = declare("interpret", bool, True, "let segments that are met for the first time on CPU run without a compile")
+tell_compiles = declare("tell_compiles", float, 4.0, "seconds after which a compile that still goes on says so on standard error; 0: never")
 compile_cache = declare("compile_cache", bool, True, "keep compiled programs on disk, private to the user")
 keep_pages = declare("keep_pages", bool, True, "let malloc keep freed pages, so that large programs do not fault them in again (Linux, process-wide)")
 freeze_imports = declare("freeze_imports", bool, True, "keep what was imported before out of Python's garbage collections, which are then shorter")

@@ -45,7 +45,7 @@ class Segment:
         self.guards: list[Any] = []
         self.replaced: list[tuple[Any, int]] = []  # tensors that took a result of it, and the leaf they had before
         self.error: BaseException | None = None
-        self.passes = 0  # backward passes in it that have freed their graph
+        self.passes = 0  # backward passes in it, see `backward_starts`
 
 
 class _Local(threading.local):
@@ -460,13 +460,14 @@ def layer_entered() -> None:
 def backward_starts(frees: bool = False) -> None:
     """A stable place to cut a forward pass that has outgrown the bounds, or a loop that neither calls layers nor steps an optimizer.
 
-    Two passes that free their graphs may share a program, as those of two losses do; a third belongs to another step.
+    Two passes that free their graphs may share a program, as those of two losses do; a third belongs to another step. Of those
+    that keep them, such as `grad` for each row of a Jacobian, more may.
     """
     seg = local.segment
-    if (seg.state.depth > flags.max_pending_nodes.value or seg.passes >= 2) and not seg.symbolic:
+    if (seg.state.depth > flags.max_pending_nodes.value or seg.passes >= 32) and not seg.symbolic:
         run(seg)
         seg = local.segment
-    seg.passes += frees
+    seg.passes += 16 if frees else 1
 
 
 def _run_at_once(seg: Segment, bound: Any, operands: list, outs: list[Value]) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-
 # ufuncs' own reductions, which take everything by position
 _add: Any = np.add.reduce
 _most: Any = np.maximum.reduce

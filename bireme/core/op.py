@@ -343,13 +343,13 @@ class Op:
             wrong = [(n, x) for n, x in given if self.dtypes is not None and not self.floats and dtypes.of_number(x) not in self.dtypes]
             if wrong:
                 allowed = ", ".join(sorted(d.name for d in self.dtypes or ()))
-                raise errors.bad(f"{self.name}({wrong[0][0]})", f"one of {allowed}", wrong[0][1], kind=TypeError)
+                raise errors.bad(f"{self.name}({wrong[0][0]})", f"one of {allowed}", wrong[0][1], kind=errors.NoKernel)
             return
         if self.floats and found.kind in "bi":
             found = dtypes.float32
         if self.dtypes is not None and found not in self.dtypes:
             allowed = ", ".join(sorted(d.name for d in self.dtypes))
-            raise errors.bad(f"{self.name}({given[0][0]})", f"one of {allowed}", found.name, kind=TypeError)
+            raise errors.bad(f"{self.name}({given[0][0]})", f"one of {allowed}", found.name, kind=errors.NoKernel)
         cast = registry.OPS.get("cast")
         for n, x in given:
             if isinstance(x, Tensor):

@@ -8,11 +8,14 @@ changing get a bounded number of compiled programs; on CPU the rest run interpre
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import sys
 import threading
 import time
 import weakref
 from collections import Counter, OrderedDict, deque
+from collections.abc import Iterator
 from itertools import starmap
 from typing import Any
 
@@ -286,13 +289,32 @@ def _compile(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...], exact_o
     dead = _worth_donating(graph, live, dead)
     debug.compiling(entry, live, dead)
     start = time.perf_counter()
-    program = Program(live, dead, xla.XLA.prepare(graph, live, dead, graph.device), len(graph.leaf_sigs), "xla")
+    with _told(graph):
+        program = Program(live, dead, xla.XLA.prepare(graph, live, dead, graph.device), len(graph.leaf_sigs), "xla")
     debug.compiled(entry, time.perf_counter() - start)
     entry.compiled.append(program)
     entry.last = entry.family.clock
     if id(entry) not in entry.family.entries:
         entry.family.entries[id(entry)] = entry
     return program
+
+
+@contextlib.contextmanager
+def _told(graph: Graph) -> Iterator[None]:
+    """Nobody waits without knowing for what: a compile that takes long says so."""
+    after = flags.tell_compiles.value
+    if not after:
+        yield
+        return
+    first, last = graph.nodes[0], graph.nodes[-1]
+    text = f"bireme: compiling {_names(graph)} recorded at {errors.place_of(first.pos)} to {errors.place_of(last.pos)}; later steps reuse it"
+    timer = threading.Timer(after, lambda: sys.stderr.write(text + "\n"))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _worth_donating(graph: Graph, live: tuple[int, ...], dead: tuple[int, ...]) -> tuple[int, ...]:

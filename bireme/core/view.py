@@ -51,12 +51,15 @@ class Cell:
 
 
 class View:
-    """One tensor's part in a cell: the operators from the root to it, and the version it has seen."""
+    """One tensor's part in a cell: the operators from the root to it, and the version it has seen.
 
-    __slots__ = ("cell", "path", "version", "tracked")
+    `own`: an in-place operator wrote into it while the root was a leaf, so its history is not the root's.
+    """
 
-    def __init__(self, cell: Cell, path: tuple, tracked: bool):
-        self.cell, self.path, self.tracked, self.version = cell, path, tracked, cell.version
+    __slots__ = ("cell", "path", "version", "tracked", "own")
+
+    def __init__(self, cell: Cell, path: tuple, tracked: bool, own: bool = False):
+        self.cell, self.path, self.tracked, self.version, self.own = cell, path, tracked, cell.version, own
 
     def stale(self) -> bool:
         return self.version != self.cell.version
@@ -67,6 +70,11 @@ class View:
             t._value = self.cell.value
             if self.tracked and self.cell.edge is not None:
                 t._edge, t.stop_gradient = self.cell.edge, self.cell.stop_gradient
+            self.version = self.cell.version
+            return
+        if self.own:
+            with grad_mode.no_grad():
+                t._value = self._walk(tracked=False)[-1]._value
             self.version = self.cell.version
             return
         with grad_mode.GradMode(self.tracked):  # history is the view's own, whatever mode it is read in
@@ -108,6 +116,7 @@ class View:
         if self.tracked and self.path and self.cell.leaf() is not None:
             with grad_mode.no_grad():
                 self._put(t, new, tracked=False)
+            self.own = self.own or grad_mode.state.grad
         else:
             self._put(t, new, tracked=self.tracked)
         self.cell.inplace_version += 1
@@ -140,7 +149,7 @@ def attach(out: Tensor, x: Tensor, bound: Any, numbers: list) -> None:
     elif view.path and not _shares(view, bound, numbers):
         return
     cell = view.cell
-    out._view = View(cell, (*view.path, (bound, numbers)), view.tracked and grad_mode.state.grad)
+    out._view = View(cell, (*view.path, (bound, numbers)), view.tracked and grad_mode.state.grad, view.own)
     cell.add(out)
     flush.local.segment.cells.append(ref(cell))
 
