@@ -190,3 +190,21 @@ def test_memory_really_falls():
     (less, a), (more, b) = train(True, **sizes), train(False, **sizes)
     np.testing.assert_allclose(a, b, rtol=1e-4)
     assert less < 0.8 * more, f"{less / 2**20:.2f} MiB with recompute, {more / 2**20:.2f} without"
+
+
+def test_a_deep_model_is_one_program_a_step():
+    layers = nn.LayerList([nn.Linear(4, 4) for _ in range(40)])
+    opt = bireme.optimizer.SGD(0.1, parameters=layers.parameters())
+    flushes = []
+    for _ in range(4):
+        bireme.debug.flush()
+        bireme.debug.reset_stats()
+        h = bireme.ones([2, 4])
+        for layer in layers:
+            h = recompute(lambda x, layer=layer: bireme.tanh(layer(x)), h)
+        h.sum().backward()
+        opt.step()
+        opt.clear_grad()
+        bireme.debug.flush()
+        flushes.append(bireme.debug.stats()["flushes"])
+    assert flushes[-1] <= 2  # the input is made in a program of its own

@@ -215,7 +215,7 @@ class Replay:
             pairs = [(again.tensor(*root), g) for root, g in zip(self._roots, gs) if g is not None]
         entries = [(place, t) for place, ts in again.entries.items() for t in ts]
         ys, seeds = [y for y, _ in pairs], [g for _, g in pairs]
-        found = tape.grad(ys, [t for _, t in entries], seeds, create_graph, create_graph, allow_unused=True) if entries else []
+        found = tape.pulled(ys, seeds, [t for _, t in entries], create_graph, create_graph, set()) if entries else []
         sums: list[Any] = [None] * len(self.targets)
         for (place, _), g in zip(entries, found):
             if g is not None:

@@ -378,39 +378,40 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
         read(t)
         if (target := target_of(t)) is not None:
             blocked.add(key_of(target))
-    wanted: dict[Any, Tensor | None] = {}
-    keys = []
     for t in ins:
         _reject_stopped(t, "grad(inputs)")
         read(t)
-        target = target_of(t)
-        keys.append(None if target is None else key_of(target))
-        if target is not None:
-            wanted[key_of(target)] = None
     # Paddle frees nothing here unless told to: several calls in a row may differentiate one graph
     retain = create_graph or retain_graph is not False
     flush.backward_starts()
+    for t in outs:
+        _reject_stopped(t, "grad(outputs)")
+        read(t)
+    found = pulled(outs, seeds, ins, retain, create_graph, blocked)
+    for i, g in enumerate(found):
+        if g is None and not allow_unused:
+            raise errors.bad(f"grad(inputs[{i}])", "a tensor that the outputs depend on", "an unused one", hint="pass allow_unused=True to get None")
+    return [g if g is None or create_graph else wrap(read(g)) for g in found]
+
+
+def pulled(outs: list, seeds: list, ins: list, retain: bool, create_graph: bool, blocked: set) -> list[Tensor | None]:
+    """Gradients of `outs` with respect to `ins`, None where there is none."""
+    targets = [target_of(t) for t in ins]
+    wanted: dict[Any, Tensor | None] = {key_of(t): None for t in targets if t is not None}
     outer = state.grad
     with GradMode(create_graph):
         walk = Walk(create_graph, outer)
         roots = []
         for t, g in zip(outs, seeds):
-            _reject_stopped(t, "grad(outputs)")
-            read(t)
             target = target_of(t)
-            if target is None:
-                continue
-            roots.append(target)
-            walk.give(target, _seed(t, g, "grad(grad_outputs)"))
+            if target is not None:
+                roots.append(target)
+                walk.give(target, _seed(t, g, "grad(grad_outputs)"))
         walk.run(retain, _useful(roots, wanted), wanted, blocked)
         for key in wanted:
             if key in walk.leaves:  # a leaf's own hooks belong to its `.grad`, as in Paddle
                 wanted[key] = walk.leaves[key][1]
-    found = [None if k is None else wanted[k] for k in keys]
-    for i, g in enumerate(found):
-        if g is None and not allow_unused:
-            raise errors.bad(f"grad(inputs[{i}])", "a tensor that the outputs depend on", "an unused one", hint="pass allow_unused=True to get None")
-    return [g if g is None or create_graph else wrap(read(g)) for g in found]
+    return [None if t is None else wanted[key_of(t)] for t in targets]
 
 
 def push(outputs: list[Tensor], inputs: list[Tensor], tangents: list[Tensor]) -> list[Tensor | None]:
