@@ -284,6 +284,7 @@ def _sums(x, at: Windows):
 def _divisor(at: Windows, inside: bool, dtype: Any) -> Any:
     """The number of elements of each window; one number where all windows have as many."""
     counts = functools.reduce(np.multiply.outer, [np.asarray(c, dtype) for c in at.counts(inside)])
+    counts = np.maximum(counts, 1)  # a window of nothing but padding has mean 0
     return counts.flat[0] if counts.size and (counts == counts.flat[0]).all() else counts[..., None]
 
 
