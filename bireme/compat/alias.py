@@ -147,6 +147,6 @@ def install_as_paddle() -> None:
     for here, names in INNER.items():
         # a finder is not asked for what lies inside a module that is no package, such as `nn.layer`: the names stand ready
         sys.modules.update({f"{THERE}.{name}": sys.modules[f"{HERE}.{here}"] for name in names.split()})
-    package.__version__ = version.__version__ = version.full_version = version.interface  # type: ignore[attr-defined]
+    package.__version__ = version.__version__ = version.full_version = version.interface  # type: ignore[attr-defined]  # modules made for the alias
     version.major, version.minor, version.patch = version.interface.split(".")
     dtype.package[0] = THERE

@@ -530,9 +530,9 @@ def _backward_method(self: Tensor, grad_tensor: Any = None, retain_graph: bool =
 
 
 _backward_method.__name__ = _backward_method.__qualname__ = "backward"
-Tensor.backward = _backward_method  # type: ignore[attr-defined]
-Tensor.register_hook = Tensor._register_grad_hook = register_hook  # type: ignore[attr-defined]
-Tensor.retain_grads = retain_grads  # type: ignore[attr-defined]
+Tensor.backward = _backward_method  # type: ignore[attr-defined]  # a method that Tensor gets here
+Tensor.register_hook = Tensor._register_grad_hook = register_hook  # type: ignore[attr-defined]  # a method that Tensor gets here
+Tensor.retain_grads = retain_grads  # type: ignore[attr-defined]  # a method that Tensor gets here
 
 
 def save_value(v: Value) -> Any:

@@ -250,6 +250,6 @@ def detach_(self: Tensor) -> Tensor:
     return self
 
 
-Tensor.detach = detach  # type: ignore[attr-defined]
-Tensor.detach_ = detach_  # type: ignore[attr-defined]
-Tensor.data = property(detach, _set_data, doc="The same storage without history.")  # type: ignore[attr-defined]
+Tensor.detach = detach  # type: ignore[attr-defined]  # a method that Tensor gets here
+Tensor.detach_ = detach_  # type: ignore[attr-defined]  # a method that Tensor gets here
+Tensor.data = property(detach, _set_data, doc="The same storage without history.")  # type: ignore[attr-defined]  # a method that Tensor gets here

@@ -35,7 +35,7 @@ def replacing(path: str) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, target)
-    except BaseException:
+    except BaseException:  # Ctrl-C too: nothing half written stays behind
         with contextlib.suppress(FileNotFoundError):
             os.unlink(part)
         raise

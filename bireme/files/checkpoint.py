@@ -88,7 +88,7 @@ class Checkpoint:
 
         def write(file: BinaryIO) -> None:
             summed = _Summed(file)
-            pdparams.write(summed, state, 4)  # type: ignore[arg-type]
+            pdparams.write(summed, state, 4)  # type: ignore[arg-type]  # it has a `write`
             file.write(_END.pack(_SIGN, summed.sum))
 
         write_whole(self.path(step), write)

@@ -83,7 +83,7 @@ class Source:
         self._at += have
         into, done = memoryview(out), have
         while done < n:
-            got = self._file.readinto(into[done:])  # type: ignore[attr-defined]
+            got = self._file.readinto(into[done:])  # type: ignore[attr-defined]  # a binary file
             if not got:
                 raise BadFile(f"it ends after {self.size - self._unread} bytes, while it is read")
             done += got

@@ -57,7 +57,7 @@ def save(obj: Any, path: str | os.PathLike | BinaryIO, protocol: int = 4, **conf
             pdparams.write(file, obj, protocol)
 
     if place is None:
-        write(path)  # type: ignore[arg-type]
+        write(path)  # type: ignore[arg-type]  # it has a `write`
     else:
         write_whole(place, write)
 
@@ -179,7 +179,7 @@ class telling:
         reason = "the disk is full" if e.errno in (errno.ENOSPC, errno.EDQUOT) else e.strerror or str(e)
         action = "a file that can be read" if self.hint is None else "a file that can be written"
         told = errors.bad(f"{self.where}(path)", action, f"{self.path}: {reason}", self.hint, kind=type(e))
-        told.errno = e.errno  # type: ignore[attr-defined]
+        told.errno = e.errno  # type: ignore[attr-defined]  # an OSError
         raise told from None
 
 

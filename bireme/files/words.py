@@ -131,10 +131,10 @@ class Builder:
         raw = self._owned(data)
         if raw.nbytes != math.prod(shape) * dtype.itemsize:
             raise BadFile(f"an array of shape {list(shape)} and type {dtype.name} in {raw.nbytes} bytes")
-        found = raw.view(dtype).reshape(shape, order=order)  # type: ignore[call-overload]
+        found = raw.view(dtype).reshape(shape, order=order)  # type: ignore[call-overload]  # NumPy's stubs want a literal
         if dtype == np.bool_:
             # other bytes would be neither true nor false to NumPy
-            found = (raw != 0).reshape(shape, order=order)  # type: ignore[call-overload]
+            found = (raw != 0).reshape(shape, order=order)  # type: ignore[call-overload]  # NumPy's stubs want a literal
         elif not dtype.isnative:
             found = found.astype(dtype.newbyteorder("="))
         if kind.tag is not None:

@@ -130,7 +130,7 @@ def _panel(name: str, lines: dict[str, Points], reach: float, top: float) -> lis
 
 def _line(points: Points, across: object, up: object, kind: str) -> str:
     thinned = points if len(points) <= _POINTS else [points[i] for i in np.linspace(0, len(points) - 1, _POINTS).astype(int)]
-    path = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in thinned)  # type: ignore[operator]
+    path = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in thinned)  # type: ignore[operator]  # only where both numbers are there
     return f'<polyline class="{kind}" points="{path}"/>'
 
 

@@ -108,22 +108,22 @@ class Writer:
         self.flush()
 
     def _file_name(self) -> str:
-        raise NotImplementedError
+        raise NotImplementedError  # each format writes its own
 
     def _head(self) -> None:
-        raise NotImplementedError
+        raise NotImplementedError  # each format writes its own
 
     def add_scalar(self, tag: str, value: Any, step: int, walltime: float | None = None) -> None:
         """A number of a curve `tag`, at `step`."""
-        raise NotImplementedError
+        raise NotImplementedError  # each format writes its own
 
     def add_histogram(self, tag: str, values: Any, step: int, walltime: float | None = None, buckets: int = 30) -> None:
         """How the elements of a tensor or an array are spread."""
-        raise NotImplementedError
+        raise NotImplementedError  # each format writes its own
 
     def add_text(self, tag: str, text: str, step: int, walltime: float | None = None) -> None:
         """A text, shown as Markdown."""
-        raise NotImplementedError
+        raise NotImplementedError  # each format writes its own
 
     def flush(self) -> None:
         """Hand everything that was added to the operating system."""

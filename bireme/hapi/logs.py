@@ -66,7 +66,7 @@ class Logs(dict):
     def __eq__(self, other: object) -> bool:
         return dict.__eq__(self.settle(), other)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # equal by value, so it has no hash
 
     def __or__(self, other: Any) -> dict:
         return self.copy() | dict(other)

@@ -337,7 +337,7 @@ class Model:
                 dict.__setitem__(logs, "step", step)
                 dict.__setitem__(logs, "batch_size", samples_in(fields))
                 every.on_batch_end(mode, step, logs)
-        except BaseException:
+        except BaseException:  # Ctrl-C too: the live line is ended before anything else is printed
             every.end_lines()
             raise
         if mode == "train" and step >= start and not self._updated:

@@ -36,7 +36,7 @@ class Recorder(Callback):
 
     def scalar(self, tag: str, value: float, step: int) -> None:
         """Keep one number; written by each."""
-        raise NotImplementedError
+        raise NotImplementedError  # each recorder writes its own
 
     def put_down(self) -> None:
         """Called when a row of numbers is complete."""

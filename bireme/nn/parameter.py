@@ -149,7 +149,7 @@ def _of_shape(
 
 
 _of_shape.__name__ = _of_shape.__qualname__ = "create_parameter"
-Tensor.create_parameter = _of_shape  # type: ignore[attr-defined]
+Tensor.create_parameter = _of_shape  # type: ignore[attr-defined]  # a method that Tensor gets here
 
 
 class Parameter(tensor.Parameter):

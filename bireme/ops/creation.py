@@ -362,7 +362,7 @@ def _clone(self: Tensor) -> Tensor:
     return clone(self)
 
 
-Tensor.clone = _clone  # type: ignore[attr-defined]
+Tensor.clone = _clone  # type: ignore[attr-defined]  # a method that Tensor gets here
 
 
 def _as_array(x: Any) -> Any:

@@ -110,5 +110,5 @@ def tolist(x: Tensor) -> Any:
 
 for _f in (broadcast_shape, broadcast_shapes, check_shape, tolist):
     PUBLIC[_f.__name__] = _f
-Tensor.broadcast_shape = broadcast_shape  # type: ignore[attr-defined]
-Tensor.broadcast_shapes = broadcast_shapes  # type: ignore[attr-defined]
+Tensor.broadcast_shape = broadcast_shape  # type: ignore[attr-defined]  # a method that Tensor gets here
+Tensor.broadcast_shapes = broadcast_shapes  # type: ignore[attr-defined]  # a method that Tensor gets here

@@ -135,7 +135,7 @@ def _project(name: str, x: Tensor, weight: Tensor, bias: Tensor | None, heads: i
     else:
         fits = weight.ndim == 4
         heads, head = (weight.shape[1], weight.shape[2]) if fits else (0, 0)
-        wanted = [3, heads, head, width] if fits else ["3", "heads", "head width", width]  # type: ignore[list-item]
+        wanted = [3, heads, head, width] if fits else ["3", "heads", "head width", width]  # type: ignore[list-item]  # words for the message
     if weight.shape != wanted:
         raise errors.bad(f"{name}(qkv_weight)", f"shape [{', '.join(map(str, wanted))}]", f"shape {weight.shape}")
     out = matmul(x, weight) if transposed else matmul(x, weight.reshape([3 * heads * head, width]), False, True)

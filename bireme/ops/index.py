@@ -376,7 +376,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     return pick.call({"x": out, "index": list(index.picks.values()), "axes": tuple(index.picks)})
 
 
-Tensor.__getitem__ = getitem  # type: ignore[attr-defined]
+Tensor.__getitem__ = getitem  # type: ignore[attr-defined]  # a method that Tensor gets here
 
 
 # ---------------------------------------------------------------- all parts along an axis

@@ -61,7 +61,7 @@ def guarded(where: str, expected: str, got: str, x: Tensor, out: Tensor) -> Tens
 
 def turned(x: Tensor) -> Tensor:
     """The last two axes swapped."""
-    return x.transpose([*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])  # type: ignore[attr-defined]
+    return x.transpose([*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])  # type: ignore[attr-defined]  # a method that Tensor gets elsewhere
 
 
 # ---------------------------------------------------------------- jax and NumPy alike

@@ -81,17 +81,17 @@ def _install() -> None:
         if name in ("and", "or", "xor"):
             setattr(Tensor, f"__r{name}__", _binary(op))
         elif name == "pow":
-            Tensor.__rpow__ = _binary(arithmetic.power, swap=True)  # type: ignore[attr-defined]
+            Tensor.__rpow__ = _binary(arithmetic.power, swap=True)  # type: ignore[attr-defined]  # a method that Tensor gets here
         else:
             setattr(Tensor, f"__r{name}__", _binary(op, swap=name not in swapped))
     for name, op in {"eq": logic.equal, "ne": logic.not_equal, "lt": logic.less_than, "le": logic.less_equal, "gt": logic.greater_than,
                      "ge": logic.greater_equal}.items():  # fmt: skip
         setattr(Tensor, f"__{name}__", _comparison(op))
-    Tensor.__matmul__, Tensor.__rmatmul__ = _matmul, _rmatmul  # type: ignore[attr-defined]
-    Tensor.__neg__ = lambda x: math.neg(x)  # type: ignore[attr-defined]
-    Tensor.__pos__ = lambda x: x  # type: ignore[attr-defined]
-    Tensor.__invert__ = lambda x: bits.bitwise_not(x)  # type: ignore[attr-defined]
-    Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]
+    Tensor.__matmul__, Tensor.__rmatmul__ = _matmul, _rmatmul  # type: ignore[attr-defined]  # a method that Tensor gets here
+    Tensor.__neg__ = lambda x: math.neg(x)  # type: ignore[attr-defined]  # a method that Tensor gets here
+    Tensor.__pos__ = lambda x: x  # type: ignore[attr-defined]  # a method that Tensor gets here
+    Tensor.__invert__ = lambda x: bits.bitwise_not(x)  # type: ignore[attr-defined]  # a method that Tensor gets here
+    Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]  # a method that Tensor gets here
 
 
 _install()

@@ -60,7 +60,7 @@ def split(x: Tensor, num_or_sections: Any, axis: Axis = 0) -> list[Tensor]:
         if sum(sizes) != total or builtins.min(sizes, default=-1) < 0:
             raise errors.bad("split(num_or_sections)", f"sizes that add up to {total}", list(num_or_sections))
     else:
-        n = ints(num_or_sections, 0, "split(num_or_sections)")[0]  # type: ignore[index]
+        n = ints(num_or_sections, 0, "split(num_or_sections)")[0]  # type: ignore[index]  # not None: it was given
         if n <= 0 or total % n:
             raise errors.bad("split(num_or_sections)", f"a number of parts that divides {total}", n)
         sizes = [total // n] * n

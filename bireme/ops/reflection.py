@@ -92,5 +92,5 @@ def ormqr(x: Tensor, tau: Tensor, y: Tensor, left: bool = True, transpose: bool 
         raise errors.bad("ormqr(y)", wanted, f"{y.dtype.name} of shape {y.shape}", kind=errors.Unfit)
     q = householder_product(x, tau)
     if transpose:
-        q = turned(q.conj() if q.dtype.is_complex else q)  # type: ignore[attr-defined]
+        q = turned(q.conj() if q.dtype.is_complex else q)  # type: ignore[attr-defined]  # a method that Tensor gets elsewhere
     return matmul(q, y) if left else matmul(y, q)

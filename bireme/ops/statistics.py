@@ -238,7 +238,7 @@ def _torch_median(plain: Any) -> Any:
     return median
 
 
-median.public = PUBLIC["median"] = Tensor.median = _torch_median(median.public)  # type: ignore[attr-defined]
+median.public = PUBLIC["median"] = Tensor.median = _torch_median(median.public)  # type: ignore[attr-defined]  # a method that Tensor gets here
 
 
 @composite(method=True)

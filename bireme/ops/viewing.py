@@ -210,5 +210,5 @@ def contiguous(self: Tensor) -> Tensor:
 
 for _f in (resize_, set_, get_strides, is_contiguous, contiguous):
     setattr(Tensor, _f.__name__, _f)
-Tensor.strides = property(get_strides, doc=get_strides.__doc__)  # type: ignore[attr-defined]
-Tensor.offset = property(_offset, doc=_offset.__doc__)  # type: ignore[attr-defined]
+Tensor.strides = property(get_strides, doc=get_strides.__doc__)  # type: ignore[attr-defined]  # a method that Tensor gets here
+Tensor.offset = property(_offset, doc=_offset.__doc__)  # type: ignore[attr-defined]  # a method that Tensor gets here

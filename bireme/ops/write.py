@@ -165,7 +165,7 @@ def _fitted(value: Tensor, wanted: list[int], adds: list[int]) -> Tensor:
     return shape.reshaped(value, wanted) if adds else value
 
 
-Tensor.__setitem__ = setitem  # type: ignore[attr-defined]
+Tensor.__setitem__ = setitem  # type: ignore[attr-defined]  # a method that Tensor gets here
 
 
 # ---------------------------------------------------------------- as functions

@@ -343,7 +343,7 @@ class ReduceOnPlateau(LRScheduler):
     def get_lr(self) -> float:
         return self.last_lr
 
-    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
+    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]  # Paddle's signature
         """Take note of a metric, a number or a tensor of one element, and set the rate."""
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if isinstance(metrics, (Tensor, np.ndarray)):

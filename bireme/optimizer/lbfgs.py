@@ -56,7 +56,7 @@ class LBFGS(Optimizer):
         self.state: dict[str, Any] = {}
 
     @no_grad()
-    def step(self, closure: Callable[[], Tensor]) -> Tensor:  # type: ignore[override]
+    def step(self, closure: Callable[[], Tensor]) -> Tensor:  # type: ignore[override]  # Paddle's signature
         """Go on until the gradient or the change is small, or the limits are reached; returns the loss at the start.
 
         `closure` clears the gradients, computes the loss, calls its `backward` and returns it.

@@ -144,7 +144,8 @@ class Optimizer(States):
         for bad in open_guards():  # a step on wrong indices must not change anything
             skip = wrap(bad) if skip is None else logical_or(skip, wrap(bad))
         grads = {id(p): g for p, g in pairs}
-        self._make_masters([p for p, _ in pairs])
+        if self._multi_precision:
+            self._make_masters([p for p, _ in pairs])
         self._skip = skip
         try:
             for group in self._param_groups:

@@ -60,7 +60,7 @@ class States:
 
     def _make_masters(self, params: list[Tensor]) -> None:
         """Make float32 copies that are missing beside the step: as a part of it, the first step would be compiled for itself."""
-        new = [p for p in params if id(p) not in self._slots and p.dtype in HALF] if self._multi_precision else []
+        new = [p for p in params if id(p) not in self._slots and p.dtype in HALF]
         if new and all(p._value.array is not None for p in new):
             with aside():
                 for p in new:

@@ -77,7 +77,7 @@ class Jacobian(derivative.Jacobian):
         super().__init__(*_flattened(outputs, inputs, bool(is_batched)))
 
     @property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]  # Paddle's signature
         """Extents, as a tuple."""
         return tuple(self._full)
 

@@ -8,13 +8,12 @@ from bireme.core import errors
 from bireme.core.flush import close_step
 from bireme.core.grad_mode import no_grad
 from bireme.core.tensor import Tensor
+from bireme.incubate.optimizer.around import Around
 from bireme.ops import where, zeros_like
 from bireme.optimizer.optimizer import Optimizer, Pairs
 
-_COUNT = "gradient_merge_step"
 
-
-class GradientMergeOptimizer(Optimizer):
+class GradientMergeOptimizer(Around):
     """Collects gradients; every `k_steps` calls of `step`, `inner_optimizer` makes one step with their mean, or sum if not `avg`.
 
     >>> w = bireme.to_tensor([1.0], stop_gradient=False)
@@ -28,6 +27,7 @@ class GradientMergeOptimizer(Optimizer):
     """
 
     _accumulators = ("gradient_merge",)
+    _count_name = "gradient_merge_step"
 
     def __init__(self, inner_optimizer: Optimizer, k_steps: int = 1, avg: bool = True):
         if not isinstance(inner_optimizer, Optimizer):
@@ -71,15 +71,3 @@ class GradientMergeOptimizer(Optimizer):
     def set_lr(self, value: float) -> None:
         """Set the learning rate of the inner optimizer."""
         self.inner_optimizer.set_lr(value)
-
-    def state_dict(self) -> dict[str, Any]:
-        """The gradients collected so far, with the state of the inner optimizer."""
-        return {**self.inner_optimizer.state_dict(), **super().state_dict(), _COUNT: self._count}
-
-    def set_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
-        own = {self._key(p, "gradient_merge") for p in self._parameter_list}
-        mine = {key: value for key, value in state_dict.items() if key.rpartition("_")[0] in own}
-        super().set_state_dict(mine)
-        self.inner_optimizer.set_state_dict({key: value for key, value in state_dict.items() if key not in mine and key != _COUNT})
-        self._count = int(state_dict.get(_COUNT, 0))

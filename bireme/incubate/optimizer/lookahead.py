@@ -7,12 +7,11 @@ from typing import Any
 from bireme.core import errors
 from bireme.core.grad_mode import no_grad
 from bireme.core.tensor import Tensor
+from bireme.incubate.optimizer.around import Around
 from bireme.optimizer.optimizer import Optimizer, Pairs
 
-_COUNT = "lookahead_step"
 
-
-class LookAhead(Optimizer):
+class LookAhead(Around):
     """Every `k` steps of `inner_optimizer`, goes back to the part `alpha` of the way from where the slow weights are.
 
     >>> w = bireme.to_tensor([1.0], stop_gradient=False)
@@ -26,6 +25,7 @@ class LookAhead(Optimizer):
     """
 
     _accumulators = ("slow",)
+    _count_name = "lookahead_step"
 
     def __init__(self, inner_optimizer: Optimizer, alpha: float = 0.5, k: int = 5, name: str | None = None):
         if not isinstance(inner_optimizer, Optimizer):
@@ -67,15 +67,3 @@ class LookAhead(Optimizer):
                 slow._assign_value(new)
                 for held in (p, fast) if fast is not p else (p,):
                     held._assign_value(new.astype(held.dtype))
-
-    def state_dict(self) -> dict[str, Any]:
-        """The slow weights and the steps made, with the state of the inner optimizer."""
-        return {**self.inner_optimizer.state_dict(), **super().state_dict(), _COUNT: self._count}
-
-    def set_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
-        own = {self._key(p, "slow") for p in self._parameter_list}
-        mine = {key: value for key, value in state_dict.items() if key.rpartition("_")[0] in own}
-        super().set_state_dict(mine)
-        self.inner_optimizer.set_state_dict({key: value for key, value in state_dict.items() if key not in mine and key != _COUNT})
-        self._count = int(state_dict.get(_COUNT, 0))
