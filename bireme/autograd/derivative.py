@@ -185,7 +185,7 @@ def _check_rank(where: str, name: str, t: Tensor, batched: bool) -> None:
 
 def _matrix(kind: type[Jacobian], y: Tensor | None, x: Tensor, batched: bool, like: Tensor | None = None) -> Any:
     """The lazy matrix of one `y` by one `x`; `like` tells the shape of a `y` that is zero."""
-    shape = (like if y is None else y).shape  # type: ignore[union-attr]
+    shape = (like if y is None else y).shape  # type: ignore[union-attr]  # one of the two is there
     lead, flat = shape[:batched], len(shape) == int(batched)
     full = [*lead, math.prod(shape[batched:]), math.prod(x.shape[batched:])]
     if y is not None and flat:

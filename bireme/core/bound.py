@@ -307,7 +307,7 @@ class GradBound:
         return found
 
     def grad_bound(self, given: tuple, needs: tuple, sigs: tuple, outs: tuple) -> GradBound:
-        return Bound.grad_bound(self, given, needs, sigs, outs)  # type: ignore[arg-type]
+        return Bound.grad_bound(self, given, needs, sigs, outs)  # type: ignore[arg-type]  # it has what the method reads
 
     def arguments(self, arrays: Any) -> Any:
         raise AssertionError("a gradient node has no declared rule of its own")

@@ -112,7 +112,7 @@ def text(where: str, expected: str, got: Any, hint: str | None = None, pos: Any 
 def bad(where: str, expected: str, got: Any, hint: str | None = None, kind: type[Exception] = ValueError) -> Exception:
     """The exception to raise for a bad argument: `raise bad("mean(axis)", "an axis in [-2, 1]", axis)`."""
     error = (WrongType if kind is TypeError else kind)(text(where, expected, got, hint))
-    error._told = True  # type: ignore[attr-defined]
+    error._told = True  # type: ignore[attr-defined]  # a mark on the exception
     return error
 
 

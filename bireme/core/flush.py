@@ -143,7 +143,7 @@ def record(bound: Any, operands: list) -> list[Value]:
             node = _extend(seg, state, found, bound, operands)
         outs = _pending(seg, node)
         seg.state = node
-    except BaseException:
+    except BaseException:  # an interrupt in between: the call is forgotten whole
         roll_back(seg)
         raise
     if seg.closed:  # another thread cut it meanwhile
@@ -184,7 +184,7 @@ def follow(seg: Segment, node: Node, numbers: list, leaves: list[Value]) -> list
         seg.numbers.extend(numbers)
         outs = _pending(seg, node)
         seg.state = node
-    except BaseException:
+    except BaseException:  # an interrupt in between
         roll_back(seg)
         raise
     return None if seg.closed else outs

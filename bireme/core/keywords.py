@@ -22,7 +22,7 @@ def renamed(**names: str) -> Callable[[Callable], Callable]:
                     kwargs[name] = kwargs.pop(other)
             return fn(*args, **kwargs)
 
-        call.aliases = {name: [other] for name, other in names.items()}  # type: ignore[attr-defined]
+        call.aliases = {name: [other] for name, other in names.items()}  # type: ignore[attr-defined]  # a function takes attributes
         return call
 
     return declare

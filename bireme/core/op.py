@@ -357,7 +357,7 @@ class Op:
                     assert cast is not None
                     arguments[n] = cast(x, found)
             elif isinstance(x, list):
-                arguments[n] = [t if t._value.sig.dtype is found else cast(t, found) for t in x]  # type: ignore[misc]
+                arguments[n] = [t if t._value.sig.dtype is found else cast(t, found) for t in x]  # type: ignore[misc]  # cast is declared by then
             else:
                 arguments[n] = (found, convert.number(x, found, f"{self.name}({n})"))
 

@@ -293,7 +293,7 @@ class Path:
             seg.numbers.extend(numbers)
             seg.values.extend(values)
             seg.state = end
-        except BaseException:
+        except BaseException:  # an interrupt in between
             flush.roll_back(seg)
             raise
         if seg.closed:  # another thread cut it meanwhile

@@ -122,7 +122,7 @@ def _first_call(seg: Any, program: Any, args: tuple) -> None:
             signal.signal(signal.SIGINT, before)
     program.call = getattr(program.call, "_call", None) or program.call  # jax.stages.Compiled's own C function
     if came:
-        before(*came[0])  # type: ignore[misc, operator]
+        before(*came[0])  # type: ignore[misc, operator]  # callable, or nothing came
 
 
 def call_prepared(call: Any, leaves: list, vectors: list) -> list:

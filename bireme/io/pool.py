@@ -144,7 +144,7 @@ class Processes:
         try:
             for number in range(count):
                 self.workers.append(Worker(job, number, count, seed, shared, main))
-        except BaseException:
+        except BaseException:  # Ctrl-C too: no worker is left behind
             self.close()
             raise
         self.thread = threading.Thread(target=self.listen, name="bireme-loader", daemon=True)

@@ -112,7 +112,7 @@ class ResNet(nn.Layer):
         if with_pool:
             self.avgpool = nn.AdaptiveAvgPool2D((1, 1))
         if num_classes > 0:
-            self.fc = nn.Linear(512 * block.expansion, num_classes)  # type: ignore[attr-defined]
+            self.fc = nn.Linear(512 * block.expansion, num_classes)  # type: ignore[attr-defined]  # both blocks have it
 
     def _make_layer(self, block: Any, planes: int, blocks: int, stride: int = 1, dilate: bool = False) -> nn.Sequential:
         """The blocks of a stage; the first has the stride, and its input is brought to its size."""
