@@ -132,7 +132,7 @@ def paddle_run(paddle, name, size, grad):
     for x in wanted:
         x.stop_gradient = False
     seeds = [paddle.ones_like(fn(paddle, *xs)) for xs in operands] if grad else []
-    ready = importlib.import_module("jax").block_until_ready if hasattr(paddle, "debug") else None  # Paddle's are there
+    deferred = hasattr(paddle, "debug")  # Paddle's results are there when the call returns
 
     def run():
         for x in wanted:  # those of the run before: Paddle's may be read until they are cleared
@@ -141,8 +141,11 @@ def paddle_run(paddle, name, size, grad):
         if grad:
             paddle.autograd.backward(outs, seeds)
             outs = [x.grad for x in wanted if x.grad is not None]
-        if ready is not None:
-            ready([x._array() for x in outs])
+        if deferred:
+            for x in outs:
+                array = x._array()
+                if not isinstance(array, np.ndarray):
+                    array.block_until_ready()
         return outs
 
     return run
@@ -201,14 +204,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7, help="turns of each peer (default 7)")
     parser.add_argument("--repeats", type=int, default=5, help="batches of calls timed in each turn (default 5)")
+    parser.add_argument("--size", choices=CALLS, help="small or large inputs alone")
     parser.add_argument("--only", nargs="+", choices=OPERATORS, default=list(OPERATORS), help="some of the operators")
     options = parser.parse_args()
+    cells = [c for c in CELLS if options.size in (None, c[0])]
     head(f"operators: {len(options.only)} of them, float32, {CALLS['small']} small or {CALLS['large']} large calls at a time")
     floors, columns, wrong = Floors(), {}, []
     with Peers() as peers:
         for name in ("bireme", "torch", "paddle"):
             peers.start(name, make, name, options.only)
-        for size, grad in CELLS:
+        for size, grad in cells:
             for name in list(peers.live):
                 peers.ask(name, size, grad, 1, 4)
             answers = peers.turns(options.rounds, size, grad, options.repeats, 1)
@@ -222,23 +227,23 @@ def main():
                 ours = us.get("bireme", [])
                 columns[op, size, grad] = [ratio(ours, us.get(peer, [])) for peer in ("torch", "paddle")], median(ours)
         peers.report()
-    what = [f"{size}{', backward' if grad else ''}" for size, grad in CELLS]
+    what = [f"{size}{', backward' if grad else ''}" for size, grad in cells]
     rows = []
     for op in options.only:
-        found = [columns.get((op, *c), ([np.nan, np.nan], np.nan)) for c in CELLS]
+        found = [columns.get((op, *c), ([np.nan, np.nan], np.nan)) for c in cells]
         rows.append((op, *[f"{cell(us, '{:.0f}')} us  {cell(t)}  {cell(p)}" for (t, p), us in found], REASONS.get(op, "")))
     means = {}
-    for c in CELLS:
+    for c in cells:
         for i, peer in enumerate(("torch", "paddle")):
             values = [columns[op, *c][0][i] for op in options.only if (op, *c) in columns]
             means[c, peer] = float(np.exp(np.nanmean(np.log(values)))) if values else np.nan
-    rows.append(("geometric mean", *[f"{cell(means[c, 'torch'])}  {cell(means[c, 'paddle'])}" for c in CELLS], ""))
+    rows.append(("geometric mean", *[f"{cell(means[c, 'torch'])}  {cell(means[c, 'paddle'])}" for c in cells], ""))
     table(("operator: us, /torch, /paddle", *what, "why"), rows)
     for line in wrong:
         print(f"DIFFERENT RESULTS {line}")
-    for c, name in zip(CELLS, what, strict=True):
+    for c, name in zip(cells, what, strict=True):
         floors.at_most(f"{name}: geometric mean, bireme / paddle", means[c, "paddle"], 1.0)
-    slow = {op: max(columns[op, "large", g][0][0] for g in (False, True) if (op, "large", g) in columns) for op in options.only}
+    slow = {op: max((columns[op, "large", g][0][0] for g in (False, True) if (op, "large", g) in columns), default=0.0) for op in options.only}
     unexplained = [op for op, worst in slow.items() if worst > 3 and op not in REASONS]
     floors.at_most("operators over 3 x torch on large inputs without a reason", len(unexplained), 0)
     if unexplained:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import difflib
+import enum
 import importlib
 import importlib.util
 import inspect
@@ -83,6 +84,8 @@ def signature(value: Any, member: bool = False) -> str:
     bound = not member or isinstance(value, staticmethod) or inspect.isclass(value)
     if isinstance(value, (staticmethod, classmethod)):
         value = value.__func__
+    if inspect.isclass(value) and issubclass(value, enum.Enum):
+        return "(value)"  # Python's own, which says it differently from version to version
     try:
         params = list(inspect.signature(value).parameters.values())
     except (TypeError, ValueError):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import inspect
 import math
 import types
 from collections.abc import Callable
@@ -148,7 +150,7 @@ class Bound:
         found = self._plans.get(sigs)
         if found is None:
             if self.op.numpy_form is not None:
-                found = _Typed(self._numpy(), self.infer(sigs), self.many, sigs)
+                found = _typed(self._numpy(), self.infer(sigs), self.many, sigs)
             else:
                 found = interpreter.plan(self.lower("cpu"), sigs, self.many)
             bounded(self._plans, 128)[sigs] = found
@@ -157,10 +159,10 @@ class Bound:
     def _numpy(self) -> Callable:
         """The declared form: the body itself by keyword, any other with operands and attributes in order."""
         form, plain = self.op.numpy_form, self.layout == (1,) * len(self.layout)
+        if self.op.numpy_is_body:
+            return self._body_on_numpy(form.resolved())
         if plain and not self.attrs:
             return form
-        if self.op.numpy_is_body:
-            return lambda *arrays: form(**self.arguments(arrays))
         attrs, names = self.attrs, self.op.operand_names
         if plain:
             return lambda *arrays: form(*arrays, *attrs)
@@ -170,6 +172,16 @@ class Bound:
             return form(*[named[n] for n in names], *attrs)
 
         return call
+
+    def _body_on_numpy(self, body: Callable) -> Callable:
+        """The body on NumPy arrays; with its attributes set once where the arrays are its first parameters, which is nearly always."""
+        given = [n for n, count in zip(self.op.operand_names, self.layout) if count == 1]
+        first = list(inspect.signature(body).parameters.values())[: len(given)]
+        if any(count not in (1, None) for count in self.layout) or [p.name for p in first if p.kind is p.POSITIONAL_OR_KEYWORD] != given:
+            return lambda *arrays: body(**self.arguments(arrays))
+        left_out = {n: None for n, count in zip(self.op.operand_names, self.layout) if count is None}
+        fixed = {**left_out, **dict(zip(self.op.attr_names, self.attrs))}
+        return functools.partial(body, **fixed) if fixed else body
 
     def grad_bound(self, given: tuple[bool, ...], needs: tuple[int, ...], sigs: tuple, outs: tuple) -> GradBound:
         """The gradient as an operator: of its operands in `needs`, with gradients of the outputs in `given`."""
@@ -289,7 +301,7 @@ class GradBound:
         if not all(name in places or name in known for name in names):
             return functools.partial(self._rule, "numpy", rule=form, xp=np)
         return _NumpyRule(
-            form,
+            form.resolved() if isinstance(form, on_numpy) else form,
             {n: known[n] for n in names if n in known},
             tuple([(n, places[n]) for n in names if n not in known]),
             tuple([(i, self.sigs[i]) for i in self.needs]),
@@ -300,7 +312,7 @@ class GradBound:
         if found is None:
             form = self.base.op.grad_numpy
             if form is not None:
-                found = _Typed(self._numpy_rule(form), self.infer(sigs), True, sigs)
+                found = _typed(self._numpy_rule(form), self.infer(sigs), True, sigs)
             else:
                 found = interpreter.plan(self.lower("cpu"), sigs, True)
             bounded(self._plans, 128)[sigs] = found
@@ -406,6 +418,21 @@ class _Typed:
         return out if out.__class__ is np.ndarray and out.dtype is want else _settled(out, want)
 
 
+def _typed(form: Callable, outs: tuple[Sig, ...], many: bool, sigs: tuple[Sig, ...]) -> Callable:
+    """The form in the inferred types; a ufunc that gives them anyway is that already."""
+    if (
+        isinstance(form, np.ufunc)
+        and form.nout == 1 == len(outs)
+        and form.nin == len(sigs)
+        and outs[0].ndim
+        and not any(s.dtype.np in _SMALL for s in sigs)
+    ):
+        with contextlib.suppress(TypeError):
+            if form.resolve_dtypes((*[s.dtype.np for s in sigs], None))[-1] == outs[0].dtype.np:
+                return form
+    return _Typed(form, outs, many, sigs)
+
+
 class _NumpyRule:
     """A gradient rule on NumPy arrays: what it names is either known or at a place among the arrays."""
 
@@ -436,16 +463,22 @@ def _misfit(bound: Bound, sigs: tuple, e: Exception) -> Exception:
     return errors.bad(f"{bound.op.name}({', '.join(bound.op.operand_names)})", "operands that fit together", operands, hint=reason, kind=kind)
 
 
-def on_numpy(fn: Callable) -> Callable:
-    """The same function on NumPy arrays, made when it is first called: by then its module is complete."""
-    made: list[Callable] = []
+class on_numpy:
+    """The same function on NumPy arrays, made when it is first wanted: by then its module is complete."""
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if not made:
-            made.append(_rebound(fn, {}))
-        return made[0](*args, **kwargs)
+    __slots__ = ("_fn", "_made")
 
-    return call
+    def __init__(self, fn: Callable):
+        self._fn = fn
+        self._made: Any = None
+
+    def resolved(self) -> Callable:
+        if self._made is None:
+            self._made = _rebound(self._fn, {})
+        return self._made
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.resolved()(*args, **kwargs)
 
 
 def _rebound(fn: Any, seen: dict) -> Callable:

@@ -7,7 +7,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from bireme.core import amp, convert, errors, replay, shortcut
+from bireme.core import amp, convert, errors, flush, replay, shortcut
 from bireme.core.inplace import write_out
 
 
@@ -48,13 +48,29 @@ class Composite:
         def public(*args: Any, **kwargs: Any) -> Any:
             nonlocal new
             try:
+                if flush.local.trace is not None:  # inside another one's body, which is to remember these steps as its own
+                    return self.call(sign.bind(args, kwargs))
+                call = shortcut.written(self, args, places, kwargs, takes)
+                if call is not None:
+                    line, seg, device, tensors, *_ = call
+                    state = seg.state
+                    path = state.next.get(line)
+                    if path is not None and not replay.repeats(tensors):
+                        seg.device = device
+                        return path.again(seg, tensors)
                 key = shortcut.kinds_of(args, places, kwargs, takes) if new < replay.FORGET else None
                 if key is not None:
                     tensors = replay.given(args, kwargs)
-                    key += (amp.state.policy, *replay.repeats(tensors))
+                    repeats = replay.repeats(tensors)
+                    key += (amp.state.policy, *repeats)
                     steps = memo.get(key)
                     if steps is not None:
-                        return steps.again(tensors)
+                        result = steps.again(tensors)
+                        if call is not None and not repeats:
+                            path = steps.path(state, seg)
+                            if path is not None:
+                                state.next[line] = path
+                        return result
                 arguments = sign.bind(args, kwargs)
                 if key is None or key in memo or arguments.get("out") is not None:
                     return self.call(arguments)

@@ -60,6 +60,8 @@ def _kind_of(hint: Any, default: Any) -> tuple[str, bool, Callable | None]:
         return "list", False, None
     if hint is bool and isinstance(default, bool):
         return "attr", False, _flag
+    if hint in (int, float) and isinstance(default, (int, float)):  # None means something only where it is the default
+        return "attr", False, _int if hint is int else _number_of
     if hint in (bool, int, float, str):
         return "attr", default is None, _CONVERSIONS[hint.__name__]
     return "attr", True, _plain
@@ -92,6 +94,12 @@ def _float(x: Any, ndim: int, where: str) -> float | None:
     if isinstance(x, (int, float, np.number)) or (isinstance(x, Tensor) and x._value.sig.size == 1):
         return float(x)
     raise errors.bad(where, "a number", x, kind=TypeError)
+
+
+def _number_of(x: Any, ndim: int, where: str) -> float:
+    if x is None:
+        raise errors.bad(where, "a number", x, kind=TypeError)
+    return typing.cast(float, _float(x, ndim, where))
 
 
 def _bool(x: Any, ndim: int, where: str) -> bool | None:

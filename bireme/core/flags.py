@@ -22,6 +22,7 @@ class Flag:
 
 _ALL: dict[str, Flag] = {}
 _FIXED: dict[str, Flag] = {}  # switches of Paddle's that have one position here
+_UNREAD: dict[str, Flag] = {}  # switches of Paddle's allocators, kernels and executors, which are not there
 
 
 def declare(name: str, kind: type, default: Any, doc: str) -> Flag:
@@ -36,6 +37,12 @@ def declare(name: str, kind: type, default: Any, doc: str) -> Flag:
 def fixed(name: str, value: Any, doc: str) -> None:
     """Declare a switch of Paddle's that has one position here: code may ask for it, and set it to that."""
     _FIXED[name] = Flag(name, type(value), value, doc, value)
+
+
+def unread(why: str, **defaults: Any) -> None:
+    """Declare switches of Paddle's own machinery that change no result: programs set them, so they are kept, and nobody reads them."""
+    for name, value in defaults.items():
+        _UNREAD[name] = Flag(name, type(value), value, why, value)
 
 
 def _parse(flag: Flag, value: Any) -> Any:
@@ -76,6 +83,20 @@ fixed("set_to_1d", False, "a result without axes stays so")
 fixed("enable_pir_api", False, "programs are Bireme's own graphs, not Paddle's PIR")
 fixed("prim_all", False, "operators are not taken apart: XLA fuses them whole")
 
+unread("memory is XLA's business", allocator_strategy="auto_growth", eager_delete_tensor_gb=0.0, fast_eager_deletion_mode=True,
+       memory_fraction_of_eager_deletion=1.0, fraction_of_gpu_memory_to_use=0.92, fraction_of_cpu_memory_to_use=1.0,
+       initial_gpu_memory_in_mb=0, initial_cpu_memory_in_mb=500, reallocate_gpu_memory_in_mb=0, gpu_memory_limit_mb=0,
+       use_system_allocator=False, use_pinned_memory=True, init_allocated_mem=False, use_shm_cache=False,
+       auto_growth_chunk_size_in_mb=0)  # fmt: skip
+unread("XLA chooses its kernels, and the same ones every time", cudnn_deterministic=False, cudnn_exhaustive_search=False,
+       cudnn_batchnorm_spatial_persistent=False, conv_workspace_size_limit=512, embedding_deterministic=0, cpu_deterministic=False,
+       enable_cublas_tensor_op_math=False, gemm_use_half_precision_compute_type=False, use_autotune=False, use_mkldnn=False,
+       search_cache_max_number=1000000, einsum_opt=False, enable_api_kernel_fallback=True)  # fmt: skip
+unread("gradients are always added in one order", sort_sum_gradient=False, max_inplace_grad_add=0)
+unread("how Paddle's engine runs, looks and speaks", benchmark=False, call_stack_level=1, low_precision_op_list=0, dygraph_debug=0,
+       host_trace_level=1, paddle_num_threads=1, inner_op_parallelism=0, tensor_operants_mode="eager", new_executor_serial_run=False,
+       new_executor_use_inplace=False)  # fmt: skip
+
 
 def set_flags(flags: dict[str, Any]) -> None:
     """Set flags by name, `{"FLAGS_check_nan_inf": True}`.
@@ -108,7 +129,7 @@ def get_flags(flags: str | list[str] | tuple[str, ...]) -> dict[str, Any]:
 
 def _find(name: Any, caller: str) -> Flag:
     short = name.removeprefix("FLAGS_") if isinstance(name, str) else ""
-    flag = _ALL.get(short) or _FIXED.get(short)
+    flag = _ALL.get(short) or _FIXED.get(short) or _UNREAD.get(short)
     if flag is None:
         raise errors.bad(f"{caller}(flags)", f"one of {', '.join('FLAGS_' + n for n in _ALL)}", name)
     return flag
@@ -116,7 +137,7 @@ def _find(name: Any, caller: str) -> Flag:
 
 def known() -> list[str]:
     """The full names of all flags."""
-    return [f"FLAGS_{name}" for name in (*_ALL, *_FIXED)]
+    return [f"FLAGS_{name}" for name in (*_ALL, *_FIXED, *_UNREAD)]
 
 
 # called after every change; the recorder keeps the debugging flags in one attribute that the hot path reads

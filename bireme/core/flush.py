@@ -171,8 +171,9 @@ def _pending(seg: Segment, node: Node) -> list[Value]:
     return outs
 
 
-def follow(seg: Segment, node: Node, numbers: list, leaves: list[Value]) -> list[Value] | None:
+def follow(seg: Segment, node: Node, numbers: Any, leaves: list[Value]) -> list[Value] | None:
     """Take a step that the tree knows; `leaves` are read for the first time. None if another thread cut the segment meanwhile."""
+    new, outs, index, device, values = Value.__new__, [], node.first, seg.device, seg.values
     try:
         if leaves:
             place = len(seg.leaves)
@@ -181,8 +182,14 @@ def follow(seg: Segment, node: Node, numbers: list, leaves: list[Value]) -> list
                 seg.arrays.append(v.array)
                 v.leaf_of, v.leaf = seg, place
                 place += 1
-        seg.numbers.extend(numbers)
-        outs = _pending(seg, node)
+        if numbers:
+            seg.numbers += numbers
+        for sig in node.outs:
+            v = new(Value)
+            v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = sig, None, seg, index, None, device, 0, None
+            values.append(ref(v))
+            outs.append(v)
+            index += 1
         seg.state = node
     except BaseException:  # an interrupt in between
         roll_back(seg)

@@ -97,7 +97,8 @@ class Node:
     Recording walks down the tree: the same sequence of calls ends at the same Node, which therefore *is* the key of
     the segment, and knows the results' Sigs without inferring them again. `next` is keyed by (bound operator, operand
     references): an int is a value (>= 0) or leaf (< 0) of the segment, a Sig a leaf met for the first time, a DType a
-    Python number that travels in the segment's packed numbers.
+    Python number that travels in the segment's packed numbers. Beside that it is keyed by calls as they were written
+    (see `shortcut`): those of operators lead to the same Nodes, those of composites to a Path of several.
     """
 
     __slots__ = (
@@ -111,7 +112,7 @@ class Node:
     args: tuple[Any, ...]
     sigs: tuple[Sig, ...]  # of the operands
     outs: tuple[Sig, ...]
-    next: dict[tuple, Node]
+    next: dict[tuple, Any]
     pos: Any
     graph: Graph | None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import ref
 
 from bireme.core import dtype as dtypes
 from bireme.core import errors, flush, grad_mode, registry, tape, walk
@@ -37,6 +38,35 @@ def _changed(name: str) -> str:
     return name if "(" in name else f"{name}(x)"
 
 
+class Mark(int):
+    """The tape order of an in-place change, and which tensor it changed and how often that had been changed before."""
+
+    tensor: Any
+    version: int
+
+    def __str__(self) -> str:
+        changed = self.tensor()
+        now = self.version + 1 if changed is None else changed.inplace_version
+        return f"received tensor_version:{now} != wrapper_version_snapshot:{self.version}"  # what tests of Paddle look for
+
+
+def marked(x: Tensor, since: int) -> Mark:
+    """The mark that a change of `x` leaves on its old value."""
+    mark = Mark(since)
+    mark.tensor, mark.version = ref(x), x.inplace_version
+    return mark
+
+
+def bump(x: Tensor) -> None:
+    """Count a change of `x` that no operator made: what saved its value refuses to go backwards."""
+    read(x).marks = marked(x, tape.now())
+    walk.changed[0] = tape.now()
+    if x._view is not None:
+        x._view.cell.inplace_version += 1
+    else:
+        x._version += 1
+
+
 def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None, retype: bool = False) -> Tensor:
     """Make `new` the value of `x`, as an in-place operator does: same object, history rebased, dtype kept unless `retype`.
 
@@ -52,7 +82,7 @@ def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None, 
         new = registry.find("cast")(new, value.sig.dtype)
     if new is x:
         return x
-    value.marks = since = tape.now() if since is None else since
+    value.marks = since = marked(x, tape.now() if since is None else since)
     walk.changed[0] = tape.now()
     if x._view is not None:
         x._view.write(x, new, since)
@@ -78,10 +108,15 @@ def retypes(x: Tensor, new: Tensor, made: Any, name: str) -> bool:
     return True
 
 
-def adopt(x: Tensor, new: Tensor) -> Tensor:
+def adopt(x: Tensor, new: Tensor, name: str | None = None) -> Tensor:
     """Let `x` become the view `new` of its own storage: what reshape_ and squeeze_ do."""
+    if name is not None:
+        _must_not_be_leaf(x, _changed(name))
     if flush.local.trace is not None:
         flush.local.trace.spoiled = True
+    if x._value is not new._value:
+        x._value.marks = marked(x, tape.now())  # as in Paddle, whose backward compares versions
+        walk.changed[0] = tape.now()
     x._value, x._edge, x._view = new._value, new._edge, new._view
     if x._view is not None:
         x._view.cell.add(x)

@@ -47,6 +47,8 @@ class Interpreter:
             take = _taker(args)
             steps.append((node.bound.plan(operands), take, node.first, node.bound.many, tuple(free)))
         where = [places[place] for place in numbers]
+        makers = {first: fn for fn, _, first, many, _ in steps if not many}
+        fresh = all(isinstance(makers.get(i), np.ufunc) for i in live)
 
         # large products keep all threads; among small ones they would only wait for each other
         products = [n.work - n.parent.work for n in nodes if n.bound.uses_blas and n.parent is not None]
@@ -73,7 +75,10 @@ class Interpreter:
                         env[first] = out
                     for r in free:
                         env[r] = None
-            return _owned([env[i] for i in live], leaves)
+            outs = [env[i] for i in live]
+            if fresh:  # a ufunc makes an array of its own; a number where there are no axes
+                return [o if o.__class__ is np.ndarray and o.flags.c_contiguous else np.array(o, order="C") for o in outs]
+            return _owned(outs, leaves)
 
         return call
 
@@ -130,6 +135,7 @@ def plan(fn: Any, sigs: tuple, many: bool) -> Any:
 
 
 def _planned(closed: Any, many: bool) -> Any:
+    jaxpr, values = getattr(closed, "jaxpr", closed), getattr(closed, "consts", ())  # since jax 0.11 both may be one
     steps: list[tuple] = []
     consts: dict[int, Any] = {}
     count = [0]
@@ -169,9 +175,9 @@ def _planned(closed: Any, many: bool) -> Any:
                 steps.append((f, ins, outs, eqn.primitive.multiple_results))
             env.update(zip(eqn.outvars, outs))
 
-    top = {v: fresh() for v in closed.jaxpr.invars}
-    walk(closed.jaxpr, top, closed.consts)
-    results = [slot(v, top) for v in closed.jaxpr.outvars]
+    top = {v: fresh() for v in jaxpr.invars}
+    walk(jaxpr, top, values)
+    results = [slot(v, top) for v in jaxpr.outvars]
     last: dict[int, int] = {}
     for n, (_, ins, outs, _) in enumerate(steps):
         for k in (*ins, *outs):
@@ -209,9 +215,12 @@ def _scanned(eqn: Any) -> Any:
     None where it is better left to jax: very many steps, or some that jax itself would have to do.
     """
     p = eqn.params
-    fixed, carried, length = p["num_consts"], p["num_carry"], p["length"]
-    if length * len(p["jaxpr"].jaxpr.eqns) > 100_000 or not _all_by_numpy(p["jaxpr"].jaxpr):
+    length, body = p["length"], getattr(p["jaxpr"], "jaxpr", p["jaxpr"])
+    if length * len(body.eqns) > 100_000 or not _all_by_numpy(body):
         return None
+    # What runs along the steps has one axis more outside than inside; how jax writes the counts down differs by version.
+    carried = sum(out.aval.ndim == inner.aval.ndim for out, inner in zip(eqn.outvars, body.outvars))
+    fixed = sum(given.aval.ndim == inner.aval.ndim for given, inner in zip(eqn.invars, body.invars)) - carried
     step = _planned(p["jaxpr"], True)
     order = range(length)[:: -1 if p["reverse"] else 1]
     rows = [(v.aval.shape, v.aval.dtype) for v in eqn.outvars[carried:]]

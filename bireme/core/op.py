@@ -20,18 +20,15 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from bireme.core import amp, convert, errors, flush, registry, shortcut, tape, view
+from bireme.core import convert, errors, flush, registry, shortcut, tape, view
 from bireme.core import dtype as dtypes
-from bireme.core.bound import Bound, GradOp, Interned, bounded, on_numpy
+from bireme.core.bound import Bound, GradOp, Interned, on_numpy
 from bireme.core.composite import Composite, told_as
 from bireme.core.convert import Attr, Axes, Axis, Const, DTypeArg, Extra, Ints, Key, Shape, Size
 from bireme.core.inplace import adopt, assign_inplace, retypes, write_out
 from bireme.core.tensor import Tensor
 
 __all__ = ["Attr", "Axes", "Axis", "Const", "DTypeArg", "Extra", "Ints", "Key", "Shape", "Size", "Tensor", "composite", "op"]
-
-
-LIST = object()  # in what a call's memory knows of an operand: all tensors of a list
 
 
 class Op:
@@ -213,50 +210,7 @@ class Op:
             flush.local.trace.calls.append((self, bound, operands, made))
         return self.container(made) if self.many else made[0]
 
-    def remembered(self) -> Callable:
-        """The public call with a memory of what its arguments came to.
-
-        The same kinds of arguments (Sigs of tensors, values of attributes) always come to the same Bound on the same
-        operands, so checking, completing, promoting and converting is done once for each of them.
-        """
-        sign = self.signature
-        memo: dict[tuple, tuple[Bound, list]] = {}
-        bind, record, mixed = sign.bind, self.record, amp.state
-        places = tuple(sign.takes.get(n, shortcut.ATTRIBUTE) for n in sign.positional)
-
-        def public(*args: Any, **kwargs: Any) -> Any:
-            try:
-                if mixed.policy is not None:
-                    args, kwargs = amp.cast_arguments(self, args, kwargs)
-                key = shortcut.kinds_of(args, places, kwargs, sign.takes)
-                found = memo.get(key) if key is not None else None
-                if found is not None:
-                    bound, sources = found
-                    operands = []
-                    for where, kind in sources:
-                        x = args[where] if where.__class__ is int else kwargs[where] if where is not None else kind
-                        if kind is LIST:
-                            operands += x
-                        else:
-                            operands.append(x if kind is None or where is None else (kind, x))
-                    return record(bound, operands)
-                arguments = bind(args, kwargs)
-                if key is None or arguments.get("out") is not None:
-                    return self.call(arguments)
-                arguments.pop("out", None)
-                arguments.pop("name", None)
-                operands, layout, attrs = self._operands_and_attrs(arguments)
-                bound = self.bind(layout, attrs)
-                came_from = self._sources(operands, layout, args, kwargs)
-                if came_from is not None:
-                    bounded(memo, 1024)[key] = (bound, came_from)
-                return record(bound, operands)
-            except errors.TELLING as e:
-                raise errors.short(e, self.told)  # noqa: B904  # the same error, shorter
-
-        return public
-
-    def _sources(self, operands: list, layout: tuple, args: tuple, kwargs: dict[str, Any]) -> list | None:
+    def sources(self, operands: list, layout: tuple, args: tuple, kwargs: dict[str, Any]) -> list | None:
         """Where each operand came from: (place or keyword, dtype of a number or None); None if one was made on the way."""
         if not self._may_be_remembered or self.looks_at_values:
             return None
@@ -274,7 +228,7 @@ class Op:
                 own = [next(rest) for _ in range(-count)]
                 if where is None or len(own) != len(given[where]) or any(x is not t for x, t in zip(own, given[where])):
                     return None
-                found.append((where, LIST))
+                found.append((where, shortcut.LIST))
                 continue
             if count != 1:
                 return None
@@ -283,7 +237,7 @@ class Op:
                 where = passed.get(name)
                 if where is None:
                     found.append((None, x))  # a default
-                elif given[where].__class__ is float and x[0].kind == "f" and keeps_numbers:
+                elif shortcut.travels(given[where]) and x[0].kind == "f" and keeps_numbers:
                     found.append((where, x[0]))
                 else:
                     return None
@@ -412,8 +366,12 @@ def _publish(made: Any, signature: Any, options: dict[str, Any]) -> Callable:
         except errors.TELLING as e:
             raise errors.short(e, made.told)  # noqa: B904  # the same error, shorter
 
-    remembers = made.operand_names if isinstance(made, Op) else options.get("plain")
-    public: Any = made.remembered() if remembers else plain
+    public: Any = plain
+    if isinstance(made, Composite):
+        if options.get("plain"):
+            public = made.remembered()
+    elif made.operand_names:
+        public = shortcut.remembered(made)
     _dress(public, made.name, made.doc, signature.public, made.body)
     PUBLIC[made.name] = public
     for path in (options.get("public") or "").split():
@@ -461,7 +419,7 @@ def _install_inplace(name: str, public: Any, made: Any, signature: Any, is_view:
             if another:  # told by the name that the user called
                 errors.renamed(e, name, signature.defaults)
             raise
-        return adopt(x, new) if is_view else assign_inplace(x, new, name, since, retypes(x, new, made, name))
+        return adopt(x, new, name) if is_view else assign_inplace(x, new, name, since, retypes(x, new, made, name))
 
     also = made.options.get("method") or made.options.get("public")
     doc = f"In-place form of `{made.name}`: changes `x` and returns it." if also else made.doc  # its own, where it is all there is

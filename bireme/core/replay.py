@@ -65,6 +65,19 @@ class Steps:
     def __init__(self, steps: list, result: Any):
         self.steps, self.result = steps, result
 
+    def path(self, since: Any, seg: flush.Segment) -> Path | None:
+        """The nodes that recording this has led through, from the state `since`; None where it did anything else on the way."""
+        nodes: list[Any] = []
+        node: Any = seg.state
+        while node is not since and node is not None and len(nodes) < len(self.steps):
+            nodes.insert(0, node)
+            node = node.parent
+        if node is not since or len(nodes) != len(self.steps):
+            return None
+        if any(n.bound is not bound or n.over for n, (_, bound, _) in zip(nodes, self.steps)):
+            return None
+        return Path(self, nodes)
+
     def again(self, tensors: list[Tensor]) -> Any:
         """Record the same on other tensors."""
         known = tensors
@@ -76,8 +89,48 @@ class Steps:
             if op.is_view:
                 view.attach(made[0], operands[0], bound, operands[1:])
             known += made
+        return self.picked(known)
+
+    def picked(self, known: list[Tensor]) -> Any:
+        """The call's result among what is known."""
         result = self.result
         return known[result] if result.__class__ is int else _as(result, [known[i] for i in result])
+
+
+class Path:
+    """The same steps from a certain state of a segment: the nodes of the tree that they lead through."""
+
+    __slots__ = ("nodes", "numbers", "steps")
+
+    over = False
+
+    def __init__(self, steps: Steps, nodes: list):
+        self.steps, self.nodes = steps, nodes
+        self.numbers = [[s[1] for s in sources if s.__class__ is tuple] for _, _, sources in steps.steps]
+
+    def again(self, seg: flush.Segment, tensors: list[Tensor]) -> Any:
+        """Record the same on other tensors at the same places."""
+        known = tensors
+        for (op, bound, sources), node, numbers in zip(self.steps.steps, self.nodes, self.numbers):
+            operands = [known[s] if s.__class__ is int else s for s in sources]
+            made = None
+            if op.index_rule is not None:
+                op.check_indices(bound, operands)
+            if seg.state is node.parent:  # asking about indices may have recorded a question; another thread may cut it at any time
+                leaves, needs = [], False
+                for t in operands:
+                    if t.__class__ is not tuple:
+                        needs = needs or not t.stop_gradient
+                        v = t._value
+                        if v.segment is not seg and v.leaf_of is not seg and v not in leaves:
+                            leaves.append(v)
+                made = tape.step(seg, node, operands, numbers, leaves, needs)
+            if made is None:
+                made = tape.apply(bound, operands)
+            if op.is_view:
+                view.attach(made[0], operands[0], bound, operands[1:])
+            known += made
+        return self.steps.picked(known)
 
 
 def _as(like: Any, items: list) -> Any:

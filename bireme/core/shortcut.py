@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from weakref import ref
 
+from bireme.core import amp, errors, flush, tape
 from bireme.core import dtype as dtypes
-from bireme.core import flush, grad_mode, tape
-from bireme.core.graph import Value, scalar_sig
+from bireme.core.bound import bounded
+from bireme.core.graph import Value
 from bireme.core.tensor import Tensor
+from bireme.core.view import attach
 
+_local, _mixed, _modes = flush.local, amp.state, flush.debug_mode
 ATTRIBUTE, OPERAND, NUMBER = 0, 1, 2  # what a parameter takes: a value, a tensor, a tensor or a number that travels
+
+
+def travels(x: Any) -> bool:
+    """Whether a number goes with the others of its segment, whatever its value: a float, or an integer that is exact as one."""
+    return x.__class__ is float or (x.__class__ is int and -_EXACT <= x <= _EXACT)
 
 
 def kinds_of(args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], names: dict[str, int]) -> tuple | None:
@@ -39,8 +46,8 @@ def _add_kind(key: list, x: Any, takes: int) -> bool:
         key.append(x._value.sig)
         return True
     kind = x.__class__
-    if kind is float and takes is NUMBER:
-        key.append(float)
+    if takes is NUMBER and travels(x):
+        key.append(kind)
     elif kind is int or kind is bool or kind is str or kind is float or x is None or kind is dtypes.DType:
         key += (kind, x)
     elif kind is list or kind is tuple:
@@ -55,71 +62,200 @@ def _add_kind(key: list, x: Any, takes: int) -> bool:
     return True
 
 
-def binary(op: Any) -> Callable:
-    """`x op y` recorded without detours when this very step is known: two tensors, or a tensor and a float.
+SIMPLE = frozenset((int, bool, str, float, type(None), dtypes.DType))  # attributes that stand for themselves in a key
+_EXACT = 1 << 53
+LIST = object()  # in what a call's memory knows of an operand: all tensors of a list
 
-    It does what `Op.call` does once the tree of segments has seen the step; everything else goes the long way.
+
+def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: dict[str, int]) -> tuple | None:
+    """A call as it is written, as a key that the segment's state may know: (key, segment, device, operands, numbers, new leaves, gradients wanted).
+
+    None where only the long way will do: a list of tensors, a tensor by keyword, a view that must be refreshed, work that waits.
     """
-    if op.looks_at_values:
-        return op
-    bound = op.bind((1, 1), tuple(op.signature.defaults[n] for n in op.attr_names))
-    local, grad_state, debug_state = flush.local, grad_mode.state, flush.debug_mode
-    new_value, new_tensor, long_way = Value.__new__, Tensor.__new__, op.public
-
-    def method(x: Tensor, y: Any) -> Tensor:
-        seg = local.segment
-        vx = x._value
-        vy: Any
-        if x._view is None and not debug_state.at_once and not debug_state.long_way:
-            rx = vx.index if vx.segment is seg else ~vx.leaf if vx.leaf_of is seg else None
-            cls = y.__class__
-            if rx is not None and isinstance(y, Tensor) and y._view is None:
-                vy = y._value
-                ry = vy.index if vy.segment is seg else ~vy.leaf if vy.leaf_of is seg else None
-                node = seg.state.next.get((bound, rx, ry))
-                needs = not (x.stop_gradient and y.stop_gradient)
-            elif rx is not None and cls is float and vx.sig.dtype.kind == "f":
-                vy, ry = (vx.sig.dtype, y), None
-                node = seg.state.next.get((bound, rx, vx.sig.dtype))
-                needs = not x.stop_gradient
+    if _modes.at_once or _modes.long_way or len(args) > len(places):
+        return None
+    seg, policy, needs = _local.segment, _mixed.policy, False
+    device, waits = seg.device, _local.waiting is not None
+    key: list[Any] = [call] if policy is None else [call, policy]
+    operands: list[Any] = []
+    numbers: list[float] = []
+    leaves: list[Value] = []
+    for x, code in zip(args, places):
+        if isinstance(x, Tensor):
+            view = x._view
+            if view is not None and view.version != view.cell.version:
+                return None
+            v = x._value
+            if v.segment is seg:
+                key.append(v.index)
+            elif v.leaf_of is seg:
+                key.append(~v.leaf)
             else:
-                node = None
-            if node is not None and not node.over:
-                v = new_value(Value)
-                sig = node.outs[0]
-                v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = sig, None, seg, node.first, None, seg.device, 0, None
-                try:
-                    if cls is float:
-                        seg.numbers.append(y)
-                    seg.values.append(ref(v))
-                    seg.state = node
-                except BaseException:  # an interrupt in between
-                    flush.roll_back(seg)
-                    raise
-                if not seg.closed:
-                    t = new_tensor(Tensor)
-                    t._value, t._view = v, None
-                    if needs and grad_state.grad and sig.dtype.kind in "fc":
-                        pair = vy.__class__ is tuple
-                        edge = tape.Edge(
-                            bound,
-                            (tape.target_of(x), None if pair else tape.target_of(y)),
-                            (vx.sig, scalar_sig(vy[0]) if pair else vy.sig),
-                            node.outs,
-                        )
-                        if grad_state.pack is None:
-                            reads = bound.reads
-                            edge.saved = (vx if reads is None or 0 in reads else None, vy if pair or reads is None or 1 in reads else None)
-                            if bound.reads_out:
-                                edge.outs = (v,)
-                        else:
-                            tape._save(edge, bound, [vx, vy], [v])
-                        edge.first = node.first
-                        seg.edges.append(ref(edge))
-                        t._edge, t.stop_gradient = (edge, 0), False
-                    else:
-                        t._edge, t.stop_gradient = None, True
-                    return t
+                if device is None:
+                    device = v.device
+                if waits or v.array is None or v.device is not device or v in leaves:
+                    return None
+                key.append(v.sig)
+                leaves.append(v)
+            operands.append(x)
+            if not x.stop_gradient:
+                needs = True
+        elif code is NUMBER and travels(x):
+            key.append(x.__class__)
+            operands.append(x)
+            numbers.append(x)
+        elif not _add_value(key, x):
+            return None
+    for name, x in kwargs.items():
+        key.append(name)
+        if name in takes or not _add_value(key, x):
+            return None
+    return tuple(key), seg, device, operands, numbers, leaves, needs
+
+
+def remembered(op: Any) -> Callable:
+    """The public call of an operator, by the shortest way that is open.
+
+    First: from this very state of the segment, the call was made before as it is written now; then the tree of segments
+    knows where it led, and nothing is looked at but where the operands lie. Second: the kinds of arguments (Sigs of
+    tensors, values of attributes) were met before; they always come to the same Bound on the same operands. Last: the
+    arguments are checked, completed, promoted and converted.
+    """
+    sign, takes = op.signature, op.signature.takes
+    memo: dict[tuple, tuple[Any, list]] = {}
+    places = tuple(takes.get(n, ATTRIBUTE) for n in sign.positional)
+
+    def public(*args: Any, **kwargs: Any) -> Any:
+        try:
+            call, state = written(op, args, places, kwargs, takes), None
+            if call is not None:
+                line, seg, device, operands, numbers, leaves, needs = call
+                state = seg.state
+                node = state.next.get(line)
+                if node is not None and not node.over:
+                    seg.device, made = device, None
+                    if op.index_rule is not None:
+                        op.check_indices(node.bound, tape.paired(node, operands))
+                    if seg.state is state:  # asking about indices may have recorded a question
+                        made = tape.step(seg, node, operands, numbers, leaves, needs)
+                    if made is not None:
+                        if op.is_view:
+                            attach(made[0], operands[0], node.bound, tape.paired(node, operands)[1:])
+                        return op.container(made) if op.many else made[0]
+            given = args
+            if _mixed.policy is not None:
+                args, kwargs = amp.cast_arguments(op, args, kwargs)
+            key = kinds_of(args, places, kwargs, takes)
+            found = memo.get(key) if key is not None else None
+            if found is not None:
+                bound, sources = found
+                operands = _fetched(sources, args, kwargs)
+            else:
+                arguments = sign.bind(args, kwargs)
+                if key is None or arguments.get("out") is not None:
+                    return op.call(arguments)
+                arguments.pop("out", None)
+                arguments.pop("name", None)
+                operands, layout, attrs = op._operands_and_attrs(arguments)
+                bound, sources = op.bind(layout, attrs), op.sources(operands, layout, args, kwargs)
+                if sources is not None:
+                    bounded(memo, 1024)[key] = (bound, sources)
+            result = op.record(bound, operands)
+            if state is not None and sources is not None and seg.state.parent is state:
+                if _in_order(sources, given, args, places):
+                    state.next[line] = seg.state
+            return result
+        except errors.TELLING as e:
+            raise errors.short(e, op.told)  # noqa: B904  # the same error, shorter
+
+    return public
+
+
+def _add_value(key: list, x: Any) -> bool:
+    """Write an attribute into a key, with its type: 1, 1.0 and True are equal."""
+    kind = x.__class__
+    if kind in SIMPLE:
+        key += (kind, x)
+    elif (kind is list or kind is tuple) and all(i.__class__ is int for i in x):
+        key += (kind, tuple(x))
+    else:
+        return False
+    return True
+
+
+def _fetched(sources: list, args: tuple, kwargs: dict[str, Any]) -> list:
+    operands: list[Any] = []
+    for where, kind in sources:
+        x = args[where] if where.__class__ is int else kwargs[where] if where is not None else kind
+        if kind is LIST:
+            operands += x
+        else:
+            operands.append(x if kind is None or where is None else (kind, x))
+    return operands
+
+
+def _in_order(sources: list, given: tuple, args: tuple, places: tuple[int, ...]) -> bool:
+    """Whether the operands are the tensors and numbers of the call, in order, at least one tensor among them, and nothing else."""
+    if any(x is not y for x, y in zip(given, args)):  # cast on the way
+        return False
+    tensors = [isinstance(x, Tensor) for x in args]
+    travel = [i for i, (x, code) in enumerate(zip(args, places)) if tensors[i] or (code is NUMBER and travels(x))]
+    return any(tensors) and travel == [where for where, _ in sources] and not any(kind is LIST for _, kind in sources)
+
+
+def binary(op: Any, other: Callable) -> Callable:
+    """`x op y` where this very step is known: two tensors, or a tensor and a float; all else goes through the public call.
+
+    `other` makes an operand of what is neither, or gives NotImplemented.
+    """
+    bound = op.bind((1, 1), tuple(op.signature.defaults[n] for n in op.attr_names))
+    local, mixed, modes, long_way, by_value = _local, _mixed, _modes, op.public, op.looks_at_values
+
+    def method(x: Tensor, y: Any) -> Any:
+        if y.__class__ is int and travels(y) and x._value.sig.dtype.kind == "f":
+            y = float(y)
+        number = y.__class__ is float
+        if not number and not isinstance(y, Tensor):
+            y = other(y)
+            return y if y is NotImplemented else long_way(x, y)
+        if x._view is not None or mixed.policy is not None or modes.at_once or modes.long_way or by_value:
+            return long_way(x, y)
+        seg, leaves = local.segment, []
+        rx: Any
+        ry: Any
+        v = x._value
+        if v.segment is seg:
+            rx = v.index
+        elif v.leaf_of is seg:
+            rx = ~v.leaf
+        elif v.array is not None and v.device is seg.device and local.waiting is None:
+            rx = v.sig
+            leaves.append(v)
+        else:
+            return long_way(x, y)
+        if number:
+            ry = v.sig.dtype
+            if ry.kind != "f":  # the result has another type
+                return long_way(x, y)
+        elif y._view is not None:
+            return long_way(x, y)
+        else:
+            v = y._value
+            if v.segment is seg:
+                ry = v.index
+            elif v.leaf_of is seg:
+                ry = ~v.leaf
+            elif v.array is not None and v.device is seg.device and local.waiting is None and y is not x:
+                ry = v.sig
+                leaves.append(v)
+            else:
+                return long_way(x, y)
+        node = seg.state.next.get((bound, rx, ry))
+        if node is not None and not node.over:
+            needs = not x.stop_gradient or not (number or y.stop_gradient)
+            made = tape.step(seg, node, [x, y], [y] if number else (), leaves, needs)
+            if made is not None:
+                return made[0]
         return long_way(x, y)
 
     return method

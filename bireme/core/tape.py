@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import ref
 
 from bireme.core import errors, flush, registry
 from bireme.core.grad_mode import GradMode, enable_grad, state
-from bireme.core.graph import Value, Zero, scalar_sig
+from bireme.core.graph import Node, Value, Zero, scalar_sig
 from bireme.core.tensor import Tensor, read, wrap
 from bireme.core.walk import Walk, add, freed, handle, key_of, leads
 
@@ -114,6 +114,7 @@ class Edge(_Seldom):
             if v.marks > self.order and not unread:  # changed in place by an operator that came later
                 raise RuntimeError(
                     f"backward: {self.name} needs a tensor of shape {list(v.sig.shape)} that an in-place operator has changed since\n"
+                    f"  {v.marks}\n"
                     f"  hint: use the operator without the trailing underscore, or clone() before changing it"
                 )
         return restored(v, source if create_graph else None)
@@ -201,15 +202,11 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
     """
     seg = flush.local.segment
     key: Any = [bound]
-    values: list[Any] = []
     numbers: list[Any] = []
-    targets: list[Any] = []
     leaves: list[Value] = []
     needs = False
     for t in operands:
         if t.__class__ is tuple:
-            values.append(t)
-            targets.append(None)
             if key is not None:
                 key.append(t[0])
                 numbers.append(t[1])
@@ -218,9 +215,10 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
         if view is not None and view.version != view.cell.version:
             view.refresh(t)
             key = None  # what it recorded moved the segment on
-        v = t._value
-        values.append(v)
+        if not t.stop_gradient:
+            needs = True
         if key is not None:
+            v = t._value
             if v.segment is seg:
                 key.append(v.index)
             elif v.leaf_of is seg:
@@ -230,39 +228,29 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
                 leaves.append(v)
             else:
                 key = None
-        if t.stop_gradient:
-            targets.append(None)
-        else:
-            needs = True
-            targets.append(target_of(t))
-    if len(numbers) == len(values):
-        key = None  # made of nothing: it belongs on the current device, which `record` looks at
-    node = None if key is None else seg.state.next.get(tuple(key))
-    made = None if node is None or node.over or flush.debug_mode.at_once else flush.follow(seg, node, numbers, leaves)
+    if key is not None and len(numbers) < len(operands):  # made of nothing, it belongs on the current device, which `record` looks at
+        node = seg.state.next.get(tuple(key))
+        if node is not None and not node.over and not flush.debug_mode.at_once:
+            outs = step(seg, node, operands, numbers, leaves, needs)
+            if outs is not None:
+                return outs
+    values: list[Any] = [t if t.__class__ is tuple else t._value for t in operands]
+    made = flush.record(bound, values)
+    if not needs or not state.grad or not bound.differentiable:
+        return [wrap(v) for v in made]
+    sigs = tuple([scalar_sig(v[0]) if v.__class__ is tuple else v.sig for v in values])
+    first = made[0].index if made and made[0].segment is flush.local.segment else -1  # recording it may have cut the segment
+    return _tracked(bound, operands, sigs, made, tuple([v.sig for v in made]), first)
+
+
+def step(seg: flush.Segment, node: Node, operands: list, numbers: Sequence, leaves: list[Value], needs: bool) -> list[Tensor] | None:
+    """Take a step that the tree of segments knows; None if another thread cut the segment meanwhile."""
+    made = flush.follow(seg, node, numbers, leaves)
     if made is None:
-        node = None
-        made = flush.record(bound, values)
-    new = Tensor.__new__
-    outs = []
-    if needs and state.grad and bound.differentiable:
-        if node is not None:
-            edge = Edge(bound, targets, node.sigs, node.outs)
-        else:
-            sigs = tuple([scalar_sig(v[0]) if v.__class__ is tuple else v.sig for v in values])
-            edge = Edge(bound, targets, sigs, tuple([v.sig for v in made]))
-        _save(edge, bound, values, made)
-        seg = flush.local.segment
-        edge.first = made[0].index if made and made[0].segment is seg else -1  # recording it may have cut the segment
-        seg.edges.append(ref(edge))
-        for i, v in enumerate(made):
-            t = new(Tensor)
-            t._value, t._view = v, None
-            if v.sig.dtype.kind in "fc":
-                t._edge, t.stop_gradient = (edge, i), False
-            else:
-                t._edge, t.stop_gradient = None, True
-            outs.append(t)
-        return outs
+        return None
+    if needs and state.grad and node.bound.differentiable:
+        return _tracked(node.bound, paired(node, operands) if numbers else operands, node.sigs, made, node.outs, node.first)
+    new, outs = Tensor.__new__, []
     for v in made:
         t = new(Tensor)
         t._value, t._edge, t._view, t.stop_gradient = v, None, None, True
@@ -270,24 +258,55 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
     return outs
 
 
-def _only_scales(bound: Any, values: list) -> bool:
+def paired(node: Node, operands: list) -> list:
+    """Operands with each number beside its dtype."""
+    return [(kind, t) if t.__class__ is float or t.__class__ is int else t for kind, t in zip(node.key[1:], operands)]
+
+
+def _tracked(bound: Any, operands: list, sigs: tuple, made: list[Value], out_sigs: tuple, first: int) -> list[Tensor]:
+    """Results with an edge from the operands to them."""
+    inputs: list[Any] = []
+    saved: list[Any] = []
+    reads = bound.reads
+    for i, t in enumerate(operands):
+        if t.__class__ is tuple:
+            inputs.append(None)
+            saved.append(t)
+        else:
+            v = t._value
+            inputs.append(None if t.stop_gradient or v.sig.dtype.kind not in "fc" else t._edge or t)
+            saved.append(v if reads is None or i in reads else None)
+    edge = Edge(bound, inputs, sigs, out_sigs, saved)
+    edge.first = first
+    if bound.reads_out:
+        edge.outs = made
+    if state.pack is not None and not _only_scales(bound, saved):
+        _pack(edge)
+    flush.local.segment.edges.append(ref(edge))
+    new, outs = Tensor.__new__, []
+    for i, v in enumerate(made):
+        t = new(Tensor)
+        t._value, t._view = v, None
+        if v.sig.dtype.kind in "fc":
+            t._edge, t.stop_gradient = (edge, i), False
+        else:
+            t._edge, t.stop_gradient = None, True
+        outs.append(t)
+    return outs
+
+
+def _only_scales(bound: Any, saved: list) -> bool:
     """Whether the call scales one tensor by numbers: its gradient reads no tensor, so there is nothing to pack."""
-    tensors = [i for i, v in enumerate(values) if v.__class__ is not tuple]
+    tensors = [i for i, v in enumerate(saved) if v.__class__ is not tuple]
     return len(tensors) == 1 and tensors[0] in bound.op.scales
 
 
-def _save(edge: Edge, bound: Any, values: list, made: list) -> None:
-    """Keep what the rule reads, and nothing else."""
-    reads = bound.reads
-    saved = [v if v.__class__ is tuple or i in reads else None for i, v in enumerate(values)] if reads is not None else list(values)
-    if state.pack is not None and not _only_scales(bound, values):
-        pack, edge.unpack = state.pack
-        saved = [v if v is None or v.__class__ is tuple else pack(wrap(v)) for v in saved]
-        if bound.reads_out:
-            edge.outs = [pack(wrap(v)) for v in made]
-    elif bound.reads_out:
-        edge.outs = made
-    edge.saved = saved
+def _pack(edge: Edge) -> None:
+    """Give what the rule reads to the user's function that packs it."""
+    pack, edge.unpack = state.pack
+    edge.saved = [v if v is None or v.__class__ is tuple else pack(wrap(v)) for v in edge.saved]
+    if edge.outs is not None:
+        edge.outs = [pack(wrap(v)) for v in edge.outs]
 
 
 # ---------------------------------------------------------------- walking backwards
@@ -302,15 +321,17 @@ def _seed(t: Tensor, g: Any, where: str) -> Tensor:
     if g is None:
         return registry.find("ones_like")(wrap(t._value))
     if not isinstance(g, Tensor):
-        raise errors.bad(where, "a Tensor or None", g, kind=TypeError)
+        raise errors.bad(where, "a Tensor or None", g, kind=errors.Alien)
     if g._sig.shape != sig.shape:
-        raise errors.bad(where, f"the output's shape {list(sig.shape)}", f"shape {g.shape}", kind=errors.Unfit)
+        if g._sig.size != 1 or sig.size != 1:  # one number is one number, [] or [1], as in Paddle
+            raise errors.bad(where, f"the output's shape {list(sig.shape)}", f"shape {g.shape}", kind=errors.Unfit)
+        g = registry.find("reshape")(g, list(sig.shape))
     return g if g._sig is sig else registry.find("cast")(g, sig.dtype)
 
 
 def _reject_stopped(t: Any, where: str) -> None:
     if not isinstance(t, Tensor):
-        raise errors.bad(where, "a Tensor", t, kind=TypeError)
+        raise errors.bad(where, "a Tensor", t, kind=errors.Alien)
 
 
 def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool = False) -> None:
@@ -322,7 +343,9 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool = False)
     roots = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
     seeds = [None] * len(roots) if grad_tensors is None else list(grad_tensors) if isinstance(grad_tensors, (list, tuple)) else [grad_tensors]
     if len(seeds) != len(roots):
-        raise errors.bad("backward(grad_tensors)", f"{len(roots)} gradients", f"{len(seeds)}")
+        raise errors.bad("backward(grad_tensors)", f"{len(roots)} gradients", f"{len(seeds)}", kind=errors.Unfit)
+    if len({id(t) for t in roots}) != len(roots):
+        raise errors.bad("backward(tensors)", "no duplicate", "a tensor twice", kind=errors.Unfit)
     flush.backward_starts(frees=not retain_graph)
     outer, state.grad = state.grad, False  # no `with`: an interrupt at the door of __exit__ would leave it off
     try:
@@ -339,8 +362,16 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool = False)
         walk.run_remembered(retain_graph)
         for leaf, g in walk.leaves.values():
             accumulate(leaf, walk.hooked(leaf._hooks, g))
+            if leaf._after is not None:
+                for hook in list(leaf._after.values()):
+                    hook()
     finally:
         state.grad = outer
+    while final_hooks:
+        final_hooks.pop(0)()
+
+
+final_hooks: list[Callable] = []  # called once, when the next backward pass has ended
 
 
 def accumulate(leaf: Tensor, g: Tensor) -> None:
@@ -365,15 +396,21 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     """
     outs = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
     ins = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-    if not ins:
-        raise errors.bad("grad(inputs)", "at least one Tensor", ins)
+    for name, several in (("outputs", outs), ("inputs", ins)):
+        if not several:
+            raise errors.bad(f"grad({name})", "at least one Tensor", several, kind=errors.Unfit)
+        if len({id(t) for t in several}) != len(several):
+            raise errors.bad(f"grad({name})", "no duplicate", "a tensor twice", kind=errors.Misfit)
     seeds = [None] * len(outs) if grad_outputs is None else list(grad_outputs) if isinstance(grad_outputs, (list, tuple)) else [grad_outputs]
     if len(seeds) != len(outs):
-        raise errors.bad("grad(grad_outputs)", f"{len(outs)} gradients", f"{len(seeds)}")
-    if not only_inputs:
-        raise errors.bad("grad(only_inputs)", "True", only_inputs)
+        raise errors.bad("grad(grad_outputs)", f"{len(outs)} gradients", f"{len(seeds)}", kind=errors.Unfit)
+    if only_inputs is not True:
+        raise errors.bad("grad(only_inputs)", "True", only_inputs, kind=errors.Unfit)
+    for name, switch in (("create_graph", create_graph), ("retain_graph", retain_graph), ("allow_unused", allow_unused)):
+        if not isinstance(switch, bool) and (switch is not None or name != "retain_graph"):
+            raise errors.bad(f"grad({name})", "True or False", switch, kind=errors.Alien)
     blocked = set()
-    for t in [] if no_grad_vars is None else [no_grad_vars] if isinstance(no_grad_vars, Tensor) else list(no_grad_vars):
+    for t in [] if no_grad_vars is None else list(no_grad_vars) if isinstance(no_grad_vars, (list, tuple, set)) else [no_grad_vars]:
         _reject_stopped(t, "grad(no_grad_vars)")
         read(t)
         if (target := target_of(t)) is not None:
@@ -488,6 +525,16 @@ def register_hook(self: Tensor, hook: Callable) -> RemovableHandle:
     return RemovableHandle(hooks, key)
 
 
+def _register_backward_hook(self: Tensor, hook: Callable) -> None:
+    """Call `hook()` whenever a gradient has been added to this leaf."""
+    if not callable(hook):
+        raise errors.bad("_register_backward_hook(hook)", "a callable", hook, kind=TypeError)
+    read(self)
+    if self.stop_gradient or self._edge is not None:
+        raise errors.bad("_register_backward_hook()", "a leaf that requires gradients", "another tensor")
+    self._after = {**(self._after or {}), next(_order): hook}
+
+
 def _hooks_of(t: Tensor) -> dict:
     if t._edge is None:
         if t._hooks is None:
@@ -500,15 +547,13 @@ def _hooks_of(t: Tensor) -> dict:
 
 
 def retain_grads(self: Tensor) -> None:
-    """Keep the gradient of this intermediate result in its `.grad`.
+    """Keep the gradient of this intermediate result in its `.grad`; a tensor without gradients stays as it is, as in Paddle.
 
     >>> x = bireme.to_tensor([1.0], stop_gradient=False); y = x * 2; y.retain_grads(); (y * y).backward(); y.grad.tolist()
     [4.0]
     """
     read(self)
-    if self.stop_gradient:
-        raise errors.bad("retain_grads()", "a tensor that requires gradients", "one with stop_gradient=True", kind=RuntimeError)
-    if self._edge is None:
+    if self.stop_gradient or self._edge is None:
         return
     me = ref(self)
 
@@ -532,6 +577,7 @@ def _backward_method(self: Tensor, grad_tensor: Any = None, retain_graph: bool =
 _backward_method.__name__ = _backward_method.__qualname__ = "backward"
 Tensor.backward = _backward_method  # type: ignore[attr-defined]  # a method that Tensor gets here
 Tensor.register_hook = Tensor._register_grad_hook = register_hook  # type: ignore[attr-defined]  # a method that Tensor gets here
+Tensor._register_backward_hook = _register_backward_hook  # type: ignore[attr-defined]  # a method that Tensor gets here
 Tensor.retain_grads = retain_grads  # type: ignore[attr-defined]  # a method that Tensor gets here
 
 

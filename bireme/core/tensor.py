@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from typing import Any
 from weakref import ref
 
@@ -36,7 +37,8 @@ class Tensor:
 
     # what few tensors have is kept in the instance's own dict over these defaults
     _grad: Tensor | None = None
-    _hooks: Any = None
+    _hooks: Any = None  # on the gradient
+    _after: Any = None  # when the gradient has been added
     _version = 0
     _name: str | None = None
     persistable = False
@@ -148,13 +150,16 @@ class Tensor:
         """The values on the host, not to be written into."""
         return np.asarray(self._array())
 
-    def numpy(self) -> np.ndarray:
+    def numpy(self, *_: Any) -> np.ndarray:
         """A copy of the values as a NumPy array; runs what is pending.
 
         >>> bireme.to_tensor([1, 2]).numpy().tolist()
         [1, 2]
         """
         return np.array(self._host())
+
+    # a flag of old that Paddle takes, and that means nothing any more, is no part of it
+    numpy.__signature__ = inspect.signature(lambda self: None)  # type: ignore[attr-defined]  # functions may have one
 
     def item(self, *args: int) -> Any:
         """One element as a Python number; runs what is pending.
@@ -350,7 +355,7 @@ class Tensor:
         memo[id(self)] = new
         new.stop_gradient = self.stop_gradient
         for k, v in self.__dict__.items():
-            if k not in ("_hooks", "_grad", "_version"):
+            if k not in ("_hooks", "_after", "_grad", "_version"):
                 new.__dict__[k] = copy.deepcopy(v, memo)
         if self._name is not None:  # names stay unique: optimizers know their state by them
             _serial[0] += 1
@@ -361,7 +366,7 @@ class Tensor:
         return self
 
     def __reduce__(self):
-        extra = {k: v for k, v in self.__dict__.items() if k not in ("_hooks", "_grad", "_version")}
+        extra = {k: v for k, v in self.__dict__.items() if k not in ("_hooks", "_after", "_grad", "_version")}
         host = self._host()
         plain = host if host.dtype.isbuiltin else host.view(f"u{host.dtype.itemsize}")
         return _rebuild, (type(self), np.array(plain), self.dtype.name, self.stop_gradient, extra)
@@ -399,7 +404,7 @@ class Parameter(Tensor):
     @trainable.setter
     def trainable(self, wanted: bool) -> None:
         if not isinstance(wanted, bool):
-            raise errors.bad("trainable", "a bool", wanted)
+            raise errors.bad("trainable", "a bool", wanted, hint=f"The type of trainable MUST be bool, but the type is {type(wanted).__name__}")
         self.stop_gradient = not wanted
 
     def set_init_func(self, obj: Any) -> None:

@@ -48,7 +48,7 @@ class Walk:
             edge = heapq.heappop(self.heap)[2]
             gs = self.waiting.pop(edge)
             if edge.hooks:
-                gs = [None if g is None else self.hooked(edge.hooks.get(i), g) for i, g in enumerate(gs)]
+                gs = [self.hooked_output(edge, i, g) for i, g in enumerate(gs)]
             if wanted:
                 for i, g in enumerate(gs):
                     if (edge, i) in wanted:
@@ -89,6 +89,13 @@ class Walk:
         if not retain:
             for place in path.visited:
                 wiring.edges[place].free()
+
+    def hooked_output(self, edge: Any, i: int, g: Tensor | None) -> Tensor | None:
+        """The gradient of an output after its hooks; where nobody used the output, they see zeros, as in Paddle."""
+        hooks, sig = edge.hooks.get(i), edge.out_sigs[i] if i < len(edge.out_sigs) else None
+        if not hooks or (g is None and (sig is None or sig.dtype.kind not in "fc")):
+            return g
+        return self.hooked(hooks, registry.find("zeros")(list(sig.shape), sig.dtype) if g is None else g)
 
     def hooked(self, hooks: Any, g: Tensor) -> Tensor:
         """The gradient after the hooks registered for it."""

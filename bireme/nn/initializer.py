@@ -10,7 +10,7 @@ import numpy as np
 from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.tensor import Tensor
-from bireme.ops import clip, erfinv, full, qr, randn, sign, to_tensor, uniform
+from bireme.ops import clip, erfinv, expand, full, qr, randn, sign, to_tensor, uniform
 
 __all__ = [
     "Constant", "Normal", "TruncatedNormal", "Uniform", "XavierNormal", "XavierUniform", "KaimingNormal",
@@ -55,7 +55,7 @@ class Constant(Initializer):
 
 
 class Assign(Initializer):
-    """Given numbers: a list, an array or a Tensor of the parameter's shape.
+    """Given numbers: a list, an array or a Tensor of the parameter's shape, or of one that broadcasts to it.
 
     >>> bireme.nn.Linear(2, 1, weight_attr=bireme.nn.initializer.Assign([[1.0], [2.0]])).weight.tolist()
     [[1.0], [2.0]]
@@ -68,9 +68,11 @@ class Assign(Initializer):
 
     def sample(self, shape: list[int], dtype: Any) -> Tensor:
         given = to_tensor(self._given, dtype=dtype)
-        if given.shape != list(shape):
+        if given.shape == list(shape):
+            return given
+        if len(given.shape) > len(shape) or any(n not in (1, m) for n, m in zip(given.shape[::-1], shape[::-1])):
             raise errors.bad("Assign(value)", f"values of the parameter's shape {list(shape)}", f"shape {given.shape}")
-        return given
+        return expand(given, shape)
 
 
 class Normal(Initializer):

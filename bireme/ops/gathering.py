@@ -17,7 +17,7 @@ from bireme.ops.places import along, check_columns, check_filled, combined, from
 # ---------------------------------------------------------------- slices along an axis
 
 
-@op(method=True, alias={"x": "input", "axis": "dim"}, out=True, numpy=True)
+@op(method=True, alias={"x": "input", "axis": "dim"}, out=True, numpy=lambda x, index, axis: x.take(index, axis, None, "wrap"))
 def index_select(x: Tensor, index: Tensor, axis: Axis = 0) -> Tensor:
     """Slices of `x` along `axis`, in the order of a 1-D index.
 

@@ -69,7 +69,12 @@ def _(g, axis, sigs):
     return [g[(slice(None),) * axis + (slice(int(e) - s.shape[axis], int(e)),)] for e, s in zip(ends, sigs)]
 
 
-@op(method=True, promote="x", mix="same", alias=_TORCH, out=True, numpy=lambda x, axis: np.stack(x, axis))
+def _stack_numpy(x, axis):
+    new = (*[slice(None)] * (axis + (axis < 0) * (x[0].ndim + 1)), None)
+    return np.concatenate([a[new] for a in x], axis)
+
+
+@op(method=True, promote="x", mix="same", alias=_TORCH, out=True, numpy=_stack_numpy)
 def stack(x: list[Tensor], axis: int = 0) -> Tensor:
     """Tensors of one shape joined along a new axis.
 

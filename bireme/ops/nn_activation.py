@@ -11,11 +11,11 @@ from jax import lax
 from scipy import special
 
 from bireme.core import errors
-from bireme.core.dtype import FLOAT
+from bireme.core.dtype import COMPLEX, FLOAT
 from bireme.core.graph import sig_of
 from bireme.core.op import Axis, DTypeArg, Extra, Key, Shape, Tensor, composite, op
 from bireme.ops.arithmetic import cast
-from bireme.ops.broadcast import same
+from bireme.ops.broadcast import conj_of, same
 from bireme.ops.hints import fresh
 from bireme.ops.math import sigmoid
 from bireme.ops.parts import split
@@ -111,14 +111,14 @@ def _(g, x, approximate, platform):
     return g * _gelu_slope(wide, approximate, jnp.tanh, lax.erf, jnp.exp).astype(x.dtype)
 
 
-@op(dtypes=FLOAT, alias={"x": "input"})
+@op(dtypes=FLOAT | COMPLEX, alias={"x": "input"})
 def silu(x: Tensor, inplace: Extra = False) -> Tensor:
     """x times its sigmoid.
 
     >>> bireme.nn.functional.silu(bireme.to_tensor([0.0])).tolist()
     [0.0]
     """
-    return x * lax.logistic(x)
+    return x * (_sigmoid(x) if jnp.iscomplexobj(x) else lax.logistic(x))
 
 
 silu.infer(same)
@@ -126,17 +126,18 @@ silu.infer(same)
 
 def _sigmoid(x):
     # the exponential of minus the size cannot overflow; `where` rather than `abs`, whose slope at 0 is 0
-    e = jnp.exp(jnp.where(x < 0, x, -x))
-    return jnp.where(x < 0, e, 1) / (1 + e)
+    below = jnp.real(x) < 0
+    e = jnp.exp(jnp.where(below, x, -x))
+    return jnp.where(below, e, 1) / (1 + e)
 
 
 @silu.grad(numpy=True)
 def _(g, x):
     s = _sigmoid(x)
-    return g * (s * (1 + x * (1 - s)))
+    return g * conj_of(s * (1 + x * (1 - s)))
 
 
-@op(dtypes=FLOAT, amp="high")
+@op(dtypes=FLOAT | COMPLEX, amp="high")
 def softplus(x: Tensor, beta: Tensor | float = 1, threshold: Tensor | float = 20) -> Tensor:
     """log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold.
 
@@ -144,7 +145,8 @@ def softplus(x: Tensor, beta: Tensor | float = 1, threshold: Tensor | float = 20
     0.6931
     """
     scaled = x * beta.astype(x.dtype)
-    return jnp.where(scaled > threshold.astype(x.dtype), x, jax.nn.softplus(scaled) / beta.astype(x.dtype))
+    smooth = jnp.log1p(jnp.exp(scaled)) if jnp.iscomplexobj(x) else jax.nn.softplus(scaled)
+    return jnp.where(jnp.real(scaled) > jnp.real(threshold.astype(x.dtype)), x, smooth / beta.astype(x.dtype))
 
 
 softplus.infer(lambda x: x)
@@ -224,7 +226,15 @@ def _log_softmax(x, axis):
     return z - jnp.log(jnp.sum(jnp.exp(z), axis=axis, keepdims=True))
 
 
-@op(dtypes=FLOAT, numpy=True, amp="high")
+def _log_softmax_numpy(x, axis):
+    if x.ndim == 0:
+        return np.zeros_like(x)
+    z = x - np.maximum.reduce(x, axis, None, None, True, -np.inf)
+    z -= np.log(np.add.reduce(np.exp(z), axis, None, None, True))
+    return z
+
+
+@op(dtypes=FLOAT, numpy=_log_softmax_numpy, amp="high")
 def log_softmax_of(x: Tensor, axis: Axis) -> Tensor:
     """Logarithm of the softmax; use `log_softmax`.
 
@@ -262,18 +272,21 @@ def swish(x: Tensor) -> Tensor:
     return silu(x)
 
 
-@op(dtypes=FLOAT, numpy=True)
+@op(dtypes=FLOAT | COMPLEX, numpy=True)
 def log_sigmoid(x: Tensor) -> Tensor:
     """Logarithm of the sigmoid, without overflow.
 
     >>> round(bireme.nn.functional.log_sigmoid(bireme.to_tensor([0.0])).item(), 4)
     -0.6931
     """
+    if jnp.iscomplexobj(x):
+        below = jnp.real(x) < 0
+        return jnp.where(below, x, 0) - jnp.log1p(jnp.exp(jnp.where(below, x, -x)))
     return jnp.minimum(x, 0) - jnp.log1p(jnp.exp(-jnp.abs(x)))
 
 
 log_sigmoid.infer(same)
-log_sigmoid.grad(lambda g, x: g * _sigmoid(-x), numpy=True)
+log_sigmoid.grad(lambda g, x: g * conj_of(_sigmoid(-x)), numpy=True)
 
 
 def _mish_gate(x):
@@ -301,7 +314,7 @@ def _(g, x):
     return g * (t + x * (1 - t * t) * _sigmoid(x))
 
 
-@op(dtypes=FLOAT, numpy=True)
+@op(dtypes=FLOAT | COMPLEX, numpy=True)
 def softsign(x: Tensor) -> Tensor:
     """x / (1 + |x|).
 
@@ -312,7 +325,16 @@ def softsign(x: Tensor) -> Tensor:
 
 
 softsign.infer(same)
-softsign.grad(lambda g, x: g / jnp.square(1 + jnp.abs(x)), numpy=True)
+
+
+@softsign.grad(numpy=True)
+def _(g, x):
+    size = jnp.abs(x)
+    if not jnp.iscomplexobj(x):
+        return g / jnp.square(1 + size)
+    # what changes the size of a complex number is the part of the gradient that points its way
+    along = jnp.real(jnp.conj(g) * x) / jnp.where(size == 0, 1, size)
+    return g / (1 + size) - along * x / jnp.square(1 + size)
 
 
 @op(dtypes=FLOAT, numpy=True)

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from bireme.core import errors
 from bireme.core.convert import ints
@@ -54,7 +55,24 @@ def _forward(x, weight, bias, epsilon, axes, one_pass=False):
     return y.astype(x.dtype)
 
 
-@op(dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32"}, amp="high")
+def _forward_numpy(x, weight, bias, epsilon, axes):
+    count = math.prod([x.shape[i] for i in axes])
+    mean = np.add.reduce(x, axes, None, None, True)
+    mean /= count
+    y = x - mean
+    scale = np.add.reduce(y * y, axes, None, None, True)
+    scale /= count
+    scale += epsilon
+    np.sqrt(scale, out=scale)
+    y /= scale
+    if weight is not None:
+        y *= weight
+    if bias is not None:
+        y += bias
+    return y
+
+
+@op(dtypes=FLOAT, numpy=_forward_numpy, numbers={"epsilon": "float32"}, amp="high")
 def layer_norm_of(x: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: Tensor | float, axes: Ints) -> Tensor:
     """Normalised over the last axes; use `layer_norm`.
 

@@ -26,10 +26,10 @@ def _operand(y: Any) -> Any:
 
 def _power(x: Tensor, y: Any) -> Tensor:
     """`x ** y`: unlike `pow`, an integer tensor to a fractional power is a float."""
-    return arithmetic.power(x, y) if isinstance(y, float) and x.dtype.is_integer else arithmetic.pow(x, y)
+    return arithmetic.power(x, y) if isinstance(y, float) and x.dtype.is_integer else arithmetic.pow.public(x, y)
 
 
-_product = binary(product.matmul)
+_product = binary(product.matmul, _operand)
 
 
 def _matmul(x: Tensor, y: Any) -> Any:
@@ -57,14 +57,25 @@ def _comparison(op: Any) -> Any:
 
 
 def _binary(op: Any, swap: bool = False) -> Any:
-    call = binary(op) if isinstance(op, Op) else op
+    if isinstance(op, Op) and not swap:
+        return binary(op, _operand)
 
     def method(x: Tensor, y: Any) -> Any:
         if not isinstance(y, (Tensor, float)):
             y = _operand(y)
             if y is NotImplemented:
                 return y
-        return op(y, x) if swap else call(x, y)
+        return op(y, x) if swap else op(x, y)
+
+    return method
+
+
+def _shift(op: Any) -> Any:
+    """`x << y`, which as a method may be told to shift bits rather than numbers."""
+
+    def method(x: Tensor, y: Any, is_arithmetic: bool = True) -> Any:
+        y = _operand(y)
+        return y if y is NotImplemented else op(x, y, is_arithmetic)
 
     return method
 
@@ -77,7 +88,7 @@ def _install() -> None:
     }  # fmt: skip
     swapped = {"add", "mul"}  # commutative: the tensor may stand first
     for name, op in pairs.items():
-        setattr(Tensor, f"__{name}__", _binary(op))
+        setattr(Tensor, f"__{name}__", (_shift if name in ("lshift", "rshift") else _binary)(op))
         if name in ("and", "or", "xor"):
             setattr(Tensor, f"__r{name}__", _binary(op))
         elif name == "pow":

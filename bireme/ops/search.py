@@ -36,7 +36,14 @@ def _place(x, axis, keepdim, dtype, largest):
     return out.astype(dtype.np).reshape(_extreme_shape(dims, axis, keepdim))
 
 
-@op(differentiable=False, dtypes=FLOAT | INT, numpy=True)
+def _place_numpy(x, axis, keepdim, dtype, largest):
+    if x.dtype.kind == "f" and np.isnan(x).any():
+        x = np.where(np.isnan(x), np.asarray(-np.inf if largest else np.inf, x.dtype), x)
+    out = (x.argmax if largest else x.argmin)(axis if x.ndim else None)
+    return np.asarray(out, dtype.np).reshape(_extreme_shape(x.shape, axis, keepdim))
+
+
+@op(differentiable=False, dtypes=FLOAT | INT, numpy=_place_numpy)
 def arg_extreme(x: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeArg = "int64", largest: bool = True) -> Tensor:
     """Position of the largest or smallest element; use `argmax` and `argmin`.
 

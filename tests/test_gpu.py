@@ -1,0 +1,89 @@
+"""What only a GPU can show: the same code on both devices, attention's fused kernels, batches that arrive on the device."""
+
+import numpy as np
+import pytest
+
+import bireme
+import bireme.nn.functional as F
+
+pytestmark = pytest.mark.skipif(not bireme.device.is_compiled_with_cuda(), reason="there is no GPU")
+
+
+def test_the_same_calls_on_the_cpu_and_then_on_the_gpu():
+    def work():
+        x = bireme.to_tensor(np.linspace(-1, 1, 12, dtype="float32").reshape(3, 4), stop_gradient=False)
+        y = (F.softmax(x @ x.t()) * 2).sum()
+        y.backward()
+        return y, x.grad
+
+    found = {}
+    for name in ("cpu", "gpu:0", "cpu", "gpu:0"):
+        with bireme.device_guard(name.split(":")[0]):
+            y, grad = work()
+            assert str(y.place) == str(grad.place) == f"Place({name})"
+            found.setdefault(name, []).append((y.item(), grad.numpy()))
+    for (a, ga), (b, gb) in zip(found["cpu"], found["gpu:0"], strict=True):
+        assert a == pytest.approx(b, rel=1e-5)
+        np.testing.assert_allclose(ga, gb, atol=1e-5)
+
+
+def test_tensors_of_two_devices_do_not_mix_unsaid():
+    a, b = bireme.ones([2]).cpu(), bireme.ones([2]).cuda()
+    assert str(a.place) == "Place(cpu)"
+    assert str(b.place) == "Place(gpu:0)"
+    assert (a + b.cpu()).tolist() == (a.cuda() + b).tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("heads", [(8, 8), (8, 2), (8, 1)])
+@pytest.mark.parametrize("length", [128, 100])
+def test_attention_in_bfloat16_is_that_of_float32(causal, heads, length):
+    g = np.random.default_rng(0)
+    shapes = [(2, length, heads[0], 64), (2, length, heads[1], 64), (2, length, heads[1], 64)]
+    arrays = [g.standard_normal(s).astype("float32") for s in shapes]
+    found = []
+    for dtype, place in (("float32", "cpu"), ("bfloat16", "gpu")):
+        with bireme.device_guard(place):
+            q, k, v = (bireme.to_tensor(a).astype(dtype) for a in arrays)
+            for x in (q, k, v):
+                x.stop_gradient = False
+            out = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+            out.astype("float32").square().sum().backward()
+            found.append([x.astype("float32").numpy() for x in (out, q.grad, k.grad, v.grad)])
+    for a, b in zip(*found, strict=True):
+        assert np.linalg.norm(a - b) <= 2e-2 * np.linalg.norm(a)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_batches_arrive_on_the_gpu(workers):
+    data = bireme.io.TensorDataset([np.arange(40, dtype="float32").reshape(20, 2), np.arange(20)])
+    for use_buffer in (True, False):
+        loader = bireme.io.DataLoader(data, batch_size=8, num_workers=workers, places=bireme.CUDAPlace(0), use_buffer_reader=use_buffer)
+        batches = list(loader)
+        assert [str(x.place) for x, _ in batches] == ["Place(gpu:0)"] * 3
+        np.testing.assert_array_equal(np.concatenate([y.numpy() for _, y in batches]), np.arange(20))
+
+
+def test_a_small_network_learns_on_the_gpu_as_on_the_cpu():
+    curves = []
+    for place in ("cpu", "gpu"):
+        with bireme.device_guard(place):
+            bireme.seed(7)
+            net = bireme.nn.Sequential(
+                bireme.nn.Conv2D(3, 8, 3, padding=1), bireme.nn.BatchNorm2D(8), bireme.nn.ReLU(), bireme.nn.Flatten(), bireme.nn.Linear(8 * 64, 10)
+            )
+            g = np.random.default_rng(1)
+            for p in net.parameters():
+                p.set_value((g.standard_normal(p.shape) * 0.05).astype("float32"))
+            x, y = bireme.to_tensor(g.standard_normal((16, 3, 8, 8)).astype("float32")), bireme.to_tensor(g.integers(0, 10, 16))
+            opt = bireme.optimizer.AdamW(1e-2, parameters=net.parameters())
+            losses = []
+            for _ in range(6):
+                loss = F.cross_entropy(net(x), y)
+                loss.backward()
+                opt.step()
+                opt.clear_grad()
+                losses.append(loss.item())
+            curves.append(losses)
+    np.testing.assert_allclose(*curves, rtol=2e-2)
+    assert curves[1][-1] < curves[1][0]
