@@ -55,7 +55,7 @@ class Composite:
                     line, seg, device, tensors, *_ = call
                     state = seg.state
                     path = state.next.get(line)
-                    if path is not None and not replay.repeats(tensors):
+                    if path is not None:
                         seg.device = device
                         return path.again(seg, tensors)
                 key = shortcut.kinds_of(args, places, kwargs, takes) if new < replay.FORGET else None

@@ -258,7 +258,7 @@ class Signature:
         back = [p for p in made if p.kind is kinds.KEYWORD_ONLY]
         if "name" in self.positional and "name" not in self.own_names:
             front.append(kinds("name", kinds.POSITIONAL_OR_KEYWORD, default=None))
-        if options.get("out"):
+        if options.get("out") is True:
             back.append(kinds("out", kinds.KEYWORD_ONLY, default=None))
         return inspect.Signature([*front, *back])
 

@@ -10,6 +10,7 @@ import functools
 import os
 import sys
 import threading
+from collections.abc import Collection
 from typing import Any
 from weakref import ref
 
@@ -171,7 +172,7 @@ def _pending(seg: Segment, node: Node) -> list[Value]:
     return outs
 
 
-def follow(seg: Segment, node: Node, numbers: Any, leaves: list[Value]) -> list[Value] | None:
+def follow(seg: Segment, node: Node, numbers: Any, leaves: Collection[Value]) -> list[Value] | None:
     """Take a step that the tree knows; `leaves` are read for the first time. None if another thread cut the segment meanwhile."""
     new, outs, index, device, values = Value.__new__, [], node.first, seg.device, seg.values
     try:

@@ -19,13 +19,27 @@ def write_out(out: Any, result: Any, name: str) -> Any:
         return out
     if not isinstance(out, Tensor):
         raise errors.bad(f"{name}(out)", "a Tensor", out, kind=TypeError)
-    if out._value.sig is result._value.sig:
-        assign_inplace(out, result, f"{name}(out)")
-    else:  # as in Paddle, it becomes what the result is
-        _must_not_be_leaf(out, f"{name}(out)")
-        out._value, out._edge, out._view, out.stop_gradient = read(result), result._edge, None, result.stop_gradient
-        out._version += 1
-    return out
+    return become(out, result, f"{name}(out)")
+
+
+def become(x: Tensor, new: Tensor, where: str, since: int | None = None) -> Tensor:
+    """Write `new` into `x`, which as in Paddle takes its shape and type too; `since` is as in `assign_inplace`."""
+    if x._value.sig is new._value.sig:
+        return assign_inplace(x, new, where, since)
+    _must_not_be_leaf(x, where)
+    if since is not None:
+        read(x).marks, walk.changed[0] = marked(x, since), tape.now()
+    x._value, x._edge, x._view, x.stop_gradient = read(new), new._edge, None, new.stop_gradient
+    x._version += 1
+    return x
+
+
+def count_changes(x: Tensor, changes: int) -> None:
+    """Count changes of `x` that Paddle makes on the way to the one that was made."""
+    if x._view is not None:
+        x._view.cell.inplace_version += changes
+    else:
+        x._version += changes
 
 
 def _must_not_be_leaf(x: Tensor, where: str) -> None:

@@ -25,7 +25,7 @@ from bireme.core import dtype as dtypes
 from bireme.core.bound import Bound, GradOp, Interned, on_numpy
 from bireme.core.composite import Composite, told_as
 from bireme.core.convert import Attr, Axes, Axis, Const, DTypeArg, Extra, Ints, Key, Shape, Size
-from bireme.core.inplace import adopt, assign_inplace, retypes, write_out
+from bireme.core.inplace import adopt, assign_inplace, count_changes, retypes, write_out
 from bireme.core.tensor import Tensor
 
 __all__ = ["Attr", "Axes", "Axis", "Const", "DTypeArg", "Extra", "Ints", "Key", "Shape", "Size", "Tensor", "composite", "op"]
@@ -327,7 +327,7 @@ class Op:
 
 
 _OPTIONS = frozenset((
-    "name", "public", "method", "inplace", "out", "torch", "alias", "rejects", "varargs", "pack", "pairs", "name_arg",
+    "name", "public", "method", "inplace", "writes", "out", "torch", "alias", "rejects", "varargs", "pack", "pairs", "name_arg",
     "promote", "mix", "floats", "dtypes", "numbers", "retype", "view", "passes", "scales", "differentiable", "numpy", "plain", "amp", "by_numpy",
 ))  # fmt: skip
 
@@ -340,8 +340,8 @@ def _known(options: dict[str, Any]) -> None:
 def op(**options: Any) -> Callable[[Callable], Op]:
     """Declare an operator.
 
-    How it is called: `name`, `public`, `method`, `inplace`, `out`, `torch`, `alias`, `rejects`, `varargs`, `pack`, `pairs`, `name_arg`. What
-    it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `retype`. What it is: `view`, `passes`, `differentiable`, `numpy`,
+    How it is called: `name`, `public`, `method`, `inplace`, `writes`, `out`, `torch`, `alias`, `rejects`, `varargs`, `pack`, `pairs`, `name_arg`.
+    What it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `retype`. What it is: `view`, `passes`, `differentiable`, `numpy`,
     `by_numpy`, `plain`, `amp`.
     """
 
@@ -402,7 +402,7 @@ def _install(public: Any, made: Any, signature: Any, options: dict[str, Any]) ->
 
 def _install_inplace(name: str, public: Any, made: Any, signature: Any, is_view: bool) -> None:
     another = name.removesuffix("_") != made.name
-    first = signature.positional[0]
+    first, more = signature.positional[0], made.options.get("writes", 1) - 1
 
     def inplace(*args: Any, **kwargs: Any) -> Tensor:
         if not args:
@@ -419,7 +419,12 @@ def _install_inplace(name: str, public: Any, made: Any, signature: Any, is_view:
             if another:  # told by the name that the user called
                 errors.renamed(e, name, signature.defaults)
             raise
-        return adopt(x, new, name) if is_view else assign_inplace(x, new, name, since, retypes(x, new, made, name))
+        if is_view:
+            return adopt(x, new, name)
+        assign_inplace(x, new, name, since, retypes(x, new, made, name))
+        if more:
+            count_changes(x, more)
+        return x
 
     also = made.options.get("method") or made.options.get("public")
     doc = f"In-place form of `{made.name}`: changes `x` and returns it." if also else made.doc  # its own, where it is all there is

@@ -9,6 +9,7 @@ from bireme.core import amp, errors, flush, tape
 from bireme.core import dtype as dtypes
 from bireme.core.bound import bounded
 from bireme.core.graph import Value
+from bireme.core.replay import Path, Trace, given, repeats, steps_of
 from bireme.core.tensor import Tensor
 from bireme.core.view import attach
 
@@ -122,7 +123,7 @@ def remembered(op: Any) -> Callable:
     arguments are checked, completed, promoted and converted.
     """
     sign, takes = op.signature, op.signature.takes
-    memo: dict[tuple, tuple[Any, list]] = {}
+    memo: dict[tuple, Any] = {}
     places = tuple(takes.get(n, ATTRIBUTE) for n in sign.positional)
 
     def public(*args: Any, **kwargs: Any) -> Any:
@@ -134,6 +135,8 @@ def remembered(op: Any) -> Callable:
                 node = state.next.get(line)
                 if node is not None and not node.over:
                     seg.device, made = device, None
+                    if node.__class__ is Path:
+                        return node.again(seg, operands)
                     if op.index_rule is not None:
                         op.check_indices(node.bound, tape.paired(node, operands))
                     if seg.state is state:  # asking about indices may have recorded a question
@@ -142,31 +145,57 @@ def remembered(op: Any) -> Callable:
                         if op.is_view:
                             attach(made[0], operands[0], node.bound, tape.paired(node, operands)[1:])
                         return op.container(made) if op.many else made[0]
-            given = args
-            if _mixed.policy is not None:
-                args, kwargs = amp.cast_arguments(op, args, kwargs)
             key = kinds_of(args, places, kwargs, takes)
+            if key is not None and _mixed.policy is not None:
+                key = (_mixed.policy, *key)
             found = memo.get(key) if key is not None else None
-            if found is not None:
+            if found.__class__ is tuple:
                 bound, sources = found
-                operands = _fetched(sources, args, kwargs)
-            else:
-                arguments = sign.bind(args, kwargs)
-                if key is None or arguments.get("out") is not None:
-                    return op.call(arguments)
-                arguments.pop("out", None)
-                arguments.pop("name", None)
-                operands, layout, attrs = op._operands_and_attrs(arguments)
-                bound, sources = op.bind(layout, attrs), op.sources(operands, layout, args, kwargs)
-                if sources is not None:
-                    bounded(memo, 1024)[key] = (bound, sources)
-            result = op.record(bound, operands)
-            if state is not None and sources is not None and seg.state.parent is state:
-                if _in_order(sources, given, args, places):
+                result = op.record(bound, _fetched(sources, args, kwargs))
+                if state is not None and seg.state.parent is state and _in_order(sources, args, places):
                     state.next[line] = seg.state
-            return result
+                return result
+            if found is not None and _local.trace is None:
+                tensors = given(args, kwargs)
+                if not repeats(tensors):
+                    result = found.again(tensors)
+                    path = None if state is None else found.path(state, seg)
+                    if path is not None:
+                        state.next[line] = path  # type: ignore[union-attr]  # there is a path only where there is a state
+                    return result
+            return first(args, kwargs, None if found is not None else key)
         except errors.TELLING as e:
             raise errors.short(e, op.told)  # noqa: B904  # the same error, shorter
+
+    def first(args: tuple, kwargs: dict[str, Any], key: tuple | None) -> Any:
+        """A call of new kinds; what it comes to is remembered under `key`."""
+        if key is None or kwargs.get("out") is not None:
+            if _mixed.policy is not None:
+                args, kwargs = amp.cast_arguments(op, args, kwargs)
+            return op.call(sign.bind(args, kwargs))
+        own, named, tensors = args, kwargs, given(args, kwargs)
+        with Trace() as trace:
+            if _mixed.policy is not None:
+                args, kwargs = amp.cast_arguments(op, args, kwargs)
+            arguments = sign.bind(args, kwargs)
+            arguments.pop("out", None)
+            arguments.pop("name", None)
+            operands, layout, attrs = op._operands_and_attrs(arguments)
+            bound, sources = op.bind(layout, attrs), op.sources(operands, layout, args, kwargs)
+            result = op.record(bound, operands)
+        cast = any(x is not y for x, y in zip((*own, *named.values()), (*args, *kwargs.values())))
+        if sources is not None and not cast:
+            bounded(memo, 1024)[key] = (bound, sources)
+        elif op._may_be_remembered and not repeats(tensors) and not _has_numbers(own, named):
+            steps = steps_of(trace, tensors, result)
+            if steps is not None:
+                bounded(memo, 1024)[key] = steps
+        return result
+
+    def _has_numbers(args: tuple, kwargs: dict[str, Any]) -> bool:
+        """Whether a number is among the operands: a key does not know its value, which steps would keep."""
+        coded = [*zip(args, places), *[(x, takes.get(name, ATTRIBUTE)) for name, x in kwargs.items()]]
+        return any(code is NUMBER and travels(x) for x, code in coded)
 
     return public
 
@@ -194,10 +223,8 @@ def _fetched(sources: list, args: tuple, kwargs: dict[str, Any]) -> list:
     return operands
 
 
-def _in_order(sources: list, given: tuple, args: tuple, places: tuple[int, ...]) -> bool:
+def _in_order(sources: list, args: tuple, places: tuple[int, ...]) -> bool:
     """Whether the operands are the tensors and numbers of the call, in order, at least one tensor among them, and nothing else."""
-    if any(x is not y for x, y in zip(given, args)):  # cast on the way
-        return False
     tensors = [isinstance(x, Tensor) for x in args]
     travel = [i for i, (x, code) in enumerate(zip(args, places)) if tensors[i] or (code is NUMBER and travels(x))]
     return any(tensors) and travel == [where for where, _ in sources] and not any(kind is LIST for _, kind in sources)

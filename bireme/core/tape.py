@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 from weakref import ref
 
@@ -203,7 +203,7 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
     seg = flush.local.segment
     key: Any = [bound]
     numbers: list[Any] = []
-    leaves: list[Value] = []
+    leaves: dict[Value, None] = {}  # in order; an update of many parameters reads thousands
     needs = False
     for t in operands:
         if t.__class__ is tuple:
@@ -225,7 +225,7 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
                 key.append(~v.leaf)
             elif v.array is not None and v.device is seg.device and flush.local.waiting is None and v not in leaves:
                 key.append(v.sig)
-                leaves.append(v)
+                leaves[v] = None
             else:
                 key = None
     if key is not None and len(numbers) < len(operands):  # made of nothing, it belongs on the current device, which `record` looks at
@@ -243,7 +243,7 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
     return _tracked(bound, operands, sigs, made, tuple([v.sig for v in made]), first)
 
 
-def step(seg: flush.Segment, node: Node, operands: list, numbers: Sequence, leaves: list[Value], needs: bool) -> list[Tensor] | None:
+def step(seg: flush.Segment, node: Node, operands: list, numbers: Sequence, leaves: Collection[Value], needs: bool) -> list[Tensor] | None:
     """Take a step that the tree of segments knows; None if another thread cut the segment meanwhile."""
     made = flush.follow(seg, node, numbers, leaves)
     if made is None:
@@ -321,10 +321,11 @@ def _seed(t: Tensor, g: Any, where: str) -> Tensor:
     if g is None:
         return registry.find("ones_like")(wrap(t._value))
     if not isinstance(g, Tensor):
-        raise errors.bad(where, "a Tensor or None", g, kind=errors.Alien)
+        raise errors.bad(where, "a Tensor or None", g, hint="The type of grad_tensor must be paddle.Tensor", kind=errors.Alien)
     if g._sig.shape != sig.shape:
         if g._sig.size != 1 or sig.size != 1:  # one number is one number, [] or [1], as in Paddle
-            raise errors.bad(where, f"the output's shape {list(sig.shape)}", f"shape {g.shape}", kind=errors.Unfit)
+            hint = "Tensor shape not match, Tensor of grad_tensor has another"
+            raise errors.bad(where, f"the output's shape {list(sig.shape)}", f"shape {g.shape}", hint=hint, kind=errors.Unfit)
         g = registry.find("reshape")(g, list(sig.shape))
     return g if g._sig is sig else registry.find("cast")(g, sig.dtype)
 
@@ -428,7 +429,10 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     for i, g in enumerate(found):
         if g is None and not allow_unused:
             raise errors.bad(f"grad(inputs[{i}])", "a tensor that the outputs depend on", "an unused one", hint="pass allow_unused=True to get None")
-    return [g if g is None or create_graph else wrap(read(g)) for g in found]
+    if not create_graph:
+        return [None if g is None else wrap(read(g)) for g in found]
+    # a gradient that nothing can change may be differentiated as well
+    return [wrap(read(g), stop_gradient=False) if g is not None and g.stop_gradient else g for g in found]
 
 
 def pulled(outs: list, seeds: list, ins: list, retain: bool, create_graph: bool, blocked: set) -> list[Tensor | None]:

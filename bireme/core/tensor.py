@@ -43,11 +43,14 @@ class Tensor:
     _name: str | None = None
     persistable = False
 
-    def __init__(self, value: Any = None, dtype: Any = None, place: Any = None, stop_gradient: bool = True, *,
-                 name: str | None = None, persistable: bool = False, zero_copy: bool = False):  # fmt: skip
+    def __init__(self, value: Any = None, dtype: Any = None, place: Any = None, stop_gradient: bool = True, *more: Any,
+                 name: str | None = None, persistable: bool = False, zero_copy: bool = False, dims: Any = None, type: Any = None):  # fmt: skip
         # memory is never shared with `value`, whatever `zero_copy` says: arrays of the engine do not change
-        if isinstance(dtype, Place):  # where Paddle has the place
-            dtype, place = None, dtype
+        if isinstance(dtype, Place) or isinstance(value, DType) or dims is not None or more:
+            given = _as_paddle_has_them(value, dtype, place, stop_gradient, more, name, persistable, dims)
+            value, dtype, place, stop_gradient, name, persistable = given
+        elif isinstance(value, Tensor):
+            persistable = persistable or value.persistable
         source = [] if value is None else value
         self._value = value_of(source, dtype, place) if not isinstance(source, Value) else source
         self._edge = self._view = None
@@ -199,9 +202,11 @@ class Tensor:
         return complex(self.item())
 
     def __index__(self) -> int:
-        if self._value.sig.dtype.kind not in "ib":
-            raise errors.bad("index", "an integer tensor", self.dtype.name, kind=TypeError)
-        return int(self.item())
+        found = self.item() if self._value.sig.dtype.kind in "ibf" else None
+        if found is None or found != int(found):
+            got = self.dtype.name if found is None else found
+            raise errors.bad("index", "an integer tensor, or one with a whole number", got, kind=TypeError)
+        return int(found)
 
     def __len__(self) -> int:
         if self._value.sig.ndim == 0:
@@ -282,7 +287,10 @@ class Tensor:
 
     def copy_(self, other: Any, *args: Any) -> Tensor:
         """Replace the values by those of another tensor."""
-        self._replace(other, "copy_(other)")
+        if isinstance(other, Tensor) and other._value.sig.dtype is self.dtype and other._value.sig.shape != self._value.sig.shape:
+            self._value, self._edge, self._view = copy_value(read(other)), None, None  # as in Paddle, it takes the other's shape
+        else:
+            self._replace(other, "copy_(other)")
         return self
 
     # ------------------------------------------------------------ gradients kept
@@ -433,6 +441,20 @@ class Parameter(Tensor):
         return "Parameter containing:\n" + describe(self, "Tensor")
 
     __str__ = __repr__
+
+
+def _as_paddle_has_them(value: Any, dtype: Any, place: Any, stop_gradient: Any, more: tuple, name: Any, persistable: Any, dims: Any) -> tuple:
+    """Arguments in Paddle's own order: value, place, persistable or name, zero_copy, name, stop_gradient; or dtype, dims, name, type, persistable."""
+    if isinstance(value, DType) or dims is not None:
+        kind, extents = (value, dtype) if isinstance(value, DType) else (dtype, dims)
+        zeros = np.zeros(list(extents), dtypes.of(kind).np)
+        return zeros, None, None, True, place if isinstance(place, str) else name, persistable or (bool(more) and bool(more[0]))
+    if not isinstance(dtype, Place) or len(more) > 2:
+        raise errors.bad("Tensor()", "a value, a dtype, a place and stop_gradient", f"{4 + len(more)} arguments", kind=TypeError)
+    by_name = isinstance(place, str)
+    keeps = persistable or (isinstance(place, bool) and place) or (isinstance(value, Tensor) and value.persistable and not by_name)
+    stays = more[1] if len(more) > 1 else stop_gradient if place is None else True
+    return value, None, dtype, stays, place if by_name else more[0] if more else name, keeps
 
 
 def _rebuild(cls: type[Tensor], host: np.ndarray, dtype: str, stop_gradient: bool, extra: dict) -> Tensor:

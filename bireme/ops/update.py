@@ -157,6 +157,19 @@ def _(flag, old, new):
 
 
 @op(differentiable=False, name_arg=False, numpy=True)
+def cast_all(tensors: list[Tensor], dtype: DTypeArg) -> list[Tensor]:
+    """Tensors in another type, all of them by one operator.
+
+    >>> [x.dtype.name for x in bireme.ops.update.cast_all([bireme.ones([1]), bireme.ones([2])], "bfloat16")]
+    ['bfloat16', 'bfloat16']
+    """
+    return [x.astype(dtype.np) for x in tensors]
+
+
+cast_all.infer(lambda tensors, dtype: [sig_of(s.shape, dtype) for s in tensors])
+
+
+@op(differentiable=False, name_arg=False, numpy=True)
 def unscale(grads: list[Tensor], scale: Tensor) -> list[Tensor]:
     """Gradients divided by `scale`, and after them whether any element is not finite.
 

@@ -119,8 +119,8 @@ class Adam(Optimizer):
                 slot.pows.members += 1
             _, slots, grads = found.setdefault(id(slot.pows), (slot.pows, [], []))
             slots.append(slot)
-            grads.append(self._grad_for(slot, g))
-        return list(found.values())
+            grads.append(g)
+        return [(pows, slots, self._grads_for(slots, grads)) for pows, slots, grads in found.values()]
 
     def _advance(self, pows: Pows, slots: list[Slot], first: Tensor, second: Tensor) -> None:
         if len(slots) == pows.members:

@@ -201,9 +201,9 @@ class Optimizer(States):
             slot = self._slot(p)
             slots, grads = found.setdefault(self._rate(group, p), ([], []))
             slots.append(slot)
-            grads.append(self._grad_for(slot, g))
+            grads.append(g)
         rate = self.get_lr()
-        return [(rate * factor, slots, grads) for factor, (slots, grads) in found.items()]
+        return [(rate * factor, slots, self._grads_for(slots, grads)) for factor, (slots, grads) in found.items()]
 
     # ------------------------------------------------------------ gradients and rates
 

@@ -47,6 +47,11 @@ class States:
     _slots: dict[int, Slot]
     _skip: Tensor | None
 
+    @property
+    def _master_weights(self) -> dict[str, Tensor]:
+        """The float32 copies by their parameters' names."""
+        return {slot.param.name: slot.master for slot in self._slots.values() if slot.master is not None}
+
     def _slot(self, p: Tensor) -> Slot:
         slot = self._slots.get(id(p))
         if slot is None:
@@ -93,8 +98,9 @@ class States:
         value.name = f"{slot.param.name}_fp32_master_0"
         slot.master = value
 
-    def _grad_for(self, slot: Slot, g: Tensor) -> Tensor:
-        return g if slot.master is None else g.astype(slot.master.dtype)
+    def _grads_for(self, slots: list[Slot], grads: list[Tensor]) -> list[Tensor]:
+        """Gradients in the types of their master weights, where there are any."""
+        return _cast(grads, [g.dtype if slot.master is None else slot.master.dtype for slot, g in zip(slots, grads)])
 
     def _store(self, slots: list[Slot], new: list[Tensor], names: tuple[str, ...] = ()) -> None:
         """Take what an update operator returned: all parameters, then all of each accumulator."""
@@ -102,10 +108,11 @@ class States:
         targets = [slot.target for slot in slots]
         if self._skip is not None:
             new = self._kept([*targets, *(slot.state[name] for name in names for slot in slots)], new)
+        params = _cast(new[:n], [slot.param.dtype for slot in slots])
         for i, slot in enumerate(slots):
             targets[i]._assign_value(new[i])
             if slot.master is not None:
-                slot.param._assign_value(new[i].astype(slot.param.dtype))
+                slot.param._assign_value(params[i])
             for k, name in enumerate(names, 1):
                 slot.state[name]._assign_value(new[k * n + i])
 
@@ -198,3 +205,13 @@ def _like(where: str, value: Any, p: Tensor, dtype: Any, shape: tuple[int, ...] 
     if list(host.shape) != expected:
         raise errors.bad(where, f"shape {expected}", f"shape {list(host.shape)}")
     return to_tensor(host, dtype=dtype, place=p.place)
+
+
+def _cast(tensors: list[Tensor], kinds: list[Any]) -> list[Tensor]:
+    """Each tensor in the type in its place, those of one type by one operator."""
+    found, wrong = list(tensors), [i for i, (t, kind) in enumerate(zip(tensors, kinds)) if t._sig.dtype is not kind]
+    for kind in dict.fromkeys([kinds[i] for i in wrong]):
+        places = [i for i in wrong if kinds[i] is kind]
+        for i, new in zip(places, update.cast_all([tensors[i] for i in places], kind)):
+            found[i] = new
+    return found
