@@ -270,13 +270,14 @@ class GradBound:
                 full[i] = x
             return fn(*full)
 
-        _, pull = jax.vjp(of_needed, *[saved[i] for i in self.needs])
+        # jax differentiates floats alone: integers stand in as such
+        made, pull = jax.vjp(of_needed, *[saved[i] if self.sigs[i].dtype.kind in "fc" else saved[i].astype(jnp.float64) for i in self.needs])
         cots: list[Any] = []
-        for g, s in zip(gs, self.outs):
-            if s.dtype.kind not in "fc":
+        for g, s, out in zip(gs, self.outs, made if base.many else [made]):
+            if not jnp.issubdtype(out.dtype, jnp.inexact):
                 cots.append(np.zeros(s.shape, jax.dtypes.float0))
             else:
-                cots.append(jnp.zeros(s.shape, s.dtype.np) if g is None else jnp.conj(g) if s.dtype.kind == "c" else g)
+                cots.append(jnp.zeros(s.shape, out.dtype) if g is None else jnp.conj(g) if s.dtype.kind == "c" else g.astype(out.dtype))
         found = pull(cots[0] if not base.many else base.op.container(cots))
         return [_fit(jnp.conj(x) if self.sigs[i].dtype.kind == "c" else x, self.sigs[i]) for i, x in zip(self.needs, found)]
 
@@ -348,8 +349,8 @@ def _spec(sig: Sig) -> Any:
 
 
 def _fit(x: Any, sig: Sig, xp: Any = jnp) -> Any:
-    """A gradient in the operand's shape and type; None means zero."""
-    if x is None:
+    """A gradient in the operand's shape and type; None means zero, and so does jax's own kind of none."""
+    if x is None or x.dtype == jax.dtypes.float0:
         return xp.zeros(sig.shape, sig.dtype.np)
     assert x.shape == sig.shape, f"a gradient of shape {x.shape} for an operand of shape {sig.shape}"
     if x.dtype == sig.dtype.np:

@@ -93,6 +93,8 @@ def _float(x: Any, ndim: int, where: str) -> float | None:
         return None
     if isinstance(x, (int, float, np.number)) or (isinstance(x, Tensor) and x._value.sig.size == 1):
         return float(x)
+    if isinstance(x, np.ndarray) and x.size == 1:
+        return float(x.item())
     raise errors.bad(where, "a number", x, kind=TypeError)
 
 
@@ -322,7 +324,8 @@ class Signature:
                 continue
             elif p.kind != "number" or not (x.__class__ is tuple or isinstance(x, _NUMBERS)):
                 wanted = "a Tensor or a number" if p.kind == "number" else "a Tensor"
-                raise errors.bad(self.labels[p.name], wanted, type(x) if not isinstance(x, (int, float, type(None))) else x, kind=TypeError)
+                got = type(x) if not isinstance(x, (int, float, type(None))) else x
+                raise errors.bad(self.labels[p.name], wanted, got, kind=errors.NotTensor)
         return max(ndim, 0)
 
     def attributes(self, arguments: dict[str, Any], ndim: int) -> tuple:

@@ -104,6 +104,8 @@ BOOL = frozenset((bool_,))
 _BY_NAME = {d.name: d for d in ALL} | {"float": float64, "double": float64, "half": float16, "int": int64, "long": int64}
 NAMES = frozenset(_BY_NAME)
 _BY_NUMPY = {d.np: d for d in ALL}
+_OF_NUMPY = ("bool_", "byte", "ubyte", "short", "intc", "int_", "single", "complex", "csingle", "cdouble", "i2", "i4", "i8", "f2", "f4", "f8")
+_BY_NAME |= {n: _BY_NUMPY[np.dtype(n)] for n in _OF_NUMPY}
 _OPAQUE = {d.name: d for d in (pstring, raw)}
 _REAL_OF = {complex64: float32, complex128: float64}
 _COMPLEX_OF = {float16: complex64, bfloat16: complex64, float32: complex64, float64: complex128}
@@ -243,7 +245,7 @@ class finfo:
             raise errors.bad("finfo(dtype)", "a floating type", d.name, kind=ValueError)
         info = ml_dtypes.finfo(real_of(d).np)
         self.min, self.max, self.eps, self.tiny = float(info.min), float(info.max), float(info.eps), float(info.tiny)
-        self.resolution, self.smallest_normal, self.bits, self.dtype = float(info.resolution), float(info.tiny), int(info.bits), d.name
+        self.resolution, self.smallest_normal, self.bits, self.dtype = 10.0**-info.precision, float(info.tiny), int(info.bits), real_of(d).name
 
 
 class iinfo:

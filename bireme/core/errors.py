@@ -26,6 +26,10 @@ class WrongType(TypeError, ValueError):
     """An argument of the wrong type: Paddle raises TypeError for some and ValueError for others, so code may catch either."""
 
 
+class NotTensor(WrongType, AttributeError):
+    """Something that is no tensor: where Paddle looks at its type first, it is the attribute that is missing."""
+
+
 class NoKernel(WrongType, RuntimeError):
     """A type of elements that an operator does not take: Paddle, which finds no kernel for it, raises RuntimeError."""
 

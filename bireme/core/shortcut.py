@@ -54,8 +54,8 @@ def _add_kind(key: list, x: Any, takes: int) -> bool:
     elif kind is list or kind is tuple:
         if takes is not ATTRIBUTE and all(isinstance(t, Tensor) for t in x):
             key += (kind, len(x), *[t._value.sig for t in x])
-        elif all(i.__class__ is int for i in x):
-            key += (kind, *x)
+        elif all(i.__class__ in SIMPLE for i in x):
+            key += (kind, *map(type, x), *x)
         else:
             return False
     else:

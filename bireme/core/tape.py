@@ -190,7 +190,7 @@ def restored(v: Value, source: Any) -> Tensor:
 
 def target_of(t: Tensor) -> Any:
     """Where a gradient of `t` goes: None, (Edge, index), or the leaf itself."""
-    if t.stop_gradient or t._value.sig.dtype.kind not in "fc":
+    if t.stop_gradient:
         return None
     return t if t._edge is None else t._edge
 
@@ -267,15 +267,21 @@ def _tracked(bound: Any, operands: list, sigs: tuple, made: list[Value], out_sig
     """Results with an edge from the operands to them."""
     inputs: list[Any] = []
     saved: list[Any] = []
-    reads = bound.reads
+    reads, whole, left = bound.reads, False, False
     for i, t in enumerate(operands):
         if t.__class__ is tuple:
             inputs.append(None)
             saved.append(t)
         else:
             v = t._value
-            inputs.append(None if t.stop_gradient or v.sig.dtype.kind not in "fc" else t._edge or t)
+            stops = t.stop_gradient
+            if not stops and v.sig.dtype.kind not in "fc":
+                stops = not _carried(bound, v.sig.dtype.kind, out_sigs)
+                whole, left = whole or not stops, left or stops
+            inputs.append(None if stops else t._edge or t)
             saved.append(v if reads is None or i in reads else None)
+    if left and not any(t is not None for t in inputs):
+        return [wrap(v) for v in made]
     edge = Edge(bound, inputs, sigs, out_sigs, saved)
     edge.first = first
     if bound.reads_out:
@@ -287,12 +293,20 @@ def _tracked(bound: Any, operands: list, sigs: tuple, made: list[Value], out_sig
     for i, v in enumerate(made):
         t = new(Tensor)
         t._value, t._view = v, None
-        if v.sig.dtype.kind in "fc":
+        if v.sig.dtype.kind in "fc" or whole or bound.op.name == "cast":
             t._edge, t.stop_gradient = (edge, i), False
         else:
             t._edge, t.stop_gradient = None, True
         outs.append(t)
     return outs
+
+
+def _carried(bound: Any, kind: str, outs: tuple) -> bool:
+    """Whether an operand of whole numbers is what the results are made of: then, as in Paddle, gradients go to it where somebody asks.
+
+    What is counted, compared or looked up by integers is not made of them.
+    """
+    return bound.op.name == "cast" or (kind == "i" and any(s.dtype.kind == "i" for s in outs))
 
 
 def _only_scales(bound: Any, saved: list) -> bool:

@@ -359,7 +359,8 @@ class Tensor:
 
     def __deepcopy__(self, memo: dict) -> Tensor:
         """A leaf of its own: the numbers, without the history and the gradient."""
-        new = _like(self, copy_value(read(self)))
+        waits = "_init_func" in self.__dict__  # there are no numbers yet
+        new = _like(self, read(self) if waits else copy_value(read(self)))
         memo[id(self)] = new
         new.stop_gradient = self.stop_gradient
         for k, v in self.__dict__.items():

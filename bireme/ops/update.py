@@ -56,9 +56,9 @@ momentum_update.infer(lambda params, velocities: [*params, *velocities])
 
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def adam_update(params: list[Tensor], grads: list[Tensor], moment1s: list[Tensor], moment2s: list[Tensor], beta1_pow: Tensor, beta2_pow: Tensor,
-                lr: Tensor | float, beta1: Tensor | float, beta2: Tensor | float, epsilon: Tensor | float, weight_decay: Tensor | float, *,
-                decoupled: bool, lr_ratios: Attr, decays: Attr) -> list[Tensor]:  # fmt: skip
-    """Parameters, moments and powers of the betas after a step of Adam; with `decoupled`, of AdamW.
+                lr: Tensor | float, beta1: Tensor | float, beta2: Tensor | float, epsilon: Tensor | float, weight_decay: Tensor | float,
+                skip: Tensor | None = None, *, decoupled: bool, lr_ratios: Attr, decays: Attr) -> list[Tensor]:  # fmt: skip
+    """Parameters, moments and powers of the betas after a step of Adam; with `decoupled`, of AdamW. Where `skip`, what they were.
 
     >>> p = bireme.Parameter([1.0]); opt = bireme.optimizer.Adam(0.5, parameters=[p]); (p * 2).backward(); opt.step(); round(p.item(), 4)
     0.5
@@ -84,7 +84,10 @@ def adam_update(params: list[Tensor], grads: list[Tensor], moment1s: list[Tensor
         new.append((wide - step).astype(p.dtype))
         first.append(m)
         second.append(v)
-    return [*new, *first, *second, p1, p2]
+    found = [*new, *first, *second, p1, p2]
+    if skip is None:
+        return found
+    return [jnp.where(skip.reshape(()), a, b) for a, b in zip([*params, *moment1s, *moment2s, beta1_pow, beta2_pow], found)]
 
 
 adam_update.infer(lambda params, moment1s, moment2s, beta1_pow, beta2_pow: [*params, *moment1s, *moment2s, beta1_pow, beta2_pow])

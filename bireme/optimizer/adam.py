@@ -41,7 +41,7 @@ class Adam(Optimizer):
     0.5
     """
 
-    _accumulators = ("moment1", "moment2")
+    _accumulators = _moment1_acc_str, _moment2_acc_str = ("moment1", "moment2")
     _decoupled = False
 
     def __init__(
@@ -95,12 +95,17 @@ class Adam(Optimizer):
             self._store(slots, new[:-2], self._accumulators)
             self._advance(pows, slots, *self._kept([pows.first, pows.second], new[-2:]))
 
+    @property
+    def _rule_skips(self) -> bool:
+        return not self._amsgrad
+
     def _stepped(self, group: dict, slots: list[Slot], operands: tuple, ratios: tuple[float, ...]) -> list[Tensor]:
         coeff = self._decay_coeff(group)
         # a decay of zero is left out of the program: decided here, not in it
         decays = tuple(self._is_decayed(group, slot.param) if isinstance(coeff, Tensor) or coeff else False for slot in slots)
-        rule = _amsgrad_update if self._amsgrad else update.adam_update
-        return rule(*operands, coeff, decoupled=self._decoupled, lr_ratios=ratios, decays=decays)
+        if self._amsgrad:
+            return _amsgrad_update(*operands, coeff, decoupled=self._decoupled, lr_ratios=ratios, decays=decays)
+        return update.adam_update(*operands, coeff, self._skip, decoupled=self._decoupled, lr_ratios=ratios, decays=decays)
 
     def _betas(self, group: dict) -> tuple[float | Tensor, float | Tensor]:
         return group.get("beta1", self._beta1), group.get("beta2", self._beta2)

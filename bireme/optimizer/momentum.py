@@ -24,7 +24,7 @@ class Momentum(Optimizer):
     [0.5]
     """
 
-    _accumulators = ("velocity",)
+    _accumulators = (_velocity_acc_str,) = ("velocity",)
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ import numpy as np
 from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.flush import aside
-from bireme.core.tensor import Tensor
+from bireme.core.tensor import Tensor, read, wrap
 from bireme.ops import to_tensor, update
 from bireme.optimizer.lr import LRScheduler
 
@@ -46,18 +46,28 @@ class States:
     _parameter_list: list[Tensor]
     _slots: dict[int, Slot]
     _skip: Tensor | None
+    _rule_skips: Any = False  # whether the update operator itself leaves everything as it was where `_skip` says so
 
     @property
     def _master_weights(self) -> dict[str, Tensor]:
         """The float32 copies by their parameters' names."""
         return {slot.param.name: slot.master for slot in self._slots.values() if slot.master is not None}
 
+    def _get_accumulator(self, name: str, param: Tensor) -> Tensor:
+        """What is kept for a parameter under the accumulator's name."""
+        slot = self._slots.get(id(param))
+        held = {} if slot is None else {**self._shared_state([slot]), **{self._filed_as(param, n): t for n, t in slot.state.items()}}
+        found = next((held[key] for key in (self._filed_as(param, name), f"{self._key(param, name)}_0") if key in held), None)
+        if found is None:
+            raise errors.bad(f"{self._where}._get_accumulator(name)", f"one of {', '.join(held) or 'none yet'}", name, kind=RuntimeError)
+        return found
+
     def _slot(self, p: Tensor) -> Slot:
         slot = self._slots.get(id(p))
         if slot is None:
             slot = self._slots[id(p)] = Slot(p)
             if p.dtype in HALF and self._multi_precision:
-                self._set_master(slot, p.detach().astype(dtypes.float32))
+                self._set_master(slot, wrap(read(p)).astype(dtypes.float32))  # no detach(): the two would share storage from then on
             for name in self._accumulators:
                 # made on the host and not by an operator: the first step then records the same program as all others
                 self._set_state(slot, name, to_tensor(self._initial(p, name), place=p.place))
@@ -106,7 +116,7 @@ class States:
         """Take what an update operator returned: all parameters, then all of each accumulator."""
         n = len(slots)
         targets = [slot.target for slot in slots]
-        if self._skip is not None:
+        if self._skip is not None and not self._rule_skips:
             new = self._kept([*targets, *(slot.state[name] for name in names for slot in slots)], new)
         params = _cast(new[:n], [slot.param.dtype for slot in slots])
         for i, slot in enumerate(slots):
@@ -118,7 +128,7 @@ class States:
 
     def _kept(self, old: list[Tensor], new: list[Tensor]) -> list[Tensor]:
         """What is stored: the new values, or the old ones where the step is skipped."""
-        return new if self._skip is None else update.keep_unless(self._skip, old, new)
+        return new if self._skip is None or self._rule_skips else update.keep_unless(self._skip, old, new)
 
     def state_dict(self) -> dict[str, Any]:
         """Accumulators by name, master weights and the schedule's state: what a checkpoint needs.

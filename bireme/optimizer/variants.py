@@ -160,6 +160,8 @@ class Lamb(Adam):
         self._lamb_weight_decay, self._always_adapt = lamb_weight_decay, bool(always_adapt)
         self._spared = exclude_from_weight_decay_fn
 
+    _rule_skips = False
+
     def _decay_inside(self, group: dict) -> Any:
         return None
 
