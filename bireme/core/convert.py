@@ -437,7 +437,7 @@ def common_dtype(op: str, xs: list, mix: str = "scalars") -> DType | None:
                 both = dtypes.promote(full, sig.dtype) if mixes else None
                 if both is None:
                     got = f"{full.name} and {sig.dtype.name}"
-                    raise errors.bad(f"{op}()", "operands of one kind", got, hint="cast one of them: x.astype(...)", kind=TypeError)
+                    raise errors.bad(f"{op}()", "operands of one kind", got, hint="cast one of them: x.astype(...)", kind=errors.NoKernel)
                 full = both
     if full is None or scalar is None or scalar is full:
         found = scalar if full is None else full

@@ -19,17 +19,22 @@ def write_out(out: Any, result: Any, name: str) -> Any:
         return out
     if not isinstance(out, Tensor):
         raise errors.bad(f"{name}(out)", "a Tensor", out, kind=TypeError)
-    return become(out, result, f"{name}(out)")
+    # a leaf too is taken, unlike by in-place operators: what it was has no part in what it becomes
+    if out._value.sig is result._value.sig and not _is_leaf(out):
+        return assign_inplace(out, result, f"{name}(out)")
+    return _replaced(out, result)
 
 
-def become(x: Tensor, new: Tensor, where: str, since: int | None = None) -> Tensor:
-    """Write `new` into `x`, which as in Paddle takes its shape and type too; `since` is as in `assign_inplace`."""
-    if x._value.sig is new._value.sig:
-        return assign_inplace(x, new, where, since)
-    _must_not_be_leaf(x, where)
-    if since is not None:
-        read(x).marks, walk.changed[0] = marked(x, since), tape.now()
-    x._value, x._edge, x._view, x.stop_gradient = read(new), new._edge, None, new.stop_gradient
+def become(x: Tensor, new: Tensor, name: str, since: int) -> Tensor:
+    """What an in-place operator does whose result has another shape, which `x` takes as in Paddle; `since` is as in `assign_inplace`."""
+    _must_not_be_leaf(x, _changed(name))
+    read(x).marks, walk.changed[0] = marked(x, since), tape.now()
+    return _replaced(x, new)
+
+
+def _replaced(x: Tensor, new: Tensor) -> Tensor:
+    x.stop_gradient = new.stop_gradient and not _is_leaf(x)
+    x._value, x._edge, x._view = read(new), new._edge, None
     x._version += 1
     return x
 
@@ -42,8 +47,13 @@ def count_changes(x: Tensor, changes: int) -> None:
         x._version += changes
 
 
+def _is_leaf(x: Tensor) -> bool:
+    """Whether it is a leaf that requires gradients, while they are recorded."""
+    return grad_mode.state.grad and not x.stop_gradient and x._edge is None and x._value.sig.dtype.kind in "fc"
+
+
 def _must_not_be_leaf(x: Tensor, where: str) -> None:
-    if grad_mode.state.grad and not x.stop_gradient and x._edge is None and x._value.sig.dtype.kind in "fc":
+    if _is_leaf(x):
         raise errors.bad(where, "a tensor that is no leaf, or no_grad()", "a leaf that requires gradients", kind=ValueError)
 
 

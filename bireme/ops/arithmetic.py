@@ -9,6 +9,7 @@ from jax import lax
 from bireme.core import dtype as dtypes
 from bireme.core import errors, flush, registry
 from bireme.core.dtype import COMPLEX, FLOAT, INT
+from bireme.core.grad_mode import no_grad
 from bireme.core.graph import sig_of
 from bireme.core.inplace import assign_inplace
 from bireme.core.op import Const, DTypeArg, Extra, Tensor, composite, op
@@ -22,7 +23,7 @@ NUMBER = FLOAT | COMPLEX | INT
 # ---------------------------------------------------------------- types
 
 
-@op(method="cast astype", inplace=True, retype=True, name_arg=False, numpy=convert)
+@op(method=True, inplace=True, retype=True, name_arg=False, numpy=convert)
 def cast(x: Tensor, dtype: DTypeArg) -> Tensor:
     """The same numbers in another type; floats become integers towards zero.
 
@@ -103,7 +104,7 @@ def _(g, sigs):
     return sum_to(g, sigs[0]), sum_to(-g, sigs[1])
 
 
-@op(method=True, inplace=True, promote="x y", scales="x y", numpy=np.multiply, torch=True)
+@op(method=True, inplace=True, promote="x y", scales="x y", numpy=np.multiply, torch=True, out="untold")
 def multiply(x: Tensor, y: Tensor | float) -> Tensor:
     """Elementwise product with broadcasting.
 
@@ -165,14 +166,20 @@ floor_divide.infer(elementwise("floor_divide"))
 floor_divide.on("cpu")(vectorised.single(vectorised.floor_divide, floor_divide.body))
 
 
-@op(public="remainder mod floor_mod", method="remainder mod floor_mod", inplace="remainder_ mod_ floor_mod_", promote="x y", dtypes=FLOAT | INT)
+@op(public="remainder mod floor_mod", method="remainder mod floor_mod", inplace="remainder_ mod_ floor_mod_", promote="x y", dtypes=NUMBER)
 def remainder(x: Tensor | float, y: Tensor | float) -> Tensor:
-    """Elementwise remainder with the sign of the divisor, as Python's `%`.
+    """Elementwise remainder with the sign of the divisor, as Python's `%`; of complex numbers, what is nearest to a multiple leaves.
 
     >>> bireme.remainder(bireme.to_tensor([-7]), bireme.to_tensor([2])).tolist()
     [1]
     """
-    return jnp.remainder(x, y)
+    return x - y * _nearest(x / y) if jnp.iscomplexobj(x) else jnp.remainder(x, y)
+
+
+def _nearest(x):
+    """Complex numbers with whole parts; halves go away from zero."""
+    parts = [jnp.sign(p) * jnp.floor(jnp.abs(p) + 0.5) for p in (jnp.real(x), jnp.imag(x))]
+    return lax.complex(*parts)
 
 
 remainder.infer(elementwise("remainder"))
@@ -183,6 +190,8 @@ remainder.on("cpu")(vectorised.single(vectorised.remainder, remainder.body))
 
 @remainder.grad
 def _(g, x, y, sigs, platform):
+    if jnp.iscomplexobj(x):
+        return sum_to(g, sigs[0]), sum_to(-g * jnp.conj(_nearest(x / y)), sigs[1])
     divide = vectorised.floor_divide if platform == "cpu" and x.dtype == jnp.float32 else jnp.floor_divide
     return sum_to(g, sigs[0]), sum_to(-g * divide(x, y), sigs[1])
 
@@ -376,7 +385,11 @@ def increment(x: Tensor, value: float = 1.0) -> Tensor:
         raise errors.bad("increment(x)", "a tensor of one element", x)
     if x.dtype not in NUMBER:
         raise errors.bad("increment(x)", "numbers", x, kind=TypeError)
-    return assign_inplace(x, add(x, int(value) if x.dtype.is_integer else value), "increment")
+    by = int(value) if x.dtype.is_integer else value
+    if x.is_leaf and not x.stop_gradient:  # Paddle lets it count leaves too: they stay leaves
+        with no_grad():
+            return assign_inplace(x, add(x, by), "increment")
+    return assign_inplace(x, add(x, by), "increment")
 
 
 # ---------------------------------------------------------------- divisors
@@ -392,7 +405,7 @@ def gcd(x: Tensor, y: Tensor) -> Tensor:
     return jnp.gcd(x, y)
 
 
-@op(method=True, inplace=True, promote="x y", mix="same", dtypes=INT, differentiable=False, numpy=np.lcm)
+@op(method=True, inplace=True, writes=4, promote="x y", mix="same", dtypes=INT, differentiable=False, numpy=np.lcm)
 def lcm(x: Tensor, y: Tensor) -> Tensor:
     """Least common multiple, elementwise; zero if one of them is.
 

@@ -15,6 +15,7 @@ from bireme.core.op import Tensor
 from bireme.core.tensor import value_of
 from bireme.ops.arithmetic import cast
 from bireme.ops.creation import full
+from bireme.ops.mask import where
 
 
 def _tensor(x: Any, where: str) -> Tensor:
@@ -124,7 +125,12 @@ def fill_(self: Tensor, value: float) -> Tensor:
     """
     if not isinstance(value, (int, float)):
         raise errors.bad("fill_(value)", "a number", value, kind=TypeError)
-    return assign_inplace(self, cast(full([], value, "float64"), self.dtype).expand(self.shape), "fill_")
+    return _filled(self, cast(full([], value, "float64"), self.dtype).expand(self.shape), "fill_")
+
+
+def _filled(x: Tensor, new: Tensor, name: str) -> Tensor:
+    """Put constants in the place of `x`; what it was computed from has the gradient 0, not none, as in Paddle."""
+    return assign_inplace(x, new if x.stop_gradient else where(full([], True, "bool"), new, x), name)
 
 
 def zero_(self: Tensor) -> Tensor:
@@ -133,7 +139,7 @@ def zero_(self: Tensor) -> Tensor:
     >>> bireme.to_tensor([1.0, 2.0]).zero_().tolist()
     [0.0, 0.0]
     """
-    return assign_inplace(self, full(self.shape, 0, self.dtype), "zero_")
+    return _filled(self, full(self.shape, 0, self.dtype), "zero_")
 
 
 def type_as(self: Tensor, other: Tensor) -> Tensor:
@@ -152,6 +158,15 @@ def is_same_shape(self: Tensor, y: Tensor, /) -> bool:
     True
     """
     return self.shape == _tensor(y, "is_same_shape(y)").shape
+
+
+def astype(self: Tensor, dtype: Any) -> Tensor:
+    """The same numbers in another type; the tensor itself if it has that type.
+
+    >>> x = bireme.to_tensor([1.7]); x.astype("int32").tolist(), x.astype(x.dtype) is x
+    ([1], True)
+    """
+    return self if dtype is not None and dtypes.of(dtype, "astype(dtype)") is self.dtype else cast(self, dtype)
 
 
 def _casts(name: str, dtype: dtypes.DType) -> Any:
@@ -173,7 +188,7 @@ def _answers(name: str, answer: Any, doc: str) -> Any:
 
 
 def _install() -> None:
-    for f in (is_floating_point, is_integer, is_complex, is_empty, numel, rank, to, fill_, zero_, type_as, is_same_shape):
+    for f in (is_floating_point, is_integer, is_complex, is_empty, numel, rank, to, fill_, zero_, type_as, is_same_shape, astype):
         setattr(Tensor, f.__name__, f)
     kinds = {d.name: d for d in (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.float16, dtypes.bfloat16,
                                  dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128)}  # fmt: skip

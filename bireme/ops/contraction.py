@@ -30,9 +30,9 @@ def dot(x: Tensor, y: Tensor) -> Tensor:
 @dot.check
 def _(x, y):
     if x.ndim not in (1, 2):
-        raise errors.bad("dot(x)", "a vector, or a matrix whose rows are vectors", f"shape {list(x.shape)}")
+        raise errors.bad("dot(x)", "a vector, or a matrix whose rows are vectors", f"shape {list(x.shape)}", kind=errors.Misfit)
     if x.shape != y.shape:
-        raise errors.bad("dot(y)", f"shape {list(x.shape)} as x has", f"shape {list(y.shape)}")
+        raise errors.bad("dot(y)", f"shape {list(x.shape)} as x has", f"shape {list(y.shape)}", kind=errors.Misfit)
 
 
 dot.infer(lambda x: sig_of(x.shape[:-1], x.dtype))

@@ -11,7 +11,7 @@ import numpy as np
 from bireme.core import dtype as dtypes
 from bireme.core import errors, flush
 from bireme.core.bound import on_numpy
-from bireme.core.dtype import FLOAT
+from bireme.core.dtype import FLOAT, INT
 from bireme.core.graph import sig_of
 from bireme.core.op import Attr, Tensor, composite, op
 from bireme.ops import creation, logic, reduce, shape
@@ -144,6 +144,10 @@ def histogram(input: Tensor, bins: Attr = 100, min: Attr = 0.0, max: Attr = 0.0,
     if low == high and input.dtype.is_inexact and input.size and not flush.local.segment.symbolic:
         wrong = logic.logical_not(reduce.all(logic.isfinite(input)))
         flush.guard(wrong._value, "histogram(input): expected finite numbers where min and max are not given, got NaN or infinity", ValueError)
+    if low == high and input.dtype in INT and input.size and not flush.local.segment.symbolic:
+        wide = input.astype(dtypes.float64)
+        wrong = logic.greater_equal(reduce.max(wide) - reduce.min(wide), float(np.iinfo(input.dtype.np).max))
+        flush.guard(wrong._value, f"histogram(input): expected a range that {input.dtype.name} holds, got a wider one", ValueError)
     places = bin_of(input, low, high, n)
     found = count_into(places, None if weight is None else weight.astype(dtypes.float32), n)
     if not density:
@@ -208,11 +212,13 @@ def histogramdd(x: Tensor, bins: Any = 10, ranges: Any = None, density: bool = F
         raise errors.bad("histogramdd(x)", "a tensor with at least two axes", x, kind=errors.Unfit)
     if x.dtype not in (dtypes.float32, dtypes.float64):
         raise errors.bad("histogramdd(x)", "float32 or float64", x.dtype.name, kind=TypeError)
+    if weights is not None and weights.dtype is not x.dtype:
+        raise errors.bad("histogramdd(weights)", f"{x.dtype.name}, as x has", weights.dtype.name, kind=errors.Alien)
     if weights is not None and weights.shape != x.shape[:-1]:
         raise errors.bad("histogramdd(weights)", f"shape {x.shape[:-1]}, as x has before its last axis", weights, kind=errors.Unfit)
     edges = _grid(x, bins, ranges)
     extents = [e.shape[0] - 1 for e in edges]
-    given = None if weights is None else shape.reshape(weights.astype(x.dtype), [-1])
+    given = None if weights is None else shape.reshape(weights, [-1])
     found = count_into(cell_of(x, edges), given, math.prod(extents)).astype(x.dtype)
     found = shape.reshape(found, shape.Literal(extents))
     if density:
@@ -248,6 +254,8 @@ def _steps(x: Tensor, d: int, n: Any, ends: Any) -> Tensor:
         raise errors.bad("histogramdd(bins)", "at least 1 bin along each coordinate", n)
     parts = creation.arange(0, n + 1, 1, x.dtype) / n
     if ends is not None:
+        if not all(isinstance(e, (int, float, np.number)) for e in ends):
+            raise errors.bad("histogramdd(ranges)", "numbers", ends, kind=TypeError)
         low, high = map(float, ends)
         if not low <= high:
             raise errors.bad("histogramdd(ranges)", "rising pairs of numbers", ends)

@@ -15,6 +15,7 @@ from bireme.core import dtype as dtypes
 from bireme.core import errors, tape
 from bireme.core.convert import number
 from bireme.core.graph import sig_of
+from bireme.core.inplace import marked
 from bireme.core.op import Attr, DTypeArg, Extra, Shape, Tensor, composite, op
 from bireme.core.tensor import read, value_of
 
@@ -386,9 +387,11 @@ def assign(x: Any, output: Tensor | None = None) -> Tensor:
         return new
     value = read(new)
     if output._view is not None and value.sig.shape == output._value.sig.shape and value.sig.dtype is output.dtype:
-        output._view.write(output, new, tape.now())  # others that share the storage see it
+        output._view.write(output, new, marked(output, tape.now()))  # others that share the storage see it
     else:
+        version = output.inplace_version + 1
         output._value, output._edge, output._view = value, new._edge, None
+        output._version = version
     if not new.stop_gradient:
         output.stop_gradient = False
     return output

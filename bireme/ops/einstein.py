@@ -118,6 +118,9 @@ def _(operands, terms, labels):
 
 @einsum_of.grad
 def _(g, operands, terms, labels, needs):
+    if not jnp.issubdtype(g.dtype, jnp.inexact):  # jax transposes what floats go through
+        g, operands = g.astype(jnp.float64), [x.astype(jnp.float64) for x in operands]
+
     def of_one(i):
         def product(x):
             return _einsum([*operands[:i], x, *operands[i + 1 :]], terms, labels)

@@ -14,7 +14,7 @@ from bireme.ops.broadcast import broadcast_shape as common_shape
 from bireme.ops.shape import expand
 
 
-@composite(method=True, torch=True)
+@composite(method=True, torch=True, out="untold")
 def expand_as(x: Tensor, y: Tensor) -> Tensor:
     """Axes of extent 1 repeated to the shape of `y`.
 

@@ -194,7 +194,7 @@ def _numbers(name: str, x: Tensor, made: Any) -> Tensor:
         return x.astype(dtypes.float64 if dtypes.get_default() is dtypes.float64 else dtypes.float32)
     allowed = _KINDS - dtypes.COMPLEX if made is fft_r2c else _KINDS
     if kind not in allowed:
-        raise errors.bad(f"{name}(x)", f"integers or one of {', '.join(sorted(d.name for d in allowed))}", kind.name, kind=TypeError)
+        raise errors.bad(f"{name}(x)", f"integers or one of {', '.join(sorted(d.name for d in allowed))}", kind.name, kind=errors.NoKernel)
     return x
 
 

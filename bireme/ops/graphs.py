@@ -174,7 +174,7 @@ def graph_reindex(x: Tensor, neighbors: Tensor, count: Tensor, value_buffer: Ten
 
 
 @composite()
-def graph_khop_sampler(row: Tensor, colptr: Tensor, input_nodes: Tensor, sample_sizes: Attr, sorted_eids: Tensor | None = None,
+def graph_khop_sampler(row: Tensor, colptr: Tensor, input_nodes: Tensor, sample_sizes: Attr, sorted_eids: Any = None,
                        return_eids: bool = False) -> tuple:  # fmt: skip
     """Neighbours drawn at random in several steps, each from the nodes that the one before found, and their edges numbered from 0.
 

@@ -134,7 +134,7 @@ logical_xor.infer(comparison("logical_xor", dtypes.bool_))
 logical_not.infer(lambda x: sig_of(x.shape, dtypes.bool_))
 
 
-@op(method=True, differentiable=False, numpy=np.isnan, torch=True)
+@op(method=True, differentiable=False, numpy=np.isnan, torch=True, out="untold")
 def isnan(x: Tensor) -> Tensor:
     """Whether each element is NaN.
 
@@ -144,7 +144,7 @@ def isnan(x: Tensor) -> Tensor:
     return jnp.isnan(x)
 
 
-@op(method=True, differentiable=False, numpy=np.isinf, torch=True)
+@op(method=True, differentiable=False, numpy=np.isinf, torch=True, out="untold")
 def isinf(x: Tensor) -> Tensor:
     """Whether each element is infinite.
 
@@ -154,7 +154,7 @@ def isinf(x: Tensor) -> Tensor:
     return jnp.isinf(x)
 
 
-@op(method=True, differentiable=False, numpy=np.isfinite, torch=True)
+@op(method=True, differentiable=False, numpy=np.isfinite, torch=True, out="untold")
 def isfinite(x: Tensor) -> Tensor:
     """Whether each element is neither NaN nor infinite.
 

@@ -294,6 +294,8 @@ def sgn(x: Tensor) -> Tensor:
     >>> bireme.sgn(bireme.to_tensor([3 + 4j])).tolist()
     [(0.6000000238418579+0.800000011920929j)]
     """
+    if not x.dtype.is_inexact:
+        raise errors.bad("sgn(x)", "floating or complex numbers", x.dtype.name, hint="for integers there is sign", kind=TypeError)
     return sign(x)
 
 

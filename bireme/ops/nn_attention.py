@@ -121,7 +121,7 @@ def check_shapes(where, query, key, value, mask=None, mask_name="attn_mask"):
         if mask.ndim > 4 or any(m not in (1, n) for m, n in zip(reversed(mask.shape), reversed(full))):
             raise errors.bad(f"{where}({mask_name})", f"a mask that broadcasts to {list(full)}", f"shape {list(mask.shape)}")
         if mask.dtype not in FLOAT | BOOL:
-            raise errors.bad(f"{where}({mask_name})", "a bool or floating mask", mask.dtype.name, kind=TypeError)
+            raise errors.bad(f"{where}({mask_name})", "a bool or floating mask", mask.dtype.name, kind=errors.NoKernel)
 
 
 @op(promote="query key value", dtypes=FLOAT, amp="low")

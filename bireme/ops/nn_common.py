@@ -22,6 +22,7 @@ from bireme.ops.bounds import renorm_of
 from bireme.ops.creation import ones, zeros
 from bireme.ops.mask import where
 from bireme.ops.scattering import index_add
+from bireme.ops.spatial import FORMATS
 
 
 @composite(alias={"x": "input"}, plain=True)
@@ -49,7 +50,7 @@ def embedding_of(x: Tensor, weight: Tensor, padding_idx: int | None, by_count: b
 @embedding_of.check
 def _(x, weight):
     if x.dtype.kind != "i":
-        raise errors.bad("embedding(x)", "an integer tensor", x.dtype.name, kind=TypeError)
+        raise errors.bad("embedding(x)", "an integer tensor", x.dtype.name, kind=errors.NoKernel)
     if weight.ndim != 2:
         raise errors.bad("embedding(weight)", "a table of shape [rows, width]", f"shape {list(weight.shape)}")
 
@@ -61,7 +62,7 @@ embedding_of.infer(lambda x, weight: sig_of((*x.shape, weight.shape[1]), weight.
 @embedding_of.grad(numpy=lambda g, x, padding_idx, by_count, sigs: (None, _table_grad_numpy(g, x, padding_idx, by_count, sigs)))
 def _(g, x, padding_idx, by_count, sigs):
     rows, width = sigs[1].shape
-    flat = g.reshape(-1, width)
+    flat = g.reshape(x.size, width)
     if by_count:
         at = x.reshape(-1)
         flat = flat / jnp.zeros(rows, g.dtype).at[at].add(1, mode="promise_in_bounds")[at][:, None]
@@ -71,7 +72,7 @@ def _(g, x, padding_idx, by_count, sigs):
 
 
 def _table_grad_numpy(g, x, padding_idx, by_count, sigs):
-    flat = g.reshape(-1, sigs[1].shape[1])
+    flat = g.reshape(x.size, sigs[1].shape[1])
     if by_count:
         at = x.reshape(-1)
         flat = flat / np.bincount(at, minlength=sigs[1].shape[0])[at][:, None].astype(g.dtype)
@@ -98,19 +99,26 @@ def embedding(x: Tensor, weight: Tensor, padding_idx: int | None = None, max_nor
         padding_idx += rows if padding_idx < 0 else 0
     elif padding_idx == -1:
         padding_idx = rows - 1
+    if sparse and scale_grad_by_freq:
+        raise errors.bad("embedding(scale_grad_by_freq)", "False with sparse", scale_grad_by_freq, kind=AttributeError)
     if max_norm is not None:
-        _shorten(x, weight, max_norm, norm_type)
+        embedding_renorm_(x, weight, max_norm, norm_type)
     return embedding_of(x, weight, padding_idx, scale_grad_by_freq)
 
 
 @no_grad()
-def _shorten(x: Tensor, weight: Tensor, max_norm: float, norm_type: float) -> None:
-    """Scale the rows that `x` names down to a norm, in place."""
+def embedding_renorm_(x: Tensor, weight: Tensor, max_norm: float, norm_type: float = 2.0) -> Tensor:
+    """Scale the rows of the table `weight` that `x` names down to a norm, in place.
+
+    >>> bireme.nn.functional.embedding_renorm_(bireme.to_tensor([0]), bireme.to_tensor([[4.0], [4.0]]), 2.0).tolist()
+    [[2.0], [4.0]]
+    """
     if flush.local.trace is not None:
         flush.local.trace.spoiled = True  # steps recorded again would leave the table as it is
     at = shape.reshape(x, [-1])
     read = index_add(zeros([weight.shape[0]]), at, 0, ones(at.shape))
     weight._assign_value(where(shape.unsqueeze(read > 0, 1), renorm_of(weight, max_norm, norm_type, 0), weight))
+    return weight
 
 
 @op(differentiable=False, alias={"x": "input"})
@@ -128,7 +136,7 @@ def _(arguments):
     x, n = arguments["x"], arguments["num_classes"]
     if isinstance(x, Tensor):
         if x.dtype.kind != "i":
-            raise errors.bad("one_hot(x)", "an integer tensor", x.dtype.name, kind=TypeError)
+            raise errors.bad("one_hot(x)", "an integer tensor", x.dtype.name, kind=errors.NoKernel)
         if isinstance(n, Tensor):
             n = int(n)
         if n == -1 and not x.size:
@@ -163,17 +171,23 @@ def pad(x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_fo
     [0.0, 1.0, 0.0]
     """
     if mode not in ("constant", "reflect", "replicate", "circular"):
-        raise errors.bad("pad(mode)", "'constant', 'reflect', 'replicate' or 'circular'", mode)
-    if data_format is not None and not isinstance(data_format, str):
-        raise errors.bad("pad(data_format)", "a text such as 'NCHW'", data_format, kind=TypeError)
+        raise errors.bad("pad(mode)", "'constant', 'reflect', 'replicate' or 'circular'", mode, kind=errors.Unfit)
+    if data_format not in (None, "NCL", "NCHW", "NCDHW", "NLC", "NHWC", "NDHWC"):
+        raise errors.bad("pad(data_format)", "one of NCL, NCHW, NCDHW, NLC, NHWC, NDHWC", data_format, kind=errors.Alien)
     given = list(ints(pad, 0, "pad(pad)") or ())
     if len(given) % 2 or len(given) > 2 * x.ndim:
         raise errors.bad("pad(pad)", f"two numbers an axis, for at most {x.ndim} axes", given)
+    if not x.ndim:
+        return x
     pairs = [(given[i], given[i + 1]) for i in range(0, len(given), 2)]
     widths = [(0, 0)] * x.ndim
     if len(pairs) == x.ndim and mode == "constant":
         widths = pairs if pad_from_left_axis else pairs[::-1]
     else:
+        spatial = mode != "constant" or len(pairs) == x.ndim - 2
+        fitting = FORMATS.get(x.ndim - 2, (data_format,))
+        if spatial and data_format is not None and data_format not in fitting:
+            raise errors.bad("pad(data_format)", f"{' or '.join(fitting)} for {x.ndim} axes", data_format, kind=errors.Unfit)
         # channels come last only where the numbers are those of all spatial axes
         last = x.ndim - 2 if (data_format or "NCHW").endswith("C") and 0 < len(pairs) == x.ndim - 2 else x.ndim - 1
         for k, p in enumerate(pairs):

@@ -13,7 +13,7 @@ from jax import lax
 
 from bireme.core import errors
 from bireme.core.convolution import places, taps
-from bireme.core.dtype import FLOAT, INT
+from bireme.core.dtype import COMPLEX, FLOAT, INT
 from bireme.core.graph import sig_of
 from bireme.core.op import Attr, Tensor, op
 from bireme.ops import spatial
@@ -63,7 +63,7 @@ def _count(dims: Any, arguments: dict[str, Any]) -> list[int]:
     return [places(*axis) for axis in zip(dims, *[arguments[k] for k in ("kernel_sizes", "strides", "paddings", "dilations")])]
 
 
-@op(dtypes=FLOAT, public="nn.functional.unfold")
+@op(dtypes=FLOAT | COMPLEX, public="nn.functional.unfold")
 def unfold_columns(x: Tensor, kernel_sizes: Attr, strides: Attr = 1, paddings: Attr = 0, dilations: Attr = 1) -> Tensor:
     """Windows of images as columns: [batch, channels * window, places].
 
@@ -84,7 +84,7 @@ def _(arguments):
             raise errors.bad("unfold(kernel_sizes)", f"a window within {x.shape[2:]} and the padding", list(arguments["kernel_sizes"]))
 
 
-@op(dtypes=FLOAT)
+@op(dtypes=FLOAT | COMPLEX)
 def fold(x: Tensor, output_sizes: Attr, kernel_sizes: Attr, strides: Attr = 1, paddings: Attr = 0, dilations: Attr = 1) -> Tensor:
     """Columns [batch, channels * window, places] added up into images of `output_sizes`, where `unfold` would take them from.
 
@@ -138,13 +138,19 @@ def _unpool_arguments(name: str, n: int) -> Callable:
         x, indices = arguments["x"], arguments["indices"]
         if not (isinstance(x, Tensor) and isinstance(indices, Tensor)):
             return  # refused by name afterwards
-        if arguments["data_format"] != spatial.FORMATS[n][0]:
-            raise errors.bad(f"{name}(data_format)", f"'{spatial.FORMATS[n][0]}'", arguments["data_format"])
-        spatial.check_image(name, x, n, False)
+        layout = spatial.FORMATS[n][0]
+        if arguments["data_format"] != layout:
+            hint = f"Attr(data_format) should be '{layout}': the channels come first"
+            raise errors.bad(f"{name}(data_format)", f"'{layout}'", arguments["data_format"], hint)
+        for key, t in (("x", x), ("indices", indices)):
+            if t.ndim != n + 2:
+                shape = f"[batch, channels, {spatial.AXES[n]}]"
+                raise errors.bad(f"{name}({key})", f"shape {shape}", f"shape {t.shape}", f"The {key} should have [{', '.join(layout)}] format")
         if indices.dtype.kind != "i":
-            raise errors.bad(f"{name}(indices)", "an integer tensor", indices.dtype.name, kind=TypeError)
+            raise errors.bad(f"{name}(indices)", "an integer tensor", indices.dtype.name, kind=errors.NoKernel)
         if indices.shape != x.shape:
-            raise errors.bad(f"{name}(indices)", f"x's shape {x.shape}", f"shape {indices.shape}")
+            hint = "The dimensions of Input(X) must equal to those of the indices: pooling gives both"
+            raise errors.bad(f"{name}(indices)", f"x's shape {x.shape}", f"shape {indices.shape}", hint)
         size = spatial.per_axis(arguments["kernel_size"], n, f"{name}(kernel_size)")
         stride = size if arguments["stride"] is None else spatial.per_axis(arguments["stride"], n, f"{name}(stride)")
         padding = spatial.per_axis(arguments["padding"], n, f"{name}(padding)", least=0)
@@ -156,7 +162,8 @@ def _unpool_arguments(name: str, n: int) -> Callable:
             asked = asked[2:] if len(asked) == n + 2 else spatial.per_axis(asked, n, f"{name}(output_size)", least=0)
             for m, least, s in zip(asked, usual, stride):
                 if not least - s < m < least + s:
-                    raise errors.bad(f"{name}(output_size)", f"{least - s + 1} to {least + s - 1}", m)
+                    hint = "an invalid output_size is one that pooling could not have come from"
+                    raise errors.bad(f"{name}(output_size)", f"{least - s + 1} to {least + s - 1}", m, hint)
         arguments["output_size"] = tuple([max(0, m) for m in (usual if asked is None else asked)])
 
     return prepare

@@ -153,13 +153,13 @@ def reduced(loss: Tensor, reduction: str, where: str) -> Tensor:
 def must_reduce(reduction: str, where: str) -> None:
     """Check the name of a reduction before anything is recorded."""
     if reduction not in ("mean", "sum", "none"):
-        raise errors.bad(f"{where}(reduction)", "'mean', 'sum' or 'none'", reduction)
+        raise errors.bad(f"{where}(reduction)", "'mean', 'sum' or 'none'", reduction, kind=errors.Unfit)
 
 
 def must_float(where: str, x: Tensor) -> None:
     """Check that a tensor holds real numbers."""
     if x.dtype not in FLOAT:
-        raise errors.bad(where, "one of bfloat16, float16, float32, float64", x.dtype.name, kind=TypeError)
+        raise errors.bad(where, "one of bfloat16, float16, float32, float64", x.dtype.name, kind=errors.NoKernel)
 
 
 @op(dtypes=FLOAT, numpy=True)
@@ -201,14 +201,18 @@ def cross_entropy(input: Tensor, label: Tensor, weight: Tensor | None = None, ig
         raise errors.bad("cross_entropy(ignore_index)", "-100 for soft labels", ignore_index)
     if label_smoothing > 1:
         raise errors.bad("cross_entropy(label_smoothing)", "a number in [0, 1]", label_smoothing)
+    if label_smoothing > 0 and label.shape == input.shape and label.dtype in FLOAT:
+        soft_label = True  # labels that are one-hot already
     if axis != input.ndim - 1:
         order = [i for i in range(input.ndim) if i != axis] + [axis]
         input = shape.transpose(input, order)
         label = shape.transpose(label, order) if soft_label and label.ndim == len(order) else label
     if not soft_label:
         if label.dtype.kind != "i":
-            raise errors.bad("cross_entropy(label)", "integer labels, or soft_label=True", label.dtype.name, kind=TypeError)
+            raise errors.bad("cross_entropy(label)", "integer labels, or soft_label=True", label.dtype.name, kind=errors.NoKernel)
         label, had_axis = _class_shape(input, label, axis)
+        if not classes and label.size:
+            raise errors.bad("cross_entropy(input)", "one class or more", input)
         if label_smoothing <= 0:
             return _hard(input, label, weight, ignore_index, reduction, use_softmax, axis if had_axis else None)
     elif label.shape != input.shape:
@@ -295,7 +299,7 @@ def nll_loss(input: Tensor, label: Tensor, weight: Tensor | None = None, ignore_
     if input.ndim < 2:
         raise errors.bad("nll_loss(input)", "at least two axes, [batch, classes, ...]", input)
     if label.dtype.kind != "i":
-        raise errors.bad("nll_loss(label)", "integer labels", label.dtype.name, kind=TypeError)
+        raise errors.bad("nll_loss(label)", "integer labels", label.dtype.name, kind=errors.NoKernel)
     if weight is not None and weight.shape != input.shape[1:2]:
         raise errors.bad("nll_loss(weight)", f"shape {input.shape[1:2]}, one weight for each class", weight)
     wanted = [input.shape[0], *input.shape[2:]]

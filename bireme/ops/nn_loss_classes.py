@@ -189,7 +189,7 @@ def adaptive_log_softmax_with_loss(input: Tensor, label: Tensor, head_weight: Te
     if not single and label.shape != input.shape[:1]:
         raise errors.bad(f"{where}(label)", f"shape {input.shape[:1]}", label)
     cutoffs = tuple(int(c) for c in cutoffs)
-    if len(tail_weights) != len(cutoffs) - 1:
+    if len(tail_weights) < len(cutoffs) - 1:
         raise errors.bad(f"{where}(tail_weights)", f"{len(cutoffs) - 1} pairs of weights, one for each cluster", f"{len(tail_weights)}")
     if single:
         input, label = shape.unsqueeze(input, 0), shape.unsqueeze(label, 0)

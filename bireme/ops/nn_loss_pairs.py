@@ -57,6 +57,8 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, label: Tensor, margin:
     must_reduce(reduction, where)
     if label.ndim != 1:
         raise errors.bad(f"{where}(label)", "one axis", label)
+    if label.dtype.kind not in "if" or label.dtype.itemsize < 4:
+        raise errors.bad(f"{where}(label)", "one of int32, int64, float32, float64", label.dtype.name, kind=errors.NoKernel)
     if input1.shape != input2.shape:
         raise errors.bad(f"{where}(input2)", f"the shape of input1, {input1.shape}", input2)
     if input1.ndim > 2:

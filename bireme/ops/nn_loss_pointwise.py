@@ -18,6 +18,7 @@ from bireme.ops.math import exp, log, sigmoid
 from bireme.ops.nn_activation import log_sigmoid, relu
 from bireme.ops.nn_common import one_hot
 from bireme.ops.nn_loss import must_float, must_reduce, only_where, reduced
+from bireme.ops.special import not_negative
 
 
 def _same_shape(where: str, name: str, x: Tensor, y: Tensor) -> None:
@@ -176,7 +177,10 @@ def dice_loss(input: Tensor, label: Tensor, epsilon: float = 0.00001) -> Tensor:
         raise errors.bad("dice_loss(input)", "at least two axes", input, kind=AssertionError)
     if label.shape != [*input.shape[:-1], 1]:
         raise errors.bad("dice_loss(label)", f"shape {[*input.shape[:-1], 1]}", label, kind=AssertionError)
-    must_float("dice_loss(input)", input)
+    if input.dtype not in FLOAT:
+        raise errors.bad("dice_loss(input)", "a floating type", input.dtype.name, kind=errors.Alien)
+    if label.dtype.kind != "i":
+        raise errors.bad("dice_loss(label)", "an integer type", label.dtype.name, kind=errors.Alien)
     hot = cast(one_hot(shape.squeeze(label, [-1]), input.shape[-1]), input.dtype)
     axes = list(range(1, input.ndim))
     both = reduce.sum(input * hot, axis=axes)
@@ -224,7 +228,7 @@ def kl_div(input: Tensor, label: Tensor, reduction: str = "mean", log_target: bo
     return reduced(loss, reduction, "kl_div")
 
 
-@composite(plain=True)
+@composite()
 def gaussian_nll_loss(input: Tensor, label: Tensor, variance: Tensor, full: bool = False, epsilon: float = 1e-6,
                       reduction: str = "mean") -> Tensor:  # fmt: skip
     """Negative log-likelihood of labels under normal distributions with means `input`; variances no less than `epsilon`.
@@ -239,6 +243,7 @@ def gaussian_nll_loss(input: Tensor, label: Tensor, variance: Tensor, full: bool
             variance = shape.unsqueeze(variance, -1)
         elif variance.shape != [*input.shape[:-1], 1]:
             raise errors.bad("gaussian_nll_loss(variance)", f"shape {input.shape} or {[*input.shape[:-1], 1]}", variance)
+    not_negative("gaussian_nll_loss(variance)", variance)
     variance = floor_of(variance, epsilon)
     loss = 0.5 * (log(variance) + (input - label).square() / variance)
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction, "gaussian_nll_loss")

@@ -158,7 +158,7 @@ def class_center_sample(label: Tensor, num_classes: int, num_samples: int, group
     if label.ndim != 1 or not label.shape[0]:
         raise errors.bad(f"{where}(label)", "a row of one label at least", f"shape {label.shape}")
     if label.dtype not in (dtypes.int32, dtypes.int64):
-        raise errors.bad(f"{where}(label)", "int32 or int64", label.dtype.name, kind=TypeError)
+        raise errors.bad(f"{where}(label)", "int32 or int64", label.dtype.name, kind=errors.NoKernel)
     num_classes, num_samples = int(num_classes), int(num_samples)
     if not 0 < num_samples <= num_classes:
         raise errors.bad(f"{where}(num_samples)", f"a count in [1, {num_classes}]", num_samples)

@@ -356,7 +356,7 @@ def instance_norm(x: Tensor, running_mean: Tensor | None = None, running_var: Te
     _channel_axis("instance_norm", x, data_format)
     channels = x.shape[1]  # Paddle takes the second axis for the channels' whatever data_format says
     _check_channels("instance_norm", channels, weight=weight, bias=bias)
-    return group_norm_of(x, weight, bias, eps, channels, 1) if x.size else x * 1.0
+    return group_norm_of(x, weight, bias, eps, channels, 1) if channels else x * 1.0
 
 
 # ---------------------------------------------------------------- over neighbours, and to length one
@@ -406,6 +406,6 @@ def normalize(x: Tensor, p: float = 2, axis: int = 1, epsilon: float = 1e-12) ->
     if x.ndim and not -x.ndim <= axis < x.ndim:
         raise errors.bad("normalize(axis)", f"an axis in [{-x.ndim}, {x.ndim - 1}]", axis)
     if not x.dtype.is_floating:
-        raise errors.bad("normalize(x)", "a floating type", x.dtype.name, kind=TypeError)
+        raise errors.bad("normalize(x)", "a floating type", x.dtype.name, kind=errors.NoKernel)
     length = norm(x, p=float(p), axis=axis, keepdim=True)
     return x / length.clip(min=epsilon)

@@ -246,7 +246,7 @@ def rrelu(x: Tensor, lower: Any = 1.0 / 8.0, upper: Any = 1.0 / 3.0, training: b
     """
     slopes("rrelu", lower, upper)
     if x.dtype not in FLOAT:
-        raise errors.bad("rrelu(x)", "one of bfloat16, float16, float32, float64", x.dtype.name, kind=TypeError)
+        raise errors.bad("rrelu(x)", "one of bfloat16, float16, float32, float64", x.dtype.name, kind=errors.NoKernel)
     if not training:
         return leaky_relu(x, (lower + upper) / 2)
     return logic.select(x < 0, x * random.uniform_of(lower, upper, x.shape, x.dtype), x)

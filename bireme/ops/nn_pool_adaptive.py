@@ -23,7 +23,7 @@ def _sizes(name: str, n: int, x: Any, output_size: Any, last: bool) -> tuple[int
     """The extents asked for; None keeps an axis as it is."""
     spatial.check_image(name, x, n, last)
     dims = spatial.spatial(x.shape, last)
-    if isinstance(output_size, (list, tuple)) and None in output_size and len(output_size) == n:
+    if isinstance(output_size, (list, tuple)) and len(output_size) == n:
         output_size = [m if size is None else size for m, size in zip(dims, output_size)]
     sizes = spatial.per_axis(output_size, n, f"{name}(output_size)", least=0)
     if any(size and not m for m, size in zip(dims, sizes)):

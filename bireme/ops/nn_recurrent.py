@@ -120,7 +120,7 @@ def _check(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, lengths, 
         if sig is not None and sig.shape != wanted:
             raise errors.bad(f"{name}({what})", f"shape {list(wanted)}", f"shape {list(sig.shape)}")
     if lengths is not None and lengths.dtype.kind != "i":
-        raise errors.bad(f"{name}(sequence_length)", "integers", lengths.dtype.name, kind=TypeError)
+        raise errors.bad(f"{name}(sequence_length)", "integers", lengths.dtype.name, kind=errors.NoKernel)
 
 
 @recurrence_of.effort

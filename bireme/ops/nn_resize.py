@@ -101,8 +101,8 @@ def resize_of(x: Tensor, axes: Attr, sizes: Attr, scales: Attr, mode: str, align
 
 @resize_of.check
 def _(x, mode):
-    if not x.dtype.is_floating and mode != "nearest":
-        raise errors.bad("interpolate(x)", f"a floating type for mode {mode}", x.dtype.name, kind=TypeError)
+    if not (x.dtype.is_floating or mode == "nearest" or (mode == "linear" and x.dtype.name == "uint8")):
+        raise errors.bad("interpolate(x)", f"a floating type for mode {mode}", x.dtype.name, kind=errors.NoKernel)
 
 
 @resize_of.infer
@@ -138,12 +138,15 @@ def _target(name: str, x: Any, axes: list[int], size: Any, scale_factor: Any, re
         if len(given) == 1 and count > 1 and not isinstance(size, (list, tuple)):
             given = given * count
         if len(given) != count or not all(isinstance(n, (int, np.integer)) for n in given):
-            raise errors.bad(f"{name}(size)", f"{count} integers", size)
+            raise errors.bad(f"{name}(size)", f"{count} integers", size, kind=TypeError)
         if min(given) < 1:
-            raise errors.bad(f"{name}(size)", "sizes of 1 or more", list(given))
+            raise errors.bad(f"{name}(size)", "sizes of 1 or more", list(given), kind=errors.Unfit)
         return tuple([int(n) for n in given]), (0.0,) * count
     given = scale_factor.tolist() if isinstance(scale_factor, Tensor) or hasattr(scale_factor, "tolist") else scale_factor
-    given = [float(n) for n in given] if isinstance(given, (list, tuple)) else [float(given)] * count
+    given = list(given) if isinstance(given, (list, tuple)) else [given] * count
+    if not all(isinstance(n, (int, float, np.number, Tensor)) for n in given):
+        raise errors.bad(f"{name}(scale_factor)", f"one number or {count}", scale_factor, kind=TypeError)
+    given = [float(n) for n in given]
     if len(given) != count:
         raise errors.bad(f"{name}(scale_factor)", f"one number or {count}", scale_factor)
     if min(given) <= 0 or not all(math.isfinite(s) for s in given):
@@ -155,7 +158,7 @@ def _target(name: str, x: Any, axes: list[int], size: Any, scale_factor: Any, re
 
 
 @composite(plain=True)
-def interpolate(x: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool = False, align_mode: int = 0,
+def interpolate(x: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: Any = False, align_mode: int = 0,
                 data_format: str | None = None, recompute_scale_factor: bool | None = None) -> Tensor:  # fmt: skip
     """An image, sequence or volume of another size, given as `size` or as a factor of the present one.
 
@@ -168,7 +171,7 @@ def interpolate(x: Tensor, size: Any = None, scale_factor: Any = None, mode: str
 
 
 @composite(plain=True)
-def upsample(x: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool = False, align_mode: int = 0,
+def upsample(x: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: Any = False, align_mode: int = 0,
              data_format: str | None = None) -> Tensor:  # fmt: skip
     """Another name of `interpolate`.
 
@@ -185,6 +188,8 @@ def _interpolated(name, x, size, scale_factor, mode, align_corners, align_mode, 
     if x.ndim not in MODES[kind]:
         expected = " or ".join([str(n) for n in MODES[kind]])
         raise errors.bad(f"{name}(x)", f"{expected} axes for mode {kind}", f"shape {x.shape}")
+    if not isinstance(align_corners, (bool, np.bool_)):
+        raise errors.bad(f"{name}(align_corners)", "True or False", align_corners, kind=TypeError)
     if align_corners and kind == "nearest":
         raise errors.bad(f"{name}(align_corners)", f"False with mode {kind}", align_corners)
     if align_mode not in (0, 1):

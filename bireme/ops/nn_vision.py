@@ -22,7 +22,7 @@ def _channels_last(name: str, x: Any, data_format: Any) -> bool:
     if x.ndim != 4:
         raise errors.bad(f"{name}(x)", "images of 4 axes", f"shape {x.shape}")
     if not x.dtype.is_floating:
-        raise errors.bad(f"{name}(x)", "a floating type", x.dtype.name, kind=TypeError)
+        raise errors.bad(f"{name}(x)", "a floating type", x.dtype.name, kind=errors.NoKernel)
     return data_format == "NHWC"
 
 
@@ -94,7 +94,7 @@ def temporal_shift(x: Tensor, seg_num: int, shift_ratio: float = 0.25, name: Any
     [[0.0, 5.0, 2.0, 3.0], [0.0, 0.0, 6.0, 7.0]]
     """
     first = x if data_format == "NCHW" else jnp.moveaxis(x, 3, 1)
-    clips = first.reshape(-1, seg_num, *first.shape[1:])
+    clips = first.reshape(first.shape[0] // seg_num, seg_num, *first.shape[1:])
     c = first.shape[1]
     a, b = int(c * np.float32(shift_ratio)), int(c * 2 * np.float32(shift_ratio))
     forth, back, rest = clips[:, :, :a], clips[:, :, a:b], clips[:, :, b:]

@@ -95,6 +95,8 @@ def _install() -> None:
             Tensor.__rpow__ = _binary(arithmetic.power, swap=True)  # type: ignore[attr-defined]  # a method that Tensor gets here
         else:
             setattr(Tensor, f"__r{name}__", _binary(op, swap=name not in swapped))
+    for old, new in (("div", "truediv"), ("rdiv", "rtruediv"), ("nonzero", "bool"), ("long", "int")):  # names of Python 2 that Paddle still has
+        setattr(Tensor, f"__{old}__", getattr(Tensor, f"__{new}__"))
     for name, op in {"eq": logic.equal, "ne": logic.not_equal, "lt": logic.less_than, "le": logic.less_equal, "gt": logic.greater_than,
                      "ge": logic.greater_equal}.items():  # fmt: skip
         setattr(Tensor, f"__{name}__", _comparison(op))

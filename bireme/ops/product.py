@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,6 +19,11 @@ from bireme.ops.broadcast import broadcast_shape, sum_to_shape
 NUMBER = FLOAT | COMPLEX | INT
 
 
+def _flat(x):
+    """A stack of rows as one matrix; counted, as an empty row leaves their number open."""
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+
+
 def _product(x, y, transpose_x, transpose_y):
     """x @ y with either transposed. Contracts whichever axes it is given: a transpose before a dot would be a copy."""
     if x.ndim == 1 or y.ndim == 1 or x.ndim > y.ndim > 2 or y.ndim > x.ndim > 2:
@@ -29,7 +35,7 @@ def _product(x, y, transpose_x, transpose_y):
         if transpose_x and x.ndim > 2:
             return jnp.matmul(jnp.swapaxes(x, -1, -2), y.T if transpose_y else y)
         if x.ndim > 2:  # one flat product instead of a batch of small ones
-            flat = lax.dot_general(x.reshape(-1, x.shape[-1]), y, (((1,), (cy,)), ((), ())))
+            flat = lax.dot_general(_flat(x), y, (((1,), (cy,)), ((), ())))
             return flat.reshape(*x.shape[:-1], flat.shape[-1])
         return lax.dot_general(x, y, (((cx,), (cy,)), ((), ())))
     if x.shape[:-2] != y.shape[:-2]:
@@ -43,7 +49,7 @@ def _product_numpy(x, y, transpose_x, transpose_y):
     a = np.swapaxes(x, -1, -2) if transpose_x and x.ndim > 1 else x
     b = np.swapaxes(y, -1, -2) if transpose_y and y.ndim > 1 else y
     if b.ndim == 2 and a.ndim > 2 and not transpose_x:
-        return np.matmul(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[-1])
+        return np.matmul(_flat(a), b).reshape(*a.shape[:-1], b.shape[-1])
     return np.matmul(a, b)
 
 
@@ -129,7 +135,7 @@ def _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, xp, product):
         dx = sum_to_shape(dx, a.shape).reshape(sigs[0].shape)
         return dx, sum_to_shape(dy, b.shape).reshape(sigs[1].shape)
     if y.ndim == 2 and x.ndim > 2 and not transpose_x:
-        flat_g, flat_x = g.reshape(-1, g.shape[-1]), x.reshape(-1, x.shape[-1])
+        flat_g, flat_x = _flat(g), _flat(x)
         dx = product(flat_g, y, False, not transpose_y).reshape(x.shape)
         dy = product(flat_g, flat_x, True, False) if transpose_y else product(flat_x, flat_g, True, False)
         return dx, dy

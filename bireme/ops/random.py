@@ -122,7 +122,7 @@ randperm_of.infer(lambda n, dtype: sig_of((n,), dtype))
 def _float_type(dtype: Any, where: str, allowed: frozenset = FLOAT) -> Any:
     kind = dtypes.get_default() if dtype is None else dtypes.of(dtype, where)
     if kind not in allowed:
-        raise errors.bad(where, "a floating type" if allowed is FLOAT else "a floating or complex type", kind.name, kind=TypeError)
+        raise errors.bad(where, "a floating type" if allowed is FLOAT else "a floating or complex type", kind.name, kind=errors.NoKernel)
     return kind
 
 
@@ -238,7 +238,7 @@ def normal(mean: Tensor | float = 0.0, std: Tensor | float = 1.0, shape: Shape =
         return gaussian([] if shape is None else shape, mean, std)
     kind = given[0].dtype if len(given) == 1 or given[0].dtype is given[1].dtype else dtypes.promote_any(given[0].dtype, given[1].dtype)
     if kind not in FLOAT | COMPLEX:
-        raise errors.bad(f"normal({'mean' if given[0] is mean else 'std'})", "a floating or complex type", kind.name, kind=TypeError)
+        raise errors.bad(f"normal({'mean' if given[0] is mean else 'std'})", "a floating or complex type", kind.name, kind=errors.NoKernel)
     return _gaussian("normal", 0.0, 1.0, _common(given), kind) * std + mean
 
 
@@ -289,7 +289,7 @@ def randint(low: Attr = 0, high: Attr = None, shape: Shape = [1], dtype: DTypeAr
     """
     kind = dtypes.int64 if dtype is None else dtype
     if not kind.is_integer:
-        raise errors.bad("randint(dtype)", "an integer type", kind.name, kind=TypeError)
+        raise errors.bad("randint(dtype)", "an integer type", kind.name, kind=errors.NoKernel)
     return _between("randint", low, high, _sized("randint", shape), kind)
 
 
@@ -313,7 +313,7 @@ def randperm(n: int, dtype: DTypeArg = "int64") -> Tensor:
     if n < 0:
         raise errors.bad("randperm(n)", "a count of 0 or more", n)
     if dtype.kind not in "if":
-        raise errors.bad("randperm(dtype)", "an integer or floating type", dtype.name, kind=TypeError)
+        raise errors.bad("randperm(dtype)", "an integer or floating type", dtype.name, kind=errors.NoKernel)
     return randperm_of(n, dtype)
 
 
@@ -330,7 +330,9 @@ def dropout_of(x: Tensor, p: Tensor | float, scale: bool, axis: Any, key: Key = 
 def _drop(x, p, scale, axis, key):
     dims = x.shape if axis is None else tuple(n if i in axis else 1 for i, n in enumerate(x.shape))
     keep = unit(key, dims, jnp.float32) >= p.astype(jnp.float32)
-    return jnp.where(keep, x / (1 - p).astype(x.dtype) if scale else x, jnp.zeros((), x.dtype))
+    if scale:  # integers are scaled as float32: what is left of 1 - p in their own type is 0
+        x = (x / (1 - p)).astype(x.dtype) if x.dtype.kind in "iu" else x / (1 - p).astype(x.dtype)
+    return jnp.where(keep, x, jnp.zeros((), x.dtype))
 
 
 dropout_of.infer(lambda x: x)

@@ -209,6 +209,13 @@ def prod(x: Tensor, axis: Axes = None, keepdim: bool = False, dtype: DTypeArg = 
     return jnp.prod(x, axis=_axes(axis, x.ndim), keepdims=keepdim, dtype=x.dtype)
 
 
+@prod.prepare
+def _(arguments):
+    x, axis = arguments["x"], arguments["axis"]
+    if isinstance(x, Tensor) and isinstance(axis, Tensor) and axis.size == 0:  # unlike an empty list: no axis at all
+        arguments["x"], arguments["axis"], arguments["keepdim"] = shape.unsqueeze(x, 0), 0, False
+
+
 @op(method=True, differentiable=False, torch=True, out=True)
 def all(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
     """Whether all elements along `axis` are true.

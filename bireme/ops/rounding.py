@@ -66,7 +66,7 @@ trunc.infer(lambda input: input)
 trunc.grad(_flat, numpy=True)
 
 
-@op(method=True, inplace=True, dtypes=FLOAT | INT, numpy=True)
+@op(method=True, inplace=True, dtypes=FLOAT | {dtypes.int32, dtypes.int64}, numpy=True)
 def frac(x: Tensor) -> Tensor:
     """What is left without the integer part, with the sign of `x`.
 
@@ -191,7 +191,7 @@ def _(g, out, x):
     return g[0] * jnp.exp2(-half) * jnp.exp2(half - exponent)
 
 
-@composite(method=True, inplace=True, retype=True)
+@composite(method=True, inplace=True, writes=2, retype=True)
 def ldexp(x: Tensor, y: Tensor) -> Tensor:
     """`x` times 2 to the power `y`, in float32, or in float64 if one of them is.
 

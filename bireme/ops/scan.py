@@ -9,10 +9,11 @@ import numpy as np
 from jax import lax
 
 from bireme.core import dtype as dtypes
-from bireme.core import errors
+from bireme.core import errors, tape
 from bireme.core.bound import on_numpy
 from bireme.core.dtype import FLOAT, INT
 from bireme.core.graph import sig_of
+from bireme.core.inplace import become
 from bireme.core.op import PUBLIC, Axis, DTypeArg, Tensor, op
 from bireme.ops.broadcast import conj_of
 from bireme.ops.ordering import add_back, at
@@ -319,15 +320,22 @@ for _op, _np in ((cummax, np.maximum), (cummin, np.minimum)):
 
 
 def _flat_first(name: str, axis: str) -> None:
-    """As in Paddle, `x.cumsum_()` without an axis gives `x` the shape of the result: one axis."""
-    inner = PUBLIC[name]
+    """As in Paddle, `dtype` is the type that `x` takes first, and without an axis it gets the shape of the result: one axis."""
+    inner, scan = PUBLIC[name], PUBLIC[name[:-1]]
 
     @functools.wraps(inner)
     def inplace(x, *args, **kwargs):
+        if not isinstance(x, Tensor):
+            return inner(x, *args, **kwargs)
         given = args[0] if args else kwargs.get(axis, kwargs.get("dim"))
-        if isinstance(x, Tensor) and x.ndim > 1 and given is None:
-            x.flatten_()
-        return inner(x, *args, **kwargs)
+        wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
+        kind = x.dtype if wanted is None else dtypes.of(wanted, f"{name}(dtype)")
+        if kind is not x.dtype:
+            x.cast_(kind)
+        if given is None and x.ndim > 1:
+            since = tape.now()
+            return become(x, scan(x, dtype=kind), name, since)
+        return inner(x, given, dtype=kind)
 
     PUBLIC[name] = inplace
     setattr(Tensor, name, inplace)

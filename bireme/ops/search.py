@@ -178,7 +178,7 @@ def _(sorted_sequence, values):
         raise errors.bad("searchsorted(sorted_sequence)", "a tensor with at least one axis", "a 0-d tensor")
     if sorted_sequence.ndim > 1 and (sorted_sequence.shape[:-1] != values.shape[:-1] or sorted_sequence.ndim != values.ndim):
         raise errors.bad("searchsorted(values)", f"leading extents {list(sorted_sequence.shape[:-1])}, as the sequence has",
-                         f"shape {list(values.shape)}")  # fmt: skip
+                         f"shape {list(values.shape)}", kind=errors.Misfit)  # fmt: skip
 
 
 @composite(method=True)

@@ -73,7 +73,7 @@ def _count(num: Any, where: str, least: int) -> int:
 def _number_type(dtype: Any, where: str) -> Any:
     kind = dtype or dtypes.get_default()
     if kind.kind not in "if":
-        raise errors.bad(where, "an integer or floating type", kind.name, kind=TypeError)
+        raise errors.bad(where, "an integer or floating type", kind.name, kind=errors.NoKernel)
     return kind
 
 

@@ -195,22 +195,25 @@ def matrix_transpose(x: Tensor) -> Tensor:
 
 
 @composite(method=True)
-def moveaxis(x: Tensor, source: Ints, destination: Ints) -> Tensor:
+def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
     """Axes at `source` moved to `destination`; the others keep their order. Shares storage.
 
     >>> bireme.moveaxis(bireme.zeros([2, 3, 4]), 0, -1).shape
     [3, 4, 2]
     """
+    source, destination = (list(axes) if isinstance(axes, (list, tuple)) else [axes] for axes in (source, destination))
     places = []
     for name, axes in (("source", source), ("destination", destination)):
         for a in axes:
+            if not isinstance(a, (int, np.integer)):
+                raise errors.bad(f"moveaxis({name})", "an integer", a, kind=errors.Alien)
             if not -x.ndim <= a < x.ndim:
                 raise errors.bad(f"moveaxis({name})", f"axes in [{-x.ndim}, {x.ndim - 1}]", a, kind=errors.Unfit)
         places.append([a % x.ndim for a in axes])
         if len(set(places[-1])) != len(axes):
-            raise errors.bad(f"moveaxis({name})", "different axes", list(axes))
+            raise errors.bad(f"moveaxis({name})", "different axes", axes)
     if len(source) != len(destination):
-        raise errors.bad("moveaxis(destination)", f"{len(source)} axes, as in source", list(destination), kind=errors.Unfit)
+        raise errors.bad("moveaxis(destination)", f"{len(source)} axes, as in source", destination, kind=errors.Unfit)
     order = [a for a in range(x.ndim) if a not in places[0]]
     for to, a in sorted(zip(places[1], places[0])):
         order.insert(to, a)

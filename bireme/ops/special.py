@@ -266,12 +266,12 @@ gamma_above.grad(lambda g, x, y, sigs: (None, sum_to(-g * _density(x, y), sigs[1
 def _incomplete(name, f, x, y):
     if x.dtype not in FLOAT or x.dtype is not y.dtype:
         raise errors.bad(f"{name}()", "floating numbers of one type", f"{x.dtype.name} and {y.dtype.name}", kind=TypeError)
-    _not_negative(f"{name}(x)", x)
-    _not_negative(f"{name}(y)", y)
+    not_negative(f"{name}(x)", x)
+    not_negative(f"{name}(y)", y)
     return f(x if x.stop_gradient else x.detach(), y)
 
 
-def _not_negative(where, t):
+def not_negative(where, t):
     """What the host knows is looked at now, anything else by a flag of the program."""
     value = read(t)
     if value.array is not None and value.device.is_cpu:
@@ -283,7 +283,7 @@ def _not_negative(where, t):
         flush.guard(below._value, f"{where}: expected numbers of 0 or more, got a negative one")
 
 
-@composite(method=True, inplace=True)
+@composite(method=True, inplace=True, writes=3)
 def gammainc(x: Tensor, y: Tensor) -> Tensor:
     """The regularised lower incomplete gamma function of order `x` at `y`; there is no gradient of the order.
 

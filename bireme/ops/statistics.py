@@ -39,6 +39,8 @@ def var(x: Tensor, axis: Axes = None, unbiased: Extra = None, keepdim: bool = Fa
 @var.prepare
 def _(arguments):
     unbiased = arguments.pop("unbiased")
+    if arguments["correction"] is None:
+        raise errors.bad("var(correction)", "a number", None, kind=TypeError)
     if unbiased is not None:
         if arguments["correction"] != 1:
             raise errors.bad("var(correction)", "either unbiased or correction", "both")
@@ -173,12 +175,12 @@ def low_median(x: Tensor, axis: Axis, keepdim: bool, ignore: bool) -> tuple[Tens
 
 
 def _low_place(y, ignore):
-    """Where the lower middle stands; the first NaN, if NaN counts and there is one."""
+    """Where the lower middle stands; the first NaN, if NaN counts and there is one, and -1 if there is no number."""
     places = order(y, y.ndim - 1)
     n = y.shape[-1]
     a, _, valid = _middles(y, ignore, True)
     a = jnp.where((valid < n) & (not ignore), valid, a)
-    return at(places, a, -1)
+    return jnp.where((valid == 0) & ignore, -1, at(places, a, -1))
 
 
 _low_place_numpy = on_numpy(_low_place)
@@ -202,7 +204,14 @@ def _(x, axis, keepdim):
     return [sig_of(shape, x.dtype), sig_of(shape, dtypes.int64)]
 
 
-low_median.grad(picked_grad, numpy=True)
+@low_median.grad(numpy=True)
+def _(g, out, axis, sigs):
+    if not sigs[0].shape:
+        return g[0].reshape(())
+    there = out[1] >= 0  # a line without a number has no place that a gradient could go to
+    return picked_grad((jnp.where(there, g[0], jnp.zeros((), g[0].dtype)),), (None, jnp.maximum(out[1], 0)), axis, sigs)
+
+
 low_median.check(lambda x, axis: median_of.check_rule(x, (axis,)) if x.ndim else None)
 
 
@@ -248,6 +257,8 @@ def nanmedian(x: Tensor, axis: Attr = None, keepdim: bool = False, mode: str = "
     >>> bireme.nanmedian(bireme.to_tensor([1.0, float("nan"), 2.0])).item()
     1.5
     """
+    if isinstance(axis, (list, tuple)) and not axis:
+        raise errors.bad("nanmedian(axis)", "at least one axis, or None", axis)
     return _median("nanmedian", x, axis, keepdim, mode, True)
 
 
@@ -270,7 +281,7 @@ def compat_nanmedian(input: Tensor, dim: Axis = None, keepdim: bool = False) -> 
     1.0
     """
     found = _median("nanmedian", input, dim, keepdim, "min", True)
-    return found if dim is None else ValuesAndIndices(*found)
+    return found if dim is None else ValuesAndIndices(found[0], found[1].clip(min=0))
 
 
 # ---------------------------------------------------------------- quantiles
@@ -369,7 +380,7 @@ def _quantile(name: str, x: Tensor, q: Any, axis: Any, keepdim: bool, interpolat
 
 
 @composite(method=True, name_arg=False)
-def quantile(x: Tensor, q: Any, axis: Axes = None, keepdim: bool = False, interpolation: str = "linear") -> Tensor:
+def quantile(x: Tensor, q: Any, axis: Attr = None, keepdim: bool = False, interpolation: str = "linear") -> Tensor:
     """Values below which the parts `q` of the elements along `axis` lie, or of all; several `q` become a first axis.
 
     >>> bireme.quantile(bireme.to_tensor([1.0, 2.0, 3.0, 4.0]), 0.5).item()
@@ -379,7 +390,7 @@ def quantile(x: Tensor, q: Any, axis: Axes = None, keepdim: bool = False, interp
 
 
 @composite(method=True, name_arg=False)
-def nanquantile(x: Tensor, q: Any, axis: Axes = None, keepdim: bool = False, interpolation: str = "linear") -> Tensor:
+def nanquantile(x: Tensor, q: Any, axis: Attr = None, keepdim: bool = False, interpolation: str = "linear") -> Tensor:
     """Quantiles of the elements that are not NaN.
 
     >>> bireme.nanquantile(bireme.to_tensor([1.0, float("nan"), 2.0]), 0.5).item()

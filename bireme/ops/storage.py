@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import enum
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
 from bireme.core import errors, flush
+from bireme.core.device import Place
 from bireme.core.grad_mode import no_grad
-from bireme.core.inplace import assign_inplace
+from bireme.core.inplace import adopt, assign_inplace, bump
 from bireme.core.op import Tensor
 from bireme.core.tape import target_of
 from bireme.core.tensor import read
@@ -96,6 +98,11 @@ def _grad_ivar(self: Tensor) -> Tensor | None:
     return self.grad
 
 
+def _set_grad_ivar(self: Tensor, value: Tensor, /) -> None:
+    """Set the gradient, as a method."""
+    self.grad = value
+
+
 def _offset(self: Tensor) -> int:
     """Where the first element lies in the storage, in bytes."""
     return layout(self)[1] * self.element_size()
@@ -109,7 +116,53 @@ def _zero_grads(self: Tensor) -> None:
 def _copy_to(self: Tensor, place: Any, blocking: bool = True, /) -> Tensor:
     """A copy on `place`, without history."""
     with no_grad():
-        return self.clone().to(place)
+        made = self.clone().to(place)
+    made.persistable = self.persistable
+    return made
+
+
+def _to(self: Tensor, device: Any = None, dtype: Any = None, blocking: bool | None = None) -> Tensor:
+    """The tensor on another device or in another type."""
+    if blocking is not None and not isinstance(blocking, bool):
+        raise errors.bad("_to(blocking)", "True, False or None", blocking, kind=errors.Alien)
+    if device is not None and not isinstance(device, (str, Place)):
+        raise errors.bad("_to(device)", "a place or its name", device)
+    return self.to(device=device, dtype=dtype)  # type: ignore[attr-defined]  # installed by ops.attribute
+
+
+def _bump_inplace_version(self: Tensor) -> None:
+    """Count an in-place change that no operator made."""
+    bump(self)
+
+
+def _clear(self: Tensor) -> None:
+    """Let go of the elements."""
+    adopt(self, full([0], 0, self.dtype))
+
+
+def _share_buffer_to(self: Tensor, other: Tensor, /) -> None:
+    """Let another tensor become this one's storage under another name."""
+    adopt(other, self.detach())  # type: ignore[attr-defined]  # installed by core.view
+
+
+def _copy_gradient_from(self: Tensor, other: Tensor, /) -> None:
+    """Take the values of another tensor as the gradient."""
+    self.grad = other.detach().clone()  # type: ignore[attr-defined]  # installed by core.view
+
+
+def _set(self: Tensor, value: Any, place: Any = None, /) -> None:
+    """Become a tensor of these values, without history."""
+    _become(self, Tensor(value, place=place), "set")
+
+
+def _use_gpudnn(self: Tensor, use: bool = True, /) -> Tensor:
+    """The tensor itself: which kernels compute with it is XLA's choice."""
+    return self
+
+
+def _md5sum(self: Tensor) -> str:
+    """A checksum of the elements' bytes."""
+    return hashlib.md5(self._host().tobytes(), usedforsecurity=False).hexdigest()
 
 
 def _slice(self: Tensor, begin: int, end: int, /) -> Tensor:
@@ -223,9 +276,22 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
 
 def _install() -> None:
     # what Paddle's older code asks for
-    seldom = (_is_initialized, _numel, _inplace_version, _is_shared_buffer_with, _grad_ivar, _offset, _zero_grads, _copy_to, _slice)
+    seldom = (_is_initialized, _numel, _inplace_version, _is_shared_buffer_with, _grad_ivar, _set_grad_ivar, _offset, _zero_grads, _copy_to, _slice,
+              _to, _bump_inplace_version, _clear, _share_buffer_to, _copy_gradient_from, _use_gpudnn, _md5sum)  # fmt: skip
     for method in (data_ptr, sparse_dim, dense_dim, apply, apply_, create_tensor, reconstruct_from_, set_tensor, *seldom):
         setattr(Tensor, method.__name__, method)
+    again = {
+        "set": _set,
+        "_ptr": data_ptr,
+        "_to_dlpack": Tensor.__dlpack__,
+        "_dtype": lambda self: self.dtype,
+        "_place": lambda self: self.place,
+        "_grad_value": _grad_ivar,
+        "_share_underline_tensor_to": _share_buffer_to,
+        "_is_shared_underline_tensor_with": _is_shared_buffer_with,
+    }
+    for name, same in again.items():
+        setattr(Tensor, name, same)
     facts = {
         "grad_fn": property(_grad_fn, doc=_grad_fn.__doc__),
         "_place_str": property(lambda self: str(self.place), doc="The place as text."),

@@ -63,7 +63,7 @@ def _indices(name: str, row: Any, col: Any, offset: int, dtype: Any, of: Any) ->
     if row * col * 16 > malloc.capacity():
         raise errors.bad(f"{name}(row, col)", "places that fit into memory", [row, col], kind=MemoryError)
     if dtype not in (dtypes.int32, dtypes.int64):
-        raise errors.bad(f"{name}(dtype)", "int32 or int64", dtype.name if dtype is not None else None, kind=TypeError)
+        raise errors.bad(f"{name}(dtype)", "int32 or int64", dtype.name if dtype is not None else None, kind=errors.NoKernel)
     return Tensor(value_of(np.asarray(of(row, within(offset, row, col), col), dtype.np)))
 
 

@@ -62,7 +62,8 @@ def tan(x: Tensor) -> Tensor:
 
 
 tan.infer(same)
-tan.grad(lambda g, out: g * conj_of(1 + out * out), numpy=True)
+# of `x` and not of `out`, so that tan_ may follow tan_
+tan.grad(lambda g, x: g * conj_of(1 + jnp.square(jnp.tan(x))), numpy=True)
 
 
 @op(method=True, inplace=True, floats=True, numpy=np.arcsin, amp="high")
@@ -133,7 +134,7 @@ def _(g, x, y, sigs):
     return sum_to(d * y, sigs[0]), sum_to(-d * x, sigs[1])
 
 
-@op(method=True, inplace=True, promote="x y", floats=True, dtypes=FLOAT, numpy=np.hypot)
+@op(method=True, inplace=True, writes=3, promote="x y", floats=True, dtypes=FLOAT, numpy=np.hypot)
 def hypot(x: Tensor, y: Tensor) -> Tensor:
     """The root of the sum of two squares, without overflow; integers become float32.
 

@@ -76,6 +76,9 @@ def _(x, dtype):
 view_dtype.infer(lambda x, dtype: sig_of(_retyped(x, x.dtype.itemsize, dtype.itemsize), dtype))
 
 
+view_dtype.grad(lambda g, sigs: _bits(g, np.dtype(sigs[0].dtype.np)))
+
+
 @view_dtype.put
 def _(source, part, bound, numbers):
     return view_dtype(part, source.dtype)

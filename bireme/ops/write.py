@@ -198,7 +198,7 @@ def places_in(index: Tensor, n: int) -> Tensor:
 places_in.infer(lambda index, n: sig_of((n,), dtypes.bool_))
 
 
-@composite(method=True, inplace=True)
+@composite(method=True, inplace=True, writes=3)
 def index_fill(x: Tensor, index: Tensor, axis: Axis, value: Tensor | float) -> Tensor:
     """`x` with one number at all places of an index along `axis`.
 

@@ -181,7 +181,7 @@ class Adam(Optimizer):
     def _loaded(self, where: str, value: Any, p: Tensor, name: str) -> Any:
         if name not in _POWS:
             return super()._loaded(where, value, p, name)
-        host = value.numpy() if isinstance(value, Tensor) else np.asarray(value)
+        host = value._host() if isinstance(value, Tensor) else np.asarray(value)
         if host.size != 1:
             raise errors.bad(where, "one number", f"shape {list(host.shape)}")
         return host.reshape(())

@@ -47,8 +47,6 @@ class LBFGS(Optimizer):
         name: str | None = None,
     ):
         super().__init__(1.0, parameters, weight_decay, grad_clip, name)
-        if line_search_fn not in (None, "strong_wolfe"):
-            raise errors.bad("LBFGS(line_search_fn)", "'strong_wolfe' or None", line_search_fn, kind=RuntimeError)
         self.learning_rate, self.max_iter = learning_rate, max_iter
         self.max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
         self.tolerance_grad, self.tolerance_change = tolerance_grad, tolerance_change
@@ -61,6 +59,8 @@ class LBFGS(Optimizer):
 
         `closure` clears the gradients, computes the loss, calls its `backward` and returns it.
         """
+        if self.line_search_fn not in (None, "strong_wolfe"):  # told here, as in Paddle, which makes the optimizer without a word
+            raise errors.bad("LBFGS(line_search_fn)", "'strong_wolfe' or None", repr(self.line_search_fn), kind=RuntimeError)
         state = self.state
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)

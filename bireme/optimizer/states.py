@@ -210,7 +210,7 @@ class States:
 
 def _like(where: str, value: Any, p: Tensor, dtype: Any, shape: tuple[int, ...] | None = None) -> Tensor:
     """A copy of a loaded value, of a parameter's shape unless another is given."""
-    host = value.numpy() if isinstance(value, Tensor) else np.asarray(value)
+    host = value._host() if isinstance(value, Tensor) else np.asarray(value)
     expected = p.shape if shape is None else list(shape)
     if list(host.shape) != expected:
         raise errors.bad(where, f"shape {expected}", f"shape {list(host.shape)}")

@@ -54,7 +54,7 @@ class _Running(Optimizer):
 
     def _loaded(self, where: str, value: Any, p: Tensor, name: str) -> Any:
         if name in self._numbers:
-            host = value.numpy() if isinstance(value, Tensor) else np.asarray(value)
+            host = value._host() if isinstance(value, Tensor) else np.asarray(value)
             if list(host.shape) != p.shape:
                 raise errors.bad(where, f"shape {p.shape}", f"shape {list(host.shape)}")
             value = host.reshape(-1)[0] if host.size else self._initial(p, name)
