@@ -5,6 +5,7 @@ Importing this computes nothing and starts no device.
 
 from math import e, inf, nan, pi
 
+from bireme import _C_ops as _C_ops
 from bireme import (
     amp, autograd, base, callbacks, compat, core, debug, device, distributed, fft, framework, hapi, incubate, io, linalg, metric, nn, ops,
     optimizer, regularizer, signal, special, static, tensor, utils, version, vision,
@@ -40,7 +41,7 @@ from bireme.core.printing import set_printoptions
 from bireme.core.random import Generator, get_cuda_rng_state, get_rng_state, seed, set_cuda_rng_state, set_rng_state
 from bireme.core.tape import grad
 from bireme.core.tensor import Parameter, Tensor
-from bireme.defaults import disable_signal_handler, disable_static, get_default_dtype, in_dynamic_mode, is_tensor, set_default_dtype
+from bireme.defaults import disable_signal_handler, disable_static, enable_static, get_default_dtype, in_dynamic_mode, is_tensor, set_default_dtype
 from bireme.device import (
     device_guard, get_cudnn_version, is_compiled_with_cinn, is_compiled_with_cuda, is_compiled_with_custom_device, is_compiled_with_distribute,
     is_compiled_with_ipu, is_compiled_with_rocm, is_compiled_with_xpu,
@@ -106,7 +107,7 @@ __all__ = [
     "MmapStorage", "Model", "ParamAttr", "Parameter", "ShortTensor", "Tensor", "XPUPinnedPlace", "XPUPlace", "__version__",
     "amp", "autograd", "base", "batch", "bfloat16", "bool", "callbacks", "compat", "complex128", "complex64", "core", "create_parameter",
     "debug", "device",
-    "device_guard", "disable_signal_handler", "disable_static", "distributed", "dtype", "e", "enable_grad", "fft", "finfo", "flops",
+    "device_guard", "disable_signal_handler", "disable_static", "distributed", "dtype", "e", "enable_grad", "enable_static", "fft", "finfo", "flops",
     "float16", "float32",
     "float64", "float8_e4m3fn", "float8_e5m2", "framework", "from_dlpack", "get_autocast_cpu_dtype",
     "get_autocast_dtype", "get_autocast_gpu_dtype", "get_cuda_rng_state", "get_cudnn_version", "get_default_dtype",

@@ -36,23 +36,42 @@ def is_tensor(x: Any) -> bool:
     return isinstance(x, Tensor)
 
 
+_static = [False]
+
+
 def in_dynamic_mode() -> bool:
-    """Whether operators run as they are called: always, outside of a static program.
+    """Whether the mode is dynamic: operators run as they are called. So it is from the start.
 
     >>> bireme.in_dynamic_mode()
     True
     """
-    return True
+    return not _static[0]
+
+
+def enable_static() -> None:
+    """Switch to static mode, in which what is called on symbolic inputs becomes a part of a program.
+
+    The graph is the same in both modes: a call on tensors with numbers computes with them here as well.
+
+    >>> bireme.enable_static()
+    >>> bireme.in_dynamic_mode()
+    False
+    >>> bireme.disable_static()
+    """
+    _static[0] = True
 
 
 @errors.named
 def disable_static(place: Any = None) -> None:
-    """Make operators run as they are called, on `place` if one is given; without a static program that is so already.
+    """Switch back to dynamic mode, on `place` if one is given.
 
     >>> bireme.disable_static()
+    >>> bireme.in_dynamic_mode()
+    True
     """
     if place is not None:
         devices.set_device(place)
+    _static[0] = False
 
 
 def disable_signal_handler() -> None:

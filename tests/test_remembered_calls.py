@@ -63,3 +63,81 @@ def test_an_error_shows_the_users_frames_and_one_more():
             frames.append(tb.tb_frame.f_code.co_filename)
             tb = tb.tb_next
     assert len(frames) == 2 and np.char.endswith(frames[1], "shortcut.py")
+
+
+# ---------------------------------------------------------------- the same line again, from the same state
+
+
+def test_a_number_of_another_kind_is_another_call():
+    x = bireme.to_tensor([3, 4])
+    for _ in range(3):
+        assert (x * 2).dtype == bireme.int64
+        assert (x * 2.0).tolist() == [6.0, 8.0]
+        assert (x * 2.5).tolist() == [7.5, 10.0]
+        assert (x.astype("float32") * 2).tolist() == [6.0, 8.0]
+        assert (bireme.clip(x, 0, 3).tolist(), bireme.clip(x, 0, 4).tolist()) == ([3, 3], [3, 4])
+
+
+def test_numbers_are_those_of_the_call():
+    x = bireme.to_tensor([1.0, 2.0], stop_gradient=False)
+    for k in range(1, 6):
+        y = bireme.clip(x * float(k) + k, 0.0, k + 1.5)
+        (grad,) = bireme.grad(y.sum(), x)
+        assert y.tolist() == np.clip(np.array([1.0, 2.0]) * k + k, 0, k + 1.5).tolist()
+        assert grad.tolist() == [float(k) if v * k + k <= k + 1.5 else 0.0 for v in (1.0, 2.0)]
+
+
+def test_calls_that_promote_their_operands_keep_their_gradients():
+    a, b = bireme.to_tensor([1.0, 2.0], stop_gradient=False), bireme.to_tensor([3.0, 4.0], dtype="bfloat16", stop_gradient=False)
+    for _ in range(4):
+        a.clear_gradient(False)
+        b.clear_gradient(False)
+        out = a + b
+        assert out.dtype == bireme.float32
+        (out * out).sum().backward()
+        assert a.grad.tolist() == [8.0, 12.0]
+        assert (b.grad.dtype, b.grad.astype("float32").tolist()) == (bireme.bfloat16, [8.0, 12.0])
+
+
+def test_mixed_precision_is_a_part_of_the_call():
+    x, w = bireme.ones([2, 2]), bireme.ones([2, 2])
+    kinds = []
+    for _ in range(3):
+        kinds.append((x @ w).dtype)
+        with bireme.amp.auto_cast(dtype="bfloat16"):
+            kinds += [(x @ w).dtype, bireme.matmul(x, w).dtype, (x + w).dtype]
+        kinds.append(bireme.matmul(x, w).dtype)
+    assert kinds == [bireme.float32, bireme.bfloat16, bireme.bfloat16, bireme.float32, bireme.float32] * 3
+
+
+def test_one_tensor_in_two_places_and_two_tensors_of_one_value():
+    for _ in range(3):
+        x = bireme.to_tensor([3.0], stop_gradient=False)
+        y = x * 1.0
+        (y * y).backward()
+        assert x.grad.tolist() == [6.0]
+        x.clear_gradient(False)
+        y = x * 1.0
+        (y * y.detach()).backward()
+        assert x.grad.tolist() == [3.0]
+
+
+def test_a_view_that_was_written_into_is_read_anew():
+    for k in range(3):
+        x = bireme.zeros([4])
+        y = x.reshape([2, 2])
+        assert bireme.exp(y).sum().item() == 4.0
+        x.add_(bireme.full([4], float(k)))
+        assert bireme.scale(y, 2.0).tolist() == [[2.0 * k] * 2] * 2
+
+
+def test_indices_are_looked_at_in_every_call():
+    table = bireme.arange(4, dtype="float32").reshape([4, 1])
+    for at in ([0, 3], [1, 2], [3, 3]):
+        assert bireme.nn.functional.embedding(bireme.to_tensor(at), table).flatten().tolist() == [float(i) for i in at]
+        assert bireme.index_select(table, bireme.to_tensor(at)).flatten().tolist() == [float(i) for i in at]
+        with pytest.raises(IndexError, match=r"embedding\(x\): expected indices in \[0, 3\]"):
+            bireme.nn.functional.embedding(bireme.to_tensor([0, 4]), table)
+        pending = bireme.to_tensor([0, 2]) + 2
+        with pytest.raises(IndexError, match="one outside"):
+            bireme.nn.functional.embedding(pending, table).numpy()

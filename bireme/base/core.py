@@ -5,11 +5,17 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
+from bireme.amp.debugging import clear_low_precision_op_list, get_low_precision_op_list
 from bireme.core import dtype as dtypes
+from bireme.core import registry
 from bireme.core.device import CPUPlace, CUDAPinnedPlace, CUDAPlace, CustomPlace, IPUPlace, Place, XPUPinnedPlace, XPUPlace
 from bireme.core.dtype import DType as DataType
 from bireme.core.flags import get_flags, known, set_flags
-from bireme.core.random import Generator
+from bireme.core.grad_mode import set_grad_enabled
+from bireme.core.random import Generator, default_generator
+from bireme.core.tape import final_hooks
 from bireme.core.tensor import Tensor
 from bireme.device import (
     cuda,
@@ -23,16 +29,27 @@ from bireme.device import (
     is_compiled_with_rocm,
     is_compiled_with_xpu,
 )  # fmt: skip
+from bireme.ops.storage import VarType
+from bireme.utils.dlpack import from_dlpack
 
 is_compiled_with_dist = is_compiled_with_distribute
-eager = SimpleNamespace(Tensor=Tensor)  # code asks `isinstance(x, core.eager.Tensor)`
+
+
+def _scale(x: Tensor, scale: float, bias: float, bias_after_scale: bool = True, trace_backward: bool = True) -> Tensor:
+    with set_grad_enabled(trace_backward):
+        return registry.find("scale")(x, scale, bias, bias_after_scale)
+
+
+# code asks `isinstance(x, core.eager.Tensor)`
+eager = SimpleNamespace(Tensor=Tensor, scale=_scale, _add_backward_final_hook=final_hooks.append)
 
 __all__ = [
-    "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "CustomPlace", "DataType", "Generator", "IPUPlace", "Place", "VarDesc", "XPUPinnedPlace",
-    "XPUPlace", "eager", "get_all_custom_device_type", "get_all_device_type", "get_cuda_device_count", "globals", "is_bfloat16_supported",
-    "is_compiled_with_cinn", "is_compiled_with_cuda", "is_compiled_with_custom_device", "is_compiled_with_dist",
-    "is_compiled_with_distribute", "is_compiled_with_ipu", "is_compiled_with_mkldnn", "is_compiled_with_onednn", "is_compiled_with_rocm",
-    "is_compiled_with_xpu", "is_float16_supported", "size_of_dtype", "supports_bfloat16",
+    "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "CustomPlace", "DataType", "DenseTensor", "Generator", "IPUPlace", "LoDTensor", "Place", "VarDesc",
+    "XPUPinnedPlace", "XPUPlace", "clear_low_precision_op_list", "default_cpu_generator", "eager", "from_dlpack", "get_all_custom_device_type",
+    "get_all_device_type", "get_cuda_device_count", "get_low_precision_op_list", "globals", "is_bfloat16_supported", "is_compiled_with_cinn",
+    "is_compiled_with_cuda", "is_compiled_with_custom_device", "is_compiled_with_dist", "is_compiled_with_distribute", "is_compiled_with_ipu",
+    "is_compiled_with_mkldnn", "is_compiled_with_onednn", "is_compiled_with_rocm", "is_compiled_with_xpu", "is_float16_supported",
+    "set_prim_eager_enabled", "size_of_dtype", "supports_bfloat16",
 ]  # fmt: skip
 
 
@@ -46,6 +63,7 @@ class VarDesc:
         FP16, BF16, FP32, FP64 = dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64
         FP8_E4M3FN, FP8_E5M2 = dtypes.float8_e4m3fn, dtypes.float8_e5m2
         COMPLEX64, COMPLEX128 = dtypes.complex64, dtypes.complex128
+        DENSE_TENSOR = LOD_TENSOR = VarType.DENSE_TENSOR  # what `Tensor.type` says
 
 
 class _Flags:
@@ -120,6 +138,15 @@ def get_cuda_device_count() -> int:
     return cuda.device_count()
 
 
+def default_cpu_generator() -> Generator:
+    """Where random numbers come from.
+
+    >>> bireme.base.core.default_cpu_generator().manual_seed(3).initial_seed()
+    3
+    """
+    return default_generator()
+
+
 def size_of_dtype(dtype: Any) -> int:
     """Bytes of one element.
 
@@ -127,3 +154,101 @@ def size_of_dtype(dtype: Any) -> int:
     4
     """
     return dtypes.of(dtype, "size_of_dtype(dtype)").itemsize
+
+
+class DenseTensor:
+    """Numbers on the host that Paddle's inner code fills and reads; `to_tensor` takes it.
+
+    >>> t = bireme.base.core.DenseTensor(); t.set([[1, 2]], bireme.CPUPlace())
+    >>> t.shape(), bireme.to_tensor(t).tolist()
+    ([1, 2], [[1, 2]])
+    """
+
+    def __init__(self) -> None:
+        self._tensor = Tensor()
+
+    def set(self, value: Any, place: Any = None, zero_copy: bool = False) -> None:
+        """Take these numbers.
+
+        >>> bireme.base.core.DenseTensor().set([1.0])
+        """
+        self._tensor = Tensor(np.asarray(value), place=place)
+
+    def shape(self) -> list[int]:
+        """Extents, as a list."""
+        return self._tensor.shape
+
+    def _dtype(self) -> DataType:
+        return self._tensor.dtype
+
+    def _place(self) -> Place:
+        return self._tensor.place
+
+    def _is_initialized(self) -> bool:
+        return self._tensor.size > 0
+
+    def _ptr(self) -> int:
+        return self._tensor.data_ptr()  # type: ignore[attr-defined]  # installed by ops.storage
+
+    def _set_dims(self, extents: Any) -> None:
+        self._tensor = Tensor(np.zeros(extents, self._tensor.dtype.np))
+
+    def _alloc_float(self, place: Any = None) -> None:
+        self._tensor = Tensor(np.zeros(self.shape(), np.float32), place=place)
+
+    def _alloc_int(self, place: Any = None) -> None:
+        self._tensor = Tensor(np.zeros(self.shape(), np.int32), place=place)
+
+    def __getitem__(self, index: Any) -> DenseTensor:
+        part = DenseTensor()
+        part._tensor = self._tensor[index]  # type: ignore[index]  # installed by ops.index
+        return part
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self._tensor.__array__(dtype, copy)
+
+    def __repr__(self) -> str:
+        return f"  - place: {self._place()}\n  - shape: {self.shape()}\n  - dtype: {self._dtype().name}\n  - data: {self._tensor.tolist()}"
+
+
+LoDTensor = DenseTensor
+
+
+# whether Paddle takes operators apart before it differentiates them: here every operator has derivatives of any order, so it changes nothing
+_apart = {"eager": False, "forward": False, "backward": False}
+
+
+def set_prim_eager_enabled(flag: bool) -> None:
+    """Ask for operators taken apart in the dynamic mode; derivatives are the same either way.
+
+    >>> bireme.base.core.set_prim_eager_enabled(False)
+    """
+    _apart["eager"] = bool(flag)
+
+
+def _set_prim_forward_enabled(flag: bool) -> None:
+    _apart["forward"] = bool(flag)
+
+
+def _set_prim_backward_enabled(flag: bool) -> None:
+    _apart["backward"] = bool(flag)
+
+
+def _set_prim_all_enabled(flag: bool) -> None:
+    _apart["forward"] = _apart["backward"] = bool(flag)
+
+
+def _is_eager_prim_enabled() -> bool:
+    return _apart["eager"]
+
+
+def _is_fwd_prim_enabled() -> bool:
+    return _apart["forward"]
+
+
+def _is_bwd_prim_enabled() -> bool:
+    return _apart["backward"]
+
+
+def _is_all_prim_enabled() -> bool:
+    return _apart["forward"] and _apart["backward"]

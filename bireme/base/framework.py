@@ -2,25 +2,77 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from bireme.base import core
+from bireme.base import core, unique_name
+from bireme.core import amp, errors, grad_mode, registry
 from bireme.core import device as devices
 from bireme.core import dtype as dtypes
 from bireme.core.device import Place
 from bireme.core.flags import get_flags, set_flags
-from bireme.core.tensor import Parameter
-from bireme.defaults import in_dynamic_mode
-from bireme.device import is_compiled_with_cinn, is_compiled_with_cuda, is_compiled_with_rocm, is_compiled_with_xpu
+from bireme.core.tensor import Parameter, Tensor
+from bireme.defaults import disable_signal_handler, in_dynamic_mode
+from bireme.device import (
+    device_guard,
+    is_compiled_with_cinn,
+    is_compiled_with_cuda,
+    is_compiled_with_distribute,
+    is_compiled_with_rocm,
+    is_compiled_with_xpu,
+)  # fmt: skip
+from bireme.utils import require_version
 
-EagerParamBase = Parameter
+Variable = Tensor
 in_dygraph_mode = in_dynamic_or_pir_mode = in_dynamic_mode
 
 __all__ = [
-    "EagerParamBase", "Parameter", "_current_expected_place", "_current_expected_place_", "convert_np_dtype_to_dtype_", "core", "get_flags",
-    "in_cinn_mode", "in_dygraph_mode", "in_dynamic_mode", "in_dynamic_or_pir_mode", "in_pir_executor_mode", "in_pir_mode",
-    "is_compiled_with_cinn", "is_compiled_with_cuda", "is_compiled_with_rocm", "is_compiled_with_xpu", "set_flags", "use_pir_api",
+    "EagerParamBase", "Parameter", "Variable", "_current_expected_place", "_current_expected_place_", "_dygraph_place_guard", "_dygraph_tracer",
+    "_get_paddle_place", "_get_paddle_place_list", "_global_flags", "_set_dygraph_tracer_expected_place", "_set_expected_place",
+    "convert_np_dtype_to_dtype_", "core", "cpu_places", "cuda_pinned_places", "cuda_places", "device_guard", "disable_signal_handler",
+    "dygraph_not_support", "dygraph_only", "flag_guard", "get_flags", "in_cinn_mode", "in_dygraph_mode", "in_dynamic_mode",
+    "in_dynamic_or_pir_mode", "in_pir_executor_mode", "in_pir_mode", "is_compiled_with_cinn", "is_compiled_with_cuda", "is_compiled_with_distribute",
+    "is_compiled_with_rocm", "is_compiled_with_xpu", "non_static_only", "require_version", "set_flags", "unique_name", "use_pir_api",
 ]  # fmt: skip
+
+
+class _AnyParameter(type):
+    """Every Parameter is one of these, whoever made it."""
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, Parameter)
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, Parameter)
+
+
+class EagerParamBase(metaclass=_AnyParameter):
+    """Parameters as Paddle's inner code makes them: by shape and type, with zeros until somebody sets the values."""
+
+    def __new__(cls, shape: Any, dtype: Any, **attributes: Any) -> Parameter:  # type: ignore[misc]  # it makes Parameters
+        if shape is None or dtype is None:
+            missing = "shape" if shape is None else "dtype"
+            raise errors.bad(f"EagerParamBase({missing})", f"a {missing}", None, hint=f"The {missing} of Parameter should not be None")
+        extents = shape.tolist() if isinstance(shape, Tensor) else list(shape)
+        if any(n < 0 for n in extents):
+            hint = f"Each dimension of shape for Parameter must be greater than 0, but received {extents}"
+            raise errors.bad("EagerParamBase(shape)", "extents from 0 up", extents, hint=hint)
+        return cls.from_tensor(registry.find("zeros")(extents, dtype), **attributes)
+
+    @classmethod
+    def from_tensor(cls, tensor: Tensor, trainable: bool = True, name: str | None = None, **attributes: Any) -> Parameter:
+        """A parameter with the values of a tensor.
+
+        >>> bireme.base.framework.EagerParamBase.from_tensor(bireme.ones([2]), trainable=False).stop_gradient
+        True
+        """
+        made = Parameter(tensor, name, trainable)
+        for key, value in attributes.items():
+            setattr(made, key, value)
+        return made
 
 
 def _current_expected_place() -> Place:
@@ -29,6 +81,130 @@ def _current_expected_place() -> Place:
 
 
 _current_expected_place_ = _current_expected_place
+
+
+def _set_expected_place(place: Any) -> None:
+    """Make new tensors there from now on."""
+    devices.set_device(place)
+
+
+_set_dygraph_tracer_expected_place = _set_expected_place
+
+
+def _get_paddle_place(place: Any) -> Place | None:
+    """The place that a name means."""
+    return place if place is None or isinstance(place, Place) else devices.parse(place, "_get_paddle_place(place)").place
+
+
+@contextlib.contextmanager
+def _dygraph_place_guard(place: Any) -> Iterator[None]:
+    """Make new tensors on `place` inside the block."""
+    before = devices.use(devices.parse(place, "_dygraph_place_guard(place)"))
+    try:
+        yield
+    finally:
+        devices.use(before)
+
+
+class _Tracer:
+    """Who records operators: whether it records gradients, and what mixed precision it applies."""
+
+    @property
+    def _has_grad(self) -> bool:
+        return grad_mode.is_grad_enabled()
+
+    @_has_grad.setter
+    def _has_grad(self, wanted: bool) -> None:
+        grad_mode.set_grad_enabled(wanted)
+
+    @property
+    def _amp_level(self) -> str:
+        return "O0" if amp.state.policy is None else amp.state.policy.level
+
+    @property
+    def _amp_dtype(self) -> str:
+        return "float32" if amp.state.policy is None else amp.state.policy.dtype.name
+
+    @property
+    def _expected_place(self) -> Place:
+        return _current_expected_place()
+
+    def _generate_unique_name(self, key: str = "dygraph_tmp") -> str:
+        return unique_name.generate(key)
+
+
+_tracer = _Tracer()
+
+
+def _dygraph_tracer() -> _Tracer:
+    """Who records operators."""
+    return _tracer
+
+
+def _get_paddle_place_list(places: Any) -> list[Place | None]:
+    """The places that names mean."""
+    if not isinstance(places, (list, tuple)):
+        raise errors.bad("_get_paddle_place_list(places)", "a list or a tuple", places, kind=TypeError)
+    return [_get_paddle_place(place) for place in places]
+
+
+def _global_flags() -> Any:
+    """The process's flags as a mapping."""
+    return core.globals()
+
+
+def dygraph_only(func: Callable) -> Callable:
+    """The function, which only the dynamic mode has: an error elsewhere."""
+
+    @functools.wraps(func)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        if not in_dynamic_mode():
+            raise errors.bad(f"{func.__name__}()", "the dynamic mode", "the static one", kind=errors.Unfit)
+        return func(*args, **kwargs)
+
+    return checked
+
+
+non_static_only = dygraph_only
+
+
+def dygraph_not_support(func: Callable) -> Callable:
+    """The function, which only the static mode has: an error elsewhere."""
+
+    @functools.wraps(func)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        if in_dynamic_mode():
+            raise errors.bad(f"{func.__name__}()", "the static mode", "the dynamic one", kind=errors.Unfit)
+        return func(*args, **kwargs)
+
+    return checked
+
+
+@contextlib.contextmanager
+def flag_guard(flag_name: str, flag_value: Any) -> Iterator[None]:
+    """Give a flag another value inside the block."""
+    before = get_flags(flag_name)
+    set_flags({flag_name: flag_value})
+    try:
+        yield
+    finally:
+        set_flags(before)
+
+
+def cpu_places(device_count: int | None = None) -> list[Place]:
+    """The CPU as often as `device_count` says, or CPU_NUM."""
+    return [core.CPUPlace()] * int(os.environ.get("CPU_NUM", 1) if device_count is None else device_count)
+
+
+def cuda_places(device_ids: int | Iterable[int] | None = None) -> list[Place]:
+    """The GPUs of these numbers, or all."""
+    numbers = range(core.get_cuda_device_count()) if device_ids is None else [device_ids] if isinstance(device_ids, int) else device_ids
+    return [core.CUDAPlace(i) for i in numbers]
+
+
+def cuda_pinned_places(device_count: int | None = None) -> list[Place]:
+    """The host memory that GPUs read, as often as `device_count` says, or CPU_NUM."""
+    return [core.CUDAPinnedPlace()] * int(os.environ.get("CPU_NUM", 1) if device_count is None else device_count)
 
 
 def convert_np_dtype_to_dtype_(np_dtype: Any) -> dtypes.DType:

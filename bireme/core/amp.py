@@ -22,10 +22,11 @@ HALF = frozenset((dtypes.float16, dtypes.bfloat16))
 class Policy:
     """What `auto_cast` asks for. Operators are told apart by name; `low` and `high` add to what they declare."""
 
-    __slots__ = ("dtype", "high", "level", "low", "_targets")
+    __slots__ = ("dtype", "high", "level", "low", "_rest", "_targets")
 
-    def __init__(self, dtype: DType, level: str = "O1", low: frozenset[str] = frozenset(), high: frozenset[str] = frozenset()):
+    def __init__(self, dtype: DType, level: str, low: frozenset[str], high: frozenset[str], promote: bool):
         self.dtype, self.level, self.low, self.high = dtype, level, low, high
+        self._rest = dtypes.float32 if level == "OD" else dtype if level == "O2" and not promote else None  # operators of neither list
         self._targets: dict[str, DType | None] = {}
 
     def target(self, op: Any) -> DType | None:
@@ -40,13 +41,13 @@ class Policy:
             return dtypes.float32
         if name in self.low or own == "low":
             return self.dtype
-        return dtypes.float32 if self.level == "OD" else None
+        return self._rest
 
 
 @functools.lru_cache(maxsize=64)
-def policy(dtype: DType, level: str = "O1", low: frozenset[str] = frozenset(), high: frozenset[str] = frozenset()) -> Policy:
+def policy(dtype: DType, level: str = "O1", low: frozenset[str] = frozenset(), high: frozenset[str] = frozenset(), promote: bool = True) -> Policy:
     """The policy with these settings, one object for equal ones: memories of calls are kept by it."""
-    return Policy(dtype, level, low, high)
+    return Policy(dtype, level, low, high, promote)
 
 
 class _State(threading.local):

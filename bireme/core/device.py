@@ -151,6 +151,10 @@ class Place:
         """Kind of the plug-in's device; empty of other places."""
         return self.get_device_type() if self._kind == "custom" else ""
 
+    def _type(self) -> int:
+        """Its kind as Paddle numbers them."""
+        return {"cpu": 1, "gpu": 2, "gpu_pinned": 3, "xpu": 4, "ipu": 7, "custom": 9}.get(self._kind, 0)
+
     def is_cpu_place(self) -> bool:
         """Whether it is the host's memory."""
         return self._kind == "cpu"

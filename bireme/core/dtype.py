@@ -247,6 +247,10 @@ class finfo:
         self.min, self.max, self.eps, self.tiny = float(info.min), float(info.max), float(info.eps), float(info.tiny)
         self.resolution, self.smallest_normal, self.bits, self.dtype = 10.0**-info.precision, float(info.tiny), int(info.bits), real_of(d).name
 
+    def __repr__(self) -> str:
+        numbers = ", ".join([f"{name}={getattr(self, name):g}" for name in ("min", "max", "eps", "resolution", "smallest_normal", "tiny")])
+        return f"{package[0]}.finfo({numbers}, bits={self.bits}, dtype={self.dtype})"
+
 
 class iinfo:
     """Limits of an integer type.
@@ -261,3 +265,6 @@ class iinfo:
             raise errors.bad("iinfo(dtype)", "an integer type", d.name, kind=ValueError)
         info = np.iinfo(d.np)
         self.min, self.max, self.bits, self.dtype = int(info.min), int(info.max), int(info.bits), d.name
+
+    def __repr__(self) -> str:
+        return f"{package[0]}.iinfo(min={self.min}, max={self.max}, bits={self.bits}, dtype={self.dtype})"

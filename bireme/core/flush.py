@@ -89,7 +89,6 @@ class debug_mode:
 
     at_once = False
     check_nan = False
-    long_way = 0  # somebody wants every call to go through its operator: a trace, mixed precision
     watchers: list[Any] = []  # called with each call's operator, operands, results and place, as soon as it has run
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import threading
@@ -59,7 +60,9 @@ class GradMode:
         state.grad = self._before.pop()
 
     def __call__(self, function: Callable) -> Callable:
-        made = self._decorated(function)
+        made: Any = self._decorated(function)
+        with contextlib.suppress(TypeError, ValueError):  # what was not written in Python may have none
+            made.__signature__ = inspect.signature(function)
         setattr(made, self.DECORATED_BY_MARKER_ATTR, self)
         return made
 

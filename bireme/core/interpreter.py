@@ -52,7 +52,7 @@ class Interpreter:
 
         # large products keep all threads; among small ones they would only wait for each other
         products = [n.work - n.parent.work for n in nodes if n.bound.uses_blas and n.parent is not None]
-        small = bool(products) and max(products) < 2000
+        small = bool(products) and max(products) < 10_000
 
         def call(leaves: list, vectors: list) -> list:
             if small:

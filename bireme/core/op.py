@@ -20,7 +20,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from bireme.core import convert, errors, flush, registry, shortcut, tape, view
+from bireme.core import amp, convert, errors, flush, registry, shortcut, tape, view
 from bireme.core import dtype as dtypes
 from bireme.core.bound import Bound, GradOp, Interned, on_numpy
 from bireme.core.composite import Composite, told_as
@@ -414,7 +414,11 @@ def _install_inplace(name: str, public: Any, made: Any, signature: Any, is_view:
             raise errors.bad(f"{name}(out)", "no out: x itself is changed", kwargs["out"], kind=TypeError)
         since = tape.now()
         try:
-            new = public(*args, **kwargs)
+            if amp.state.policy is None:
+                new = public(*args, **kwargs)
+            else:  # what is changed keeps its type: mixed precision passes it by, as in Paddle
+                with amp.using(None):
+                    new = public(*args, **kwargs)
         except errors.TELLING as e:
             if another:  # told by the name that the user called
                 errors.renamed(e, name, signature.defaults)

@@ -76,7 +76,7 @@ _ELEMENTWISE: dict[str, Any] = {
     "shift_right_logical": _shift_right_logical, "shift_right_arithmetic": _shift_right, "real": np.real, "imag": np.imag,
     "conj": np.conj, "population_count": np.bitwise_count, "regularized_incomplete_beta": special.betainc,
     "igamma": special.gammainc, "igammac": special.gammaincc, "bessel_i0e": special.i0e, "bessel_i1e": special.i1e,
-    "rsqrt": lambda x: 1 / np.sqrt(x), "stop_gradient": lambda x: x, "copy": np.copy, "copy_p": np.copy,
+    "rsqrt": lambda x: 1 / np.sqrt(x), "one_minus_square": lambda x: 1 - x * x, "stop_gradient": lambda x: x, "copy": np.copy, "copy_p": np.copy,
     "optimization_barrier": lambda *xs: xs, "complex": _complex, "clamp": lambda lo, x, hi: np.minimum(np.maximum(x, lo), hi),
 }  # fmt: skip
 

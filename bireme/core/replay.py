@@ -27,11 +27,9 @@ class Trace:
     def __enter__(self) -> Trace:
         self.outer = flush.local.trace
         flush.local.trace = self
-        flush.debug_mode.long_way += 1
         return self
 
     def __exit__(self, *exc: Any) -> None:
-        flush.debug_mode.long_way -= 1
         flush.local.trace = self.outer
         if self.outer is not None:
             self.outer.calls += self.calls

@@ -71,9 +71,10 @@ LIST = object()  # in what a call's memory knows of an operand: all tensors of a
 def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: dict[str, int]) -> tuple | None:
     """A call as it is written, as a key that the segment's state may know: (key, segment, device, operands, numbers, new leaves, gradients wanted).
 
-    None where only the long way will do: a list of tensors, a tensor by keyword, a view that must be refreshed, work that waits.
+    None where only the long way will do: a list of tensors, a tensor by keyword, a view that must be refreshed, work that waits, a
+    composite's body that is looked at.
     """
-    if _modes.at_once or _modes.long_way or len(args) > len(places):
+    if _modes.at_once or _local.trace is not None or len(args) > len(places):
         return None
     seg, policy, needs = _local.segment, _mixed.policy, False
     device, waits = seg.device, _local.waiting is not None
@@ -245,7 +246,7 @@ def binary(op: Any, other: Callable) -> Callable:
         if not number and not isinstance(y, Tensor):
             y = other(y)
             return y if y is NotImplemented else long_way(x, y)
-        if x._view is not None or mixed.policy is not None or modes.at_once or modes.long_way or by_value:
+        if x._view is not None or mixed.policy is not None or modes.at_once or local.trace is not None or by_value:
             return long_way(x, y)
         seg, leaves = local.segment, []
         rx: Any

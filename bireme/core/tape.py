@@ -445,8 +445,21 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
             raise errors.bad(f"grad(inputs[{i}])", "a tensor that the outputs depend on", "an unused one", hint="pass allow_unused=True to get None")
     if not create_graph:
         return [None if g is None else wrap(read(g)) for g in found]
-    # a gradient that nothing can change may be differentiated as well
-    return [wrap(read(g), stop_gradient=False) if g is not None and g.stop_gradient else g for g in found]
+    return _apart(found, [*outs, *ins, *seeds])
+
+
+def _apart(found: list[Tensor | None], given: list) -> list[Tensor | None]:
+    """Gradients that may be differentiated, each a tensor of its own: what was given, or stands twice, is copied."""
+    known, own = {id(t) for t in given}, []
+    for g in found:
+        if g is not None and g.stop_gradient:  # nothing can change it, but it may be differentiated as well
+            g = wrap(read(g), stop_gradient=False)
+        elif g is not None and id(g) in known:
+            with GradMode(True):
+                g = registry.find("clone")(g)
+        known.add(id(g))
+        own.append(g)
+    return own
 
 
 def pulled(outs: list, seeds: list, ins: list, retain: bool, create_graph: bool, blocked: set) -> list[Tensor | None]:

@@ -92,10 +92,11 @@ class Walk:
 
     def hooked_output(self, edge: Any, i: int, g: Tensor | None) -> Tensor | None:
         """The gradient of an output after its hooks; where nobody used the output, they see zeros, as in Paddle."""
-        hooks, sig = edge.hooks.get(i), edge.out_sigs[i] if i < len(edge.out_sigs) else None
-        if not hooks or (g is None and (sig is None or sig.dtype.kind not in "fc")):
-            return g
-        return self.hooked(hooks, registry.find("zeros")(list(sig.shape), sig.dtype) if g is None else g)
+        hooks = edge.hooks.get(i)
+        if hooks and g is None and i < len(edge.out_sigs):
+            sig = edge.out_sigs[i]
+            g = registry.find("zeros")(list(sig.shape), sig.dtype) if sig.dtype.kind in "fc" else None
+        return g if g is None else self.hooked(hooks, g)
 
     def hooked(self, hooks: Any, g: Tensor) -> Tensor:
         """The gradient after the hooks registered for it."""
