@@ -141,3 +141,16 @@ def test_indices_are_looked_at_in_every_call():
         pending = bireme.to_tensor([0, 2]) + 2
         with pytest.raises(IndexError, match="one outside"):
             bireme.nn.functional.embedding(pending, table).numpy()
+
+
+def test_lists_of_tensors():
+    x, y = t([1.0, 2.0], stop_gradient=False), t([3.0])
+    for _ in range(3):
+        assert bireme.concat([x, y]).tolist() == [1.0, 2.0, 3.0]
+        assert bireme.concat((y, x, y)).tolist() == [3.0, 1.0, 2.0, 3.0]
+        assert bireme.concat([x, x], axis=-1).tolist() == [1.0, 2.0, 1.0, 2.0]
+        (grad,) = bireme.grad((bireme.stack([x, x * 2.0], 1) * t([[1.0, 10.0]])).sum(), x)
+        assert grad.tolist() == [21.0, 21.0]
+        for wrong in ([x, 1.0], [], [x, None]):
+            with pytest.raises((TypeError, ValueError), match="concat"):
+                bireme.concat(wrong)

@@ -18,7 +18,7 @@ import numpy as np
 from bireme.core import device as devices
 from bireme.core import dtype as dtypes
 from bireme.core import errors, interpreter, primitives
-from bireme.core.graph import Sig, sig_of
+from bireme.core.graph import Sig, shared, sig_of
 from bireme.core.numerics import numerics
 
 MAX_AXES = 64
@@ -165,7 +165,7 @@ class Bound:
             return form
         attrs, names = self.attrs, self.op.operand_names
         if plain:
-            return lambda *arrays: form(*arrays, *attrs)
+            return _Attributed(form, attrs)
 
         def call(*arrays: Any) -> Any:
             named = self.arguments(arrays)
@@ -194,20 +194,22 @@ class Bound:
 class GradBound:
     """The gradient of a Bound: an operator like any other, so it has a gradient too."""
 
-    __slots__ = ("op", "base", "given", "needs", "sigs", "outs", "operand_places", "takes_outs", "many", "passes", "reads",
-                 "reads_out", "differentiable", "_grads", "_plans", "_jits", "layout", "attrs", "__weakref__")  # fmt: skip
+    __slots__ = ("op", "base", "given", "needs", "sigs", "outs", "operand_places", "takes_outs", "_grads", "_plan", "_jits",
+                 "__weakref__")  # fmt: skip
+
+    many = differentiable = True
+    passes: frozenset[int] = frozenset()
+    reads = None
+    reads_out = False  # the base's outputs are operands; its own are not read
+    layout = attrs = ()
 
     def __init__(self, base: Any, given: tuple, needs: tuple, sigs: tuple, outs: tuple):
         self.base, self.given, self.needs, self.sigs, self.outs = base, given, needs, sigs, outs
         self.op = base.op.grad_op
         self.operand_places = tuple(range(len(sigs))) if base.reads is None else tuple(i for i in range(len(sigs)) if i in base.reads)
-        self.takes_outs, self.reads_out = base.reads_out, False  # the base's outputs are operands; its own are not read
-        self.many, self.differentiable = True, True
-        self.passes: frozenset[int] = frozenset()
-        self.reads = None
-        self.layout, self.attrs = (), ()
+        self.takes_outs = base.reads_out
         self._grads: Interned | None = None
-        self._plans: dict = {}
+        self._plan: Any = None  # there is one: the Sigs of a gradient's operands follow from those of the base
         self._jits: dict = {}
 
     def __repr__(self) -> str:
@@ -304,20 +306,19 @@ class GradBound:
         return _NumpyRule(
             form.resolved() if isinstance(form, on_numpy) else form,
             {n: known[n] for n in names if n in known},
-            tuple([(n, places[n]) for n in names if n not in known]),
-            tuple([(i, self.sigs[i]) for i in self.needs]),
+            shared(tuple([shared((n, places[n])) for n in names if n not in known])),
+            self.needs,
+            shared(tuple([self.sigs[i] for i in self.needs])),
         )
 
     def plan(self, sigs: tuple[Sig, ...]) -> Callable:
-        found = self._plans.get(sigs)
-        if found is None:
+        if self._plan is None:
             form = self.base.op.grad_numpy
             if form is not None:
-                found = _typed(self._numpy_rule(form), self.infer(sigs), True, sigs)
+                self._plan = _typed(self._numpy_rule(form), self.infer(sigs), True, sigs)
             else:
-                found = interpreter.plan(self.lower("cpu"), sigs, True)
-            bounded(self._plans, 128)[sigs] = found
-        return found
+                self._plan = interpreter.plan(self.lower("cpu"), sigs, True)
+        return self._plan
 
     def grad_bound(self, given: tuple, needs: tuple, sigs: tuple, outs: tuple) -> GradBound:
         return Bound.grad_bound(self, given, needs, sigs, outs)  # type: ignore[arg-type]  # it has what the method reads
@@ -406,7 +407,7 @@ class _Typed:
 
     def __init__(self, form: Callable, outs: tuple[Sig, ...], many: bool, sigs: tuple):
         self.form, self.many = form, many
-        self.wants = tuple([s.dtype.np for s in outs])
+        self.wants = shared(tuple([s.dtype.np for s in outs]))
         self.widen = any(s.dtype.np in _SMALL for s in sigs)
 
     def __call__(self, *xs: Any) -> Any:
@@ -434,13 +435,25 @@ def _typed(form: Callable, outs: tuple[Sig, ...], many: bool, sigs: tuple[Sig, .
     return _Typed(form, outs, many, sigs)
 
 
+class _Attributed:
+    """A form with its attributes behind the arrays. One object, not a closure."""
+
+    __slots__ = ("attrs", "form")
+
+    def __init__(self, form: Callable, attrs: tuple):
+        self.form, self.attrs = form, attrs
+
+    def __call__(self, *arrays: Any) -> Any:
+        return self.form(*arrays, *self.attrs)
+
+
 class _NumpyRule:
     """A gradient rule on NumPy arrays: what it names is either known or at a place among the arrays."""
 
-    __slots__ = ("form", "known", "needs", "places")
+    __slots__ = ("form", "known", "needs", "places", "sigs")
 
-    def __init__(self, form: Callable, known: dict[str, Any], places: tuple, needs: tuple):
-        self.form, self.known, self.places, self.needs = form, known, places, needs
+    def __init__(self, form: Callable, known: dict[str, Any], places: tuple, needs: tuple[int, ...], sigs: tuple[Sig, ...]):
+        self.form, self.known, self.places, self.needs, self.sigs = form, known, places, needs, sigs
 
     def __call__(self, *arrays: Any) -> list:
         named = self.known.copy()
@@ -448,7 +461,7 @@ class _NumpyRule:
             named[name] = arrays[place]
         found = self.form(**named)
         flat = _flatten(found) if found.__class__ is tuple else _flatten((found,))
-        return [_fit(flat[i], sig, np) for i, sig in self.needs]
+        return [_fit(flat[i], sig, np) for i, sig in zip(self.needs, self.sigs)]
 
 
 def _settled(x: Any, want: Any) -> Any:

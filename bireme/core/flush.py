@@ -18,7 +18,7 @@ import numpy as np
 
 from bireme.core import device as devices
 from bireme.core import errors, flags, programs
-from bireme.core.graph import SYMBOLIC, Graph, Node, Number, Sig, Unmade, Value, Zero, scalar_sig, shared, sig_of
+from bireme.core.graph import SYMBOLIC, Graph, Node, Sig, Unmade, Value, Zero, number_at, scalar_sig, shared, sig_of
 
 
 class Segment:
@@ -256,7 +256,7 @@ def _extend(seg: Segment, state: Node, key: tuple, bound: Any, operands: list) -
             args.append(~leaves)
             leaves += 1
         else:
-            args.append(Number(r, numbers))
+            args.append(number_at(r, numbers))
             numbers += 1
     node.args, node.leaves, node.numbers = tuple(args), leaves, numbers
     node.first = state.values

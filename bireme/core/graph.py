@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 from weakref import WeakValueDictionary
@@ -133,6 +134,12 @@ class Number:
 
     def __init__(self, dtype: DType, place: int):
         self.dtype, self.place = dtype, place
+
+
+@functools.lru_cache(maxsize=4096)
+def number_at(dtype: DType, place: int) -> Number:
+    """The reference to a number: one object for all segments."""
+    return Number(dtype, place)
 
 
 class Graph:

@@ -186,16 +186,24 @@ def _planned(closed: Any, many: bool) -> Any:
     program = []
     for n, (f, ins, outs, multi) in enumerate(steps):
         free = tuple({k for k in (*ins, *outs) if last[k] == n and k not in keep})
-        program.append((f, ins, outs, multi, free))
-    size = count[0]
-    fixed = list(consts.items())
+        program.append((f, tuple(ins), tuple(outs), multi, free))
+    return _Planned(tuple(program), count[0], tuple(consts.items()), tuple(results), many)
 
-    def run(*args: Any) -> Any:
-        env: list[Any] = [None] * size
-        for k, c in fixed:
+
+class _Planned:
+    """A traced function on NumPy arrays. One object, not a closure: there is one for every shape that was interpreted."""
+
+    __slots__ = ("fixed", "many", "program", "results", "size")
+
+    def __init__(self, program: tuple, size: int, fixed: tuple, results: tuple[int, ...], many: bool):
+        self.program, self.size, self.fixed, self.results, self.many = program, size, fixed, results, many
+
+    def __call__(self, *args: Any) -> Any:
+        env: list[Any] = [None] * self.size
+        for k, c in self.fixed:
             env[k] = c
         env[: len(args)] = args
-        for f, ins, outs, multi, free in program:
+        for f, ins, outs, multi, free in self.program:
             out = f(*[env[k] for k in ins])
             if multi:
                 for k, o in zip(outs, out):
@@ -204,9 +212,7 @@ def _planned(closed: Any, many: bool) -> Any:
                 env[outs[0]] = out
             for k in free:
                 env[k] = None
-        return [env[k] for k in results] if many else env[results[0]]
-
-    return run
+        return [env[k] for k in self.results] if self.many else env[self.results[0]]
 
 
 def _scanned(eqn: Any) -> Any:

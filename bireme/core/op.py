@@ -25,6 +25,7 @@ from bireme.core import dtype as dtypes
 from bireme.core.bound import Bound, GradOp, Interned, on_numpy
 from bireme.core.composite import Composite, told_as
 from bireme.core.convert import Attr, Axes, Axis, Const, DTypeArg, Extra, Ints, Key, Shape, Size
+from bireme.core.graph import shared
 from bireme.core.inplace import adopt, assign_inplace, count_changes, retypes, write_out
 from bireme.core.tensor import Tensor
 
@@ -210,7 +211,7 @@ class Op:
             flush.local.trace.calls.append((self, bound, operands, made))
         return self.container(made) if self.many else made[0]
 
-    def sources(self, operands: list, layout: tuple, args: tuple, kwargs: dict[str, Any]) -> list | None:
+    def sources(self, operands: list, layout: tuple, args: tuple, kwargs: dict[str, Any]) -> tuple | None:
         """Where each operand came from: (place or keyword, dtype of a number or None); None if one was made on the way."""
         if not self._may_be_remembered or self.looks_at_values:
             return None
@@ -246,7 +247,7 @@ class Op:
                 if where is None or given[where] is not x:
                     return None
                 found.append((where, None))
-        return found
+        return shared(tuple([shared(f) for f in found]))  # one object for all shapes
 
     def _operands_and_attrs(self, arguments: dict[str, Any]) -> tuple[list, tuple, tuple]:
         if self.prepare_rule is not None:

@@ -104,7 +104,7 @@ class Path:
 
     def __init__(self, steps: Steps, nodes: list):
         self.steps, self.nodes = steps, nodes
-        self.numbers = [[s[1] for s in sources if s.__class__ is tuple] for _, _, sources in steps.steps]
+        self.numbers = tuple([tuple([s[1] for s in sources if s.__class__ is tuple]) for _, _, sources in steps.steps])
 
     def again(self, seg: flush.Segment, tensors: list[Tensor]) -> Any:
         """Record the same on other tensors at the same places."""
@@ -146,7 +146,7 @@ def steps_of(trace: Trace, tensors: list[Tensor], result: Any) -> Steps | None:
         sources = [x if x.__class__ is tuple else places.get(id(x)) for x in operands]
         if None in sources or op.looks_at_values or op.signature.sizes or any(p.kind == "key" for p in op.signature.operands):
             return None
-        steps.append((op, bound, sources))
+        steps.append((op, bound, tuple(sources)))
         for t in made:
             places[id(t)] = count
             count += 1

@@ -71,14 +71,17 @@ LIST = object()  # in what a call's memory knows of an operand: all tensors of a
 def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: dict[str, int]) -> tuple | None:
     """A call as it is written, as a key that the segment's state may know: (key, segment, device, operands, numbers, new leaves, gradients wanted).
 
-    None where only the long way will do: a list of tensors, a tensor by keyword, a view that must be refreshed, work that waits, a
-    composite's body that is looked at.
+    None where only the long way will do: a tensor by keyword, a list of tensors unless it comes first, a view that must be refreshed, work
+    that waits, a composite's body that is looked at.
     """
     if _modes.at_once or _local.trace is not None or len(args) > len(places):
         return None
     seg, policy, needs = _local.segment, _mixed.policy, False
     device, waits = seg.device, _local.waiting is not None
     key: list[Any] = [call] if policy is None else [call, policy]
+    if args and places[0] and (args[0].__class__ is list or args[0].__class__ is tuple):  # of tensors, as those of concat
+        key += (args[0].__class__, len(args[0]))
+        args, places = (*args[0], *args[1:]), (OPERAND,) * len(args[0]) + places[1:]
     operands: list[Any] = []
     numbers: list[float] = []
     leaves: list[Value] = []
@@ -213,7 +216,7 @@ def _add_value(key: list, x: Any) -> bool:
     return True
 
 
-def _fetched(sources: list, args: tuple, kwargs: dict[str, Any]) -> list:
+def _fetched(sources: tuple, args: tuple, kwargs: dict[str, Any]) -> list:
     operands: list[Any] = []
     for where, kind in sources:
         x = args[where] if where.__class__ is int else kwargs[where] if where is not None else kind
@@ -224,11 +227,14 @@ def _fetched(sources: list, args: tuple, kwargs: dict[str, Any]) -> list:
     return operands
 
 
-def _in_order(sources: list, args: tuple, places: tuple[int, ...]) -> bool:
+def _in_order(sources: tuple, args: tuple, places: tuple[int, ...]) -> bool:
     """Whether the operands are the tensors and numbers of the call, in order, at least one tensor among them, and nothing else."""
-    tensors = [isinstance(x, Tensor) for x in args]
+    own = [where for where, kind in sources if kind is LIST]
+    if own and (own != [0] or not args[0]):
+        return False
+    tensors = [isinstance(x, Tensor) or i in own for i, x in enumerate(args)]
     travel = [i for i, (x, code) in enumerate(zip(args, places)) if tensors[i] or (code is NUMBER and travels(x))]
-    return any(tensors) and travel == [where for where, _ in sources] and not any(kind is LIST for _, kind in sources)
+    return any(tensors) and travel == [where for where, _ in sources]
 
 
 def binary(op: Any, other: Callable) -> Callable:

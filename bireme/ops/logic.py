@@ -261,7 +261,7 @@ def _(inputs, index):
         raise errors.bad("multiplex(inputs[0])", "at least two axes", f"shape {list(first.shape)}")
     for i, s in enumerate(inputs):
         if s.shape != first.shape:
-            raise errors.bad(f"multiplex(inputs[{i}])", f"shape {list(first.shape)} like the first", f"shape {list(s.shape)}")
+            raise errors.bad(f"multiplex(inputs[{i}])", f"shape {list(first.shape)} like the first", f"shape {list(s.shape)}", kind=errors.Misfit)
     if index.ndim != 2 or index.shape[1] != 1 or index.shape[0] > first.shape[0] or index.dtype.kind != "i":
         raise errors.bad("multiplex(index)", f"integers of shape [{first.shape[0]}, 1]", f"{index.dtype.name} of shape {list(index.shape)}")
 
@@ -274,13 +274,14 @@ def _(named):
 multiplex.infer(lambda inputs, index: sig_of((index.shape[0], *inputs[0].shape[1:]), inputs[0].dtype))
 
 
-@op(differentiable=False)
+@op(differentiable=False, numpy=True)
 def any_outside(x: Tensor, low: int, high: int) -> Tensor:
     """Whether an index lies outside [low, high): what the engine asks when only the device knows.
 
     >>> bireme.gather(bireme.to_tensor([5, 6]), bireme.to_tensor([1])).tolist()
     [6]
     """
+    x = x.astype(jnp.int32) if x.dtype.itemsize < 4 else x  # a bound beyond the type would wrap around in it
     return jnp.any((x < low) | (x >= high))
 
 
