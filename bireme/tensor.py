@@ -1,4 +1,7 @@
-"""`bireme.tensor`: called, it makes a tensor from data; asked for a name, it gives the tensor function of that name."""
+"""`bireme.tensor`: called, it makes a tensor from data; asked for a name, it gives the tensor function of that name.
+
+It also holds what Paddle has under `paddle.tensor` alone: filling by type, and arrays of tensors, which are lists.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,11 @@ from types import ModuleType
 from typing import Any
 
 from bireme import ops
-from bireme.core.op import Tensor
-from bireme.ops import attribute, to_tensor
+from bireme.core import errors
+from bireme.core.errors import named
+from bireme.core.inplace import write_out
+from bireme.core.op import EXPORTS, Tensor
+from bireme.ops import attribute, concat, full, stack, to_tensor, uniform, zeros
 
 
 class _Callable(ModuleType):
@@ -24,10 +30,159 @@ class _Callable(ModuleType):
         return to_tensor(data, dtype, device, stop_gradient=not requires_grad)
 
 
+# ---------------------------------------------------------------- filling
+
+
+@named
+def fill_constant(shape: Any, dtype: Any, value: Any, force_cpu: bool = False, out: Tensor | None = None, place: Any = None,
+                  name: str | None = None) -> Tensor:  # fmt: skip
+    """A tensor of a type, filled with a number, which may be written as text; `full` with its arguments in another order.
+
+    >>> bireme.tensor.fill_constant([2], "int64", "7").tolist()
+    [7, 7]
+    """
+    if isinstance(value, str):
+        value = float(value) if not value.lstrip("+-").isdigit() else int(value)
+    made = full(shape, value, dtype or "float64", device="cpu" if force_cpu else place)
+    return made if out is None else write_out(out, made, "fill_constant")
+
+
+@named
+def create_global_var(shape: Any, value: Any, dtype: Any, persistable: bool = False, force_cpu: bool = False, name: str | None = None) -> Tensor:
+    """A tensor filled with a number, that a program keeps between its steps.
+
+    >>> bireme.tensor.create_global_var([2], 0.5, "float32").tolist()
+    [0.5, 0.5]
+    """
+    made = fill_constant(shape, dtype, value, force_cpu)
+    made.persistable = persistable
+    return made
+
+
+@named
+def create_tensor(dtype: Any, name: str | None = None, persistable: bool = False) -> Tensor:
+    """A tensor of a type that waits for its values, for example as the `output` of `assign`.
+
+    >>> bireme.assign(bireme.ones([2]), bireme.tensor.create_tensor("float32")).tolist()
+    [1.0, 1.0]
+    """
+    made = zeros([], dtype)
+    made.persistable = persistable
+    return made
+
+
+@named
+def uniform_random_batch_size_like(input: Tensor, shape: Any, dtype: Any = "float32", input_dim_idx: int = 0, output_dim_idx: int = 0,
+                                   min: float = -1.0, max: float = 1.0, seed: int = 0) -> Tensor:  # fmt: skip
+    """Random numbers from [min, max) in a given shape but for one extent, which is that of `input`.
+
+    >>> bireme.tensor.uniform_random_batch_size_like(bireme.zeros([3, 4]), [-1, 5]).shape
+    [3, 5]
+    """
+    extents = list(shape)
+    extents[output_dim_idx] = input.shape[input_dim_idx]
+    return uniform(extents, dtype, min, max, seed)
+
+
+# ---------------------------------------------------------------- arrays of tensors: lists
+
+
+def _array(x: Any, where: str) -> list:
+    if not isinstance(x, list):
+        raise errors.bad(where, "a list of Tensors", x, kind=errors.Alien)
+    return x
+
+
+def _place(i: Any, where: str) -> int:
+    if not isinstance(i, Tensor):
+        raise errors.bad(where, "a Tensor of shape [1]", i, kind=errors.Alien)
+    if i.shape != [1]:
+        raise errors.bad(where, "a Tensor of shape [1]", i, kind=errors.Unfit)
+    return int(i.item())
+
+
+@named
+def create_array(dtype: Any, initialized_list: Any = None) -> list:
+    """An array of tensors: a list, empty or with the given ones.
+
+    >>> len(bireme.tensor.create_array("float32", [bireme.ones([2])]))
+    1
+    """
+    array = [] if initialized_list is None else initialized_list
+    if not isinstance(array, (list, tuple)):
+        raise errors.bad("create_array(initialized_list)", "a list of Tensors", array, kind=TypeError)
+    for x in array:
+        if not isinstance(x, Tensor):
+            raise errors.bad("create_array(initialized_list)", "Tensors alone", x, kind=TypeError)
+    return list(array)
+
+
+@named
+def array_write(x: Tensor, i: Tensor, array: list | None = None) -> list:
+    """Put a tensor at place `i` of an array, or behind its last one; returns the array.
+
+    >>> len(bireme.tensor.array_write(bireme.ones([2]), bireme.to_tensor([0])))
+    1
+    """
+    if not isinstance(x, Tensor):
+        raise errors.bad("array_write(x)", "a Tensor", x, kind=errors.Alien)
+    at = _place(i, "array_write(i)")
+    array = _array([] if array is None else array, "array_write(array)")
+    if at > len(array):
+        raise errors.bad("array_write(i)", f"a place in [0, {len(array)}]", at, kind=errors.Beyond)
+    if at < len(array):
+        array[at] = x
+    else:
+        array.append(x)
+    return array
+
+
+@named
+def array_read(array: list, i: Tensor) -> Tensor:
+    """The tensor at place `i` of an array.
+
+    >>> bireme.tensor.array_read([bireme.ones([2])], bireme.to_tensor([0])).tolist()
+    [1.0, 1.0]
+    """
+    array, at = _array(array, "array_read(array)"), _place(i, "array_read(i)")
+    if not -len(array) <= at < len(array):
+        raise errors.bad("array_read(i)", f"a place in [0, {len(array) - 1}]", at, kind=IndexError)
+    return array[at]
+
+
+@named
+def array_length(array: list) -> int:
+    """The number of tensors in an array.
+
+    >>> bireme.tensor.array_length([bireme.ones([2])])
+    1
+    """
+    return len(_array(array, "array_length(array)"))
+
+
+@named
+def tensor_array_to_tensor(input: list, axis: int = 1, use_stack: bool = False, name: str | None = None) -> tuple[Tensor, Tensor]:
+    """The tensors of an array side by side or stacked, and the extent of each along `axis`.
+
+    >>> bireme.tensor.tensor_array_to_tensor([bireme.ones([1, 1]), bireme.ones([1, 3])])[1].tolist()
+    [1, 3]
+    """
+    array = _array(input, "tensor_array_to_tensor(input)")
+    made = stack(array, axis) if use_stack else concat(array, axis)
+    return made, to_tensor([x.shape[axis] for x in array], "int64")
+
+
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-    return getattr(attribute if hasattr(attribute, name) else ops, name)
+    if hasattr(attribute, name):
+        return getattr(attribute, name)
+    found = getattr(ops, EXPORTS.get(name, name), None)
+    if found is None:  # what stands at the top and is no operator: is_tensor, create_parameter
+        found = vars(sys.modules[__package__]).get(name)
+        if found is None or isinstance(found, ModuleType):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+    return found
 
 
 sys.modules[__name__].__class__ = _Callable

@@ -82,6 +82,24 @@ def xpu() -> str:
     return "False"
 
 
+def mkl() -> str:
+    """Whether Intel's MKL computes on CPU: 'OFF', XLA has its own.
+
+    >>> bireme.version.mkl()
+    'OFF'
+    """
+    return "OFF"
+
+
+def cinn() -> str:
+    """Version of CINN: 'False', XLA is the compiler.
+
+    >>> bireme.version.cinn()
+    'False'
+    """
+    return "False"
+
+
 xpu_xre = xpu_xccl = xpu_xhpc = xpu
 
 

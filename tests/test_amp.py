@@ -8,6 +8,7 @@ import pytest
 
 import bireme
 from bireme import amp
+from bireme.amp.auto_cast import _ALIASES
 from bireme.core.registry import OPS
 
 F = bireme.nn.functional
@@ -104,7 +105,7 @@ def test_decorate_keeps_norms_and_adds_master_weights():
     net = bireme.nn.Sequential(bireme.nn.Linear(4, 4), bireme.nn.LayerNorm(4), bireme.nn.Linear(4, 2))
     opt = bireme.optimizer.AdamW(1e-2, parameters=net.parameters())
     net, opt = amp.decorate(net, opt, level="O2", dtype="bfloat16", excluded_layers=[net[2]])
-    assert [p.dtype.name for p in net.parameters()] == ["bfloat16"] * 2 + ["float32"] * 4
+    assert [p.dtype.name for p in net.parameters()] == ["bfloat16"] * 4 + ["float32"] * 2
     x, first = bireme.rand([8, 4]), None
     for _ in range(20):
         with amp.auto_cast(level="O2", dtype="bfloat16"):
@@ -118,6 +119,59 @@ def test_decorate_keeps_norms_and_adds_master_weights():
     assert all(p.dtype.name == "bfloat16" for p in net[0].parameters())
     with pytest.raises(ValueError, match=r"decorate\(level\)"):
         amp.decorate(net, level="O9")
+
+
+def test_gradients_may_be_summed_in_float32():
+    net = bireme.nn.Linear(1, 1, weight_attr=bireme.nn.initializer.Constant(1.0), bias_attr=False)
+    opt = bireme.optimizer.SGD(1.0, parameters=net.parameters())
+    net, opt = amp.decorate(net, opt, level="O2", dtype="bfloat16", master_grad=True)
+    for x in (1.0, 2.0**-12):
+        net(bireme.to_tensor([[x]], dtype="bfloat16")).backward()
+    assert net.weight.grad.dtype.name == "float32" and net.weight.grad.item() == 1 + 2.0**-12
+    opt.step()
+    opt.clear_grad()
+    assert net.weight.dtype.name == "bfloat16" and net.weight.item() == -(2.0**-12)
+
+
+def test_the_second_level_without_promotion():
+    net, seen = bireme.nn.Linear(4, 4), []
+    for promotes in (True, False):
+        with amp.auto_cast(level="O2", dtype="bfloat16", use_promote=promotes):
+            x = ones(2, 4)
+            seen += [net(x).dtype.name, bireme.nn.functional.relu(x).dtype.name, bireme.exp(x).dtype.name]
+    assert seen == ["float32", "float32", "float32", "bfloat16", "bfloat16", "bfloat16"]
+
+
+def test_which_layers_stay_wide():
+    for dtype, wide in (("bfloat16", {"BatchNorm2D"}), ("float16", {"BatchNorm2D", "LayerNorm", "InstanceNorm2D"})):
+        layers = [bireme.nn.Linear(2, 2), bireme.nn.LayerNorm(2), bireme.nn.BatchNorm2D(2), bireme.nn.InstanceNorm2D(2), bireme.nn.GroupNorm(1, 2)]
+        model = amp.decorate(bireme.nn.LayerList(layers), level="O2", dtype=dtype)
+        assert {type(layer).__name__ for layer in model if layer.parameters()[0].dtype == bireme.float32} == wide
+
+
+def test_what_the_levels_keep_in_float32():
+    x, table, at = ones(2, 3).astype("bfloat16"), ones(4, 3).astype("bfloat16"), bireme.to_tensor([0, 1])
+    found = {}
+    for level in ("O1", "O2"):
+        with amp.auto_cast(level=level, dtype="bfloat16"):
+            outs = (
+                F.softmax(x),
+                x.mean(),
+                F.layer_norm(x, [3]),
+                F.cross_entropy(x, bireme.to_tensor([0, 1])),
+                F.embedding(bireme.to_tensor([1]), table),
+            )
+        found[level] = [t.dtype.name for t in outs]
+    assert found == {"O1": ["float32"] * 5, "O2": ["bfloat16"] * 4 + ["float32"]}
+
+
+@pytest.mark.parametrize("promotes", [True, False])
+def test_what_is_changed_in_place_keeps_its_type(promotes):
+    x, y = ones(2), ones(2).astype("bfloat16")
+    with amp.auto_cast(level="O2", dtype="bfloat16", use_promote=promotes):
+        assert x.add_(ones(2)) is x and y.exp_() is y
+        x[0] = 5.0
+    assert (x.dtype.name, x.tolist(), y.dtype.name) == ("float32", [5.0, 2.0], "bfloat16")
 
 
 # ---------------------------------------------------------------- scaling
@@ -208,7 +262,32 @@ def test_bad_settings(arguments):
 def test_every_list_names_operators_that_exist():
     marked = {name for name, o in OPS.items() if getattr(o, "options", {}).get("amp")}
     assert {"matmul", "sum", "exp", "softmax_of", "layer_norm_of"} <= marked
-    assert {OPS[n].options["amp"] for n in marked} == {"low", "high"}
+    assert {OPS[n].options["amp"] for n in marked} == {"low", "high", "wide"}
+    own = {name.removesuffix("_of") for name in OPS}
+    assert [n for names in _ALIASES.values() for n in names.split() if n not in own] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("elementwise_div", lambda x: x / x),
+        ("pow", lambda x: x.pow(2.0)),
+        ("elementwise_pow", lambda x: x**x),
+        ("elementwise_max", lambda x: bireme.maximum(x, x)),
+        ("pool2d", lambda x: F.max_pool2d(x.reshape([1, 1, 4, 4]), 2)),
+        ("bilinear_interp_v2", lambda x: F.interpolate(x.reshape([1, 1, 4, 4]), scale_factor=2, mode="bilinear")),
+        ("hard_swish", F.hardswish),
+        ("clip", lambda x: x.clip(0.0, 1.0)),
+        ("reduce_max", lambda x: x.max()),
+        ("batch_norm", lambda x: bireme.nn.BatchNorm1D(4)(x)),
+    ],
+)
+def test_custom_lists_take_paddles_names(name, call):
+    with amp.auto_cast(dtype="bfloat16", custom_white_list=[name]):
+        low = call(ones(4, 4))
+    with amp.auto_cast(dtype="bfloat16", custom_black_list=[name]):
+        high = call(ones(4, 4).astype("bfloat16"))
+    assert (low.dtype.name, high.dtype.name) == ("bfloat16", "float32")
 
 
 def test_a_model_may_be_saved_in_another_type():

@@ -117,6 +117,25 @@ def test_operators_by_type(capsys):
     assert rows["add"] == [0, 0, 1, 1]
     assert len(lines[0]) == len(lines[1]) == 122
     assert f"op count: {len(rows)}" in lines[-2]
+    counts = bireme.base.core.get_low_precision_op_list()
+    assert (counts["matmul_v2"], counts["elementwise_add"], counts["exp"]) == ("0,0,1,0", "0,0,1,1", "1,0,0,0")
+
+
+def test_a_checker_keeps_the_seed_and_counts_to_its_last_step():
+    bireme.seed(102)
+    config = TensorCheckerConfig(enable=True, debug_step=(0, 2))
+    assert (config.seed, config.initial_seed) == (102, 102)
+    assert [config.update_and_check_step_id() for _ in range(4)] == [True, True, False, False]
+    assert TensorCheckerConfig.current_step_id == 2
+    TensorCheckerConfig.current_step_id = 0
+    bireme.seed(1 << 40)
+    config = TensorCheckerConfig(enable=True)
+    assert (config.seed, config.initial_seed) == (123, 1 << 40)
+
+
+def test_a_scaler_that_is_off_begins_at_one():
+    scaler = bireme.amp.GradScaler(enable=False, init_loss_scaling=8.0)
+    assert scaler.get_init_loss_scaling() == scaler._init_loss_scaling == 1.0
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.xlsx"])

@@ -1,5 +1,7 @@
 """`bireme.base`: what code written for Paddle takes from its inner package does something here, or is not there."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -83,3 +85,223 @@ def test_questions_of_older_code():
     assert x._grad_ivar() is x.grad
     x._zero_grads()
     assert x.grad.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_the_tracer_tells_the_mode():
+    tracer = framework._dygraph_tracer()
+    with bireme.no_grad():
+        assert tracer._has_grad is False
+    assert tracer._has_grad is True and tracer._amp_level == "O0" and tracer._amp_dtype == "float32"
+    with bireme.amp.auto_cast(dtype="bfloat16"):
+        assert tracer._amp_level == "O1" and tracer._amp_dtype == "bfloat16"
+
+
+def test_places_and_guards_by_their_old_names():
+    assert framework.cpu_places(2) == [base.CPUPlace()] * 2 and len(base.cuda_places()) == core.get_cuda_device_count()
+    with framework._dygraph_place_guard(base.CPUPlace()):
+        assert framework._current_expected_place() == framework._get_paddle_place("cpu")
+    with framework.flag_guard("FLAGS_check_nan_inf", True):
+        assert framework._global_flags()["FLAGS_check_nan_inf"] is True
+    assert framework._global_flags()["FLAGS_check_nan_inf"] is False
+    assert framework.dygraph_only(lambda x: x + 1)(1) == 2
+
+
+def test_hooks_after_a_gradient_and_after_a_pass():
+    x = bireme.to_tensor([5.0], stop_gradient=False)
+    seen = []
+    x._register_backward_hook(lambda: seen.append(x.grad.item()))
+    core.eager._add_backward_final_hook(lambda: seen.append("end"))
+    core.eager.scale(x, 2.0, 1.0).backward()
+    (x * 3).backward()
+    assert seen == [2.0, "end", 5.0]
+    with pytest.raises(ValueError, match="expected a leaf that requires gradients"):
+        (x * 2)._register_backward_hook(lambda: None)
+
+
+def test_a_tensor_under_the_methods_of_older_code():
+    x, y = bireme.ones([2, 2]), bireme.zeros([3])
+    x._bump_inplace_version()
+    assert x.inplace_version == 1
+    x._share_buffer_to(y)
+    assert y.shape == [2, 2] and x._is_shared_underline_tensor_with(y)
+    y[0] = 3.0
+    assert x.tolist() == [[3.0, 3.0], [1.0, 1.0]] and x._md5sum() == y.clone()._md5sum()
+    y._copy_gradient_from(x)
+    assert y._grad_value().tolist() == x.tolist()
+    assert x._to("cpu", "float64")._use_gpudnn(False).dtype is bireme.float64
+    with pytest.raises(AssertionError, match=r"_to\(blocking\)"):
+        x._to(blocking=1)
+    x._clear()
+    assert not x._is_initialized() and bireme.ones([1]).type is core.VarDesc.VarType.DENSE_TENSOR
+
+
+def test_parameters_by_shape():
+    made = framework.EagerParamBase([2, 2], "float32", trainable=False, need_clip=False)
+    assert isinstance(made, framework.EagerParamBase) and isinstance(made, bireme.Parameter) and made.stop_gradient
+    assert isinstance(bireme.nn.Linear(1, 1).weight, framework.EagerParamBase) and not isinstance(bireme.ones([1]), framework.EagerParamBase)
+    assert isinstance(made, framework.Variable) and made.shape == [2, 2]
+    for shape, dtype in ((None, "float32"), ([1], None), ([-1], "float32")):
+        with pytest.raises(ValueError, match=r"Parameter (should|must)"):
+            framework.EagerParamBase(shape, dtype)
+
+
+def test_a_tensor_made_in_paddles_own_order():
+    data, place = np.ones((2, 3), np.float32), core.CPUPlace()
+    made = core.eager.Tensor(data, place, True, False, "kept", False)
+    assert made.persistable and made.name == "kept" and not made.stop_gradient and made.place == place
+    assert core.eager.Tensor(value=made).persistable and core.eager.Tensor(made, place, "other").name == "other"
+    made = core.eager.Tensor(core.VarDesc.VarType.FP32, [4, 5], "by shape", core.VarDesc.VarType.DENSE_TENSOR, True)
+    assert made.persistable and made.name == "by shape" and made.shape == [4, 5]
+    assert core.eager.Tensor(dtype="int64", dims=[2], name="x").dtype is bireme.int64
+    with pytest.raises(TypeError, match="expected a value, a dtype, a place and stop_gradient, got 5 arguments"):
+        bireme.Tensor(data, "float32", place, True, 3)
+    made = bireme.zeros([4])
+    made.copy_(bireme.ones([2, 2]))
+    assert made.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+
+def test_numbers_on_the_host():
+    held = base.Tensor()
+    held.set(np.arange(6).reshape(2, 3), base.CPUPlace())
+    assert held.shape() == [2, 3] and held._dtype() is bireme.int64 and np.asarray(held[1]).tolist() == [3, 4, 5]
+    assert bireme.to_tensor(held).tolist() == [[0, 1, 2], [3, 4, 5]] and held._ptr() > 0 and held._is_initialized() and "[2, 3]" in str(held)
+    weight = bireme.nn.Linear(2, 2).weight
+    weight.value().get_tensor().set(np.zeros((2, 2), np.float32), base.CPUPlace())
+    assert weight.tolist() == [[0.0, 0.0], [0.0, 0.0]] and core.from_dlpack(weight._to_dlpack()).shape == [2, 2]
+
+
+def test_batches_from_generators():
+    with pytest.raises(ValueError, match="Please give value to capacity"):
+        base.io.DataLoader.from_generator()
+    loader = base.io.DataLoader.from_generator(capacity=2, use_multiprocess=True)
+    with pytest.raises(AssertionError, match="expected a generator"):
+        next(loader())
+    loader.set_sample_generator(lambda: ((np.full(3, i, np.float32), i) for i in range(5)), batch_size=2, places=base.cpu_places())
+    for _ in range(2):
+        batches = list(loader())
+        assert [[x.shape, y.tolist()] for x, y in batches] == [[[2, 3], [0, 1]], [[2, 3], [2, 3]]]
+    loader.set_batch_generator(lambda: iter([None]))
+    with pytest.raises(ValueError, match="a generator of lists of arrays"):
+        next(loader())
+    old = base.io.PyReader(capacity=1)
+    old.decorate_sample_list_generator(lambda: [[(1.0,), (2.0,)]])
+    assert [x.tolist() for (x,) in old()] == [[1.0, 2.0]]
+    old.decorate_sample_generator(lambda: [(1.0,)], batch_size=1)
+    assert len(list(old)) == 1
+    base.reader.use_pinned_memory(False)
+    assert base.reader.use_pinned_memory() is False
+    base.reader.use_pinned_memory(True)
+
+
+def test_what_parameters_are_called():
+    checker = base.unique_name.dygraph_parameter_name_checker
+    with base.unique_name.guard():
+        assert base.unique_name.dygraph_parameter_name_checker is not checker
+        attr = bireme.ParamAttr(name="twice")
+        bireme.nn.Linear(1, 1, attr)
+        base.unique_name.dygraph_parameter_name_checker._name_set = set()
+        assert bireme.nn.Linear(1, 1, attr).weight.name == "twice"
+
+
+def test_limits_of_types():
+    assert bireme.finfo("complex64").dtype == "float32" and bireme.finfo("float32").resolution == 1e-6 and bireme.finfo("bfloat16").resolution == 0.01
+    assert repr(bireme.iinfo("int8")) == "bireme.iinfo(min=-128, max=127, bits=8, dtype=int8)"
+    assert repr(bireme.finfo("float32")).startswith("bireme.finfo(min=-3.40282e+38, max=3.40282e+38, eps=1.19209e-07, resolution=1e-06")
+
+
+def test_decorators_keep_the_arguments_they_show():
+    def named(a, b=1):
+        return bireme.is_grad_enabled()
+
+    for decorate in (bireme.base.dygraph.no_grad, bireme.no_grad(), bireme.enable_grad(), bireme.set_grad_enabled(True)):
+        assert inspect.getfullargspec(decorate(named)) == inspect.getfullargspec(named)
+    assert bireme.base.dygraph.no_grad(named)(1) is False and bireme.no_grad()(named)(1) is False
+    with bireme.base.dygraph.no_grad():
+        assert not bireme.is_grad_enabled()
+    with pytest.raises(AssertionError, match="the static mode"):
+        framework.dygraph_not_support(named)(1)
+
+
+def test_kernels_as_functions():
+    kernels = bireme._C_ops
+    assert len(dir(kernels)) > 300 and all(callable(getattr(kernels, name)) for name in dir(kernels))
+    x = bireme.to_tensor([-1.0, 2.0])
+    assert kernels.clip(x, 0.0, 1.0).tolist() == [0.0, 1.0] and kernels.sum(x, [0], None, False).item() == 1.0
+    assert kernels.full([2], 1.5, bireme.float32, bireme.CPUPlace()).tolist() == [1.5, 1.5] and kernels.scale_(x, 2.0, 1.0, True) is x
+    assert kernels.logcumsumexp(x, 0, False, True, False).tolist() == pytest.approx([bireme.finfo("float32").min, -1.0])
+    y = bireme.to_tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    half = kernels.fft_r2c(y, [0, 1], "backward", True, True)
+    assert np.allclose(kernels.fft_c2r(half, [0, 1], "backward", False, 3), y) and half.shape == [2, 2]
+    assert kernels.prelu(-y, y, "NCHW", "element").tolist() == [[-1.0, -4.0, -9.0], [-16.0, -25.0, -36.0]]
+    assert kernels.p_norm(y, 1.0, 0, 1e-12, True, False).tolist() == [[5.0, 7.0, 9.0]]
+    with pytest.raises(AttributeError, match="no_such"):
+        _ = kernels.no_such
+
+
+def test_kernels_of_networks():
+    kernels, F = bireme._C_ops, bireme.nn.functional
+    x = bireme.arange(32.0).reshape([1, 2, 4, 4])
+    means = kernels.pool2d(x, [2, 2], [2, 2], [0, 0], False, True, "NCHW", "avg", False, False, "EXPLICIT")
+    assert means.tolist() == F.avg_pool2d(x, 2).tolist()
+    assert kernels.pool2d(x, [1, 1], [1, 1], [0, 0], False, True, "NCHW", "max", True, False, "EXPLICIT").flatten().tolist() == [15.0, 31.0]
+    assert kernels.pool2d(x, [2, 2], [1, 1], [0, 0], False, True, "NHWC", "max", False, True, "EXPLICIT").shape == [1, 2, 2, 4]
+    w = bireme.ones([2, 1, 3, 3])
+    assert kernels.conv2d_transpose(x, w, [2, 2], [1, 1], [], [8, 8], "EXPLICIT", 2, [1, 1], "NCHW").shape == [1, 2, 8, 8]
+    assert kernels.depthwise_conv2d(x, w, [1, 1], [0, 0], "SAME", 2, [1, 1], "NCHW").shape == [1, 2, 4, 4]
+    grown = kernels.bilinear_interp(x, None, None, numbers(2.0), "NCHW", -1, -1, -1, [], "bilinear", False, 0)
+    assert np.allclose(grown, F.interpolate(x, scale_factor=2, mode="bilinear"))
+    loss, total = kernels.nll_loss(numbers(-1.0, -2.0).reshape([1, 2]), bireme.to_tensor([1]), numbers(1.0, 0.5), -100, "mean")
+    assert loss.item() == 2.0 and total.item() == 0.5
+    label = numbers(1.0, -1.0)
+    assert kernels.sigmoid_cross_entropy_with_logits(numbers(0.0, 5.0), label, None, True, -1).tolist() == pytest.approx([np.log(2), 0.0])
+
+
+def numbers(*values):
+    return bireme.to_tensor(np.array(values, np.float32))
+
+
+def test_steps_on_bare_tensors():
+    kernels, rate = bireme._C_ops, numbers(0.1)
+    p, v = numbers(1.0, 2.0), numbers(0.0, 1.0)
+    kernels.momentum_(p, numbers(1.0, 1.0), v, rate, None, 0.5, True, "l2_decay", 1.0)
+    assert v.tolist() == [2.0, 3.5] and p.tolist() == pytest.approx([0.7, 1.525])
+    p, m, s, b1, b2 = numbers(1.0), numbers(0.0), numbers(0.0), numbers(0.9), numbers(0.99)
+    assert len(kernels.adam_(p, numbers(2.0), rate, m, s, None, b1, b2, None, None, 0.9, 0.99)) == 7
+    assert p.item() == pytest.approx(0.9) and (m.item(), s.item(), b1.item()) == (pytest.approx(0.2), pytest.approx(0.04), pytest.approx(0.81))
+    kernels.adamw_(p, numbers(2.0), rate, m, s, None, b1, b2, None, bireme.to_tensor([True]), 0.9, 0.99, with_decay=True)
+    assert p.item() == pytest.approx(0.9) and b1.item() == pytest.approx(0.81)
+    half, master = numbers(1.0).astype("float16"), numbers(1.0)
+    kernels.sgd_(half, rate, numbers(0.001), master, True)
+    assert master.item() == pytest.approx(0.9999) and half.dtype is bireme.float16
+    p, a, b = numbers(1.0), numbers(1.0), numbers(1.0)
+    g = numbers(1.0)
+    steps = {
+        kernels.adagrad_: (p, g, a, rate),
+        kernels.adadelta_: (p, g, a, b, rate),
+        kernels.adamax_: (p, g, rate, a, b, numbers(0.5)),
+        kernels.rmsprop_: (p, a, g, b, rate, numbers(0.0), None, 1e-6, 0.9, 0.0, True),
+        kernels.asgd_: (p, g, rate, a, b, numbers(2.0)),
+        kernels.nadam_: (p, g, rate, numbers(0.9), numbers(0.9), numbers(0.9), a, b),
+        kernels.radam_: (p, g, rate, numbers(0.9), numbers(0.9), numbers(1.0), a, b),
+        kernels.lamb_: (p, g, rate, a, b, numbers(0.9), numbers(0.9)),
+    }
+    for step, args in steps.items():
+        before = p.item()
+        step(*args)
+        assert p.item() < before
+    p, m, s = numbers(3.0, 4.0), numbers(0.0, 0.0), numbers(0.0, 0.0)
+    kernels.lamb_(p, numbers(2.0, 2.0), rate, m, s, numbers(0.9), numbers(0.99), None, None, 0.0, 0.9, 0.99, 0.0, True)
+    assert p.tolist() == pytest.approx([3 - 0.1 * 5 / 2**0.5, 4 - 0.1 * 5 / 2**0.5]) and m.tolist() == pytest.approx([0.2, 0.2])
+    p, rates = numbers(1.0, 1.0, 1.0), numbers(0.1, 0.1, 0.1)
+    kernels.rprop_(p, numbers(1.0, -1.0, 0.0), numbers(1.0, 1.0, 1.0), rates, None, numbers(0.01, 0.11), numbers(0.5, 1.2))
+    assert rates.tolist() == pytest.approx([0.11, 0.05, 0.1]) and p.tolist() == pytest.approx([0.89, 1.0, 1.0])
+
+
+def test_the_switch_of_primitive_operators_tells_how_it_stands():
+    core.set_prim_eager_enabled(True)
+    core._set_prim_all_enabled(True)
+    core._set_prim_backward_enabled(False)
+    assert core._is_eager_prim_enabled() and core._is_fwd_prim_enabled() and not core._is_bwd_prim_enabled() and not core._is_all_prim_enabled()
+    core._set_prim_forward_enabled(False)
+    core.set_prim_eager_enabled(False)
+    assert not core._is_eager_prim_enabled() and not core._is_fwd_prim_enabled()

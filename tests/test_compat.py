@@ -65,7 +65,7 @@ def test_inner_modules_of_paddle_are_found():
         from paddle.tensor.manipulation import reshape
         pairs = [(load, bireme.load), (BatchSampler, bireme.io.BatchSampler), (cross_entropy, bireme.nn.functional.cross_entropy),
                  (layers.Layer, bireme.nn.Layer), (RNNCellBase, bireme.nn.RNNCellBase), (reshape, bireme.reshape),
-                 (paddle.nn.layer.conv.Conv2D, bireme.nn.Conv2D)]
+                 (paddle.nn.layer.conv.Conv2D, bireme.nn.Conv2D), (paddle.nn.layer.MaxPool2D, bireme.nn.MaxPool2D)]
         print(all(a is b for a, b in pairs), hasattr(paddle.nn.layer, "zork"))
     """)
     assert said == ["True False"]
@@ -87,7 +87,8 @@ def test_inner_modules_have_their_names():
         import paddle
         assert paddle.tensor.math.add is paddle.add and paddle.tensor.linalg.matmul is paddle.matmul  # not the modules of bireme.ops
         assert callable(paddle.tensor.einsum) and paddle.tensor.einsum is paddle.einsum
-        assert paddle.nn.layer.norm.LayerNorm is paddle.nn.LayerNorm
+        assert paddle.nn.layer.norm.LayerNorm is paddle.nn.LayerNorm and issubclass(paddle.nn.BatchNorm1D, paddle.nn.layer.norm._BatchNormBase)
+        assert issubclass(paddle.nn.initializer.NormalInitializer, paddle.nn.initializer.Normal)
         from paddle.base import unique_name
         from paddle.base.param_attr import ParamAttr
         from paddle.framework.io import load
@@ -109,8 +110,11 @@ def test_versions_and_types_are_paddles():
         import paddle
         print(paddle.__version__, paddle.version.full_version, paddle.version.major, paddle.version.minor, paddle.version.patch)
         print(paddle.float32, str(paddle.ones([1]).dtype), paddle.ones([1]).dtype == paddle.float32)
+        bits, x = paddle.full([2], 1.5, "bfloat16").numpy(), paddle.zeros([2], "bfloat16")
+        x.set_value(bits)
+        print(bits.dtype, bits.tolist(), x.tolist(), paddle.to_tensor(bits).dtype, x.astype("float32").numpy().dtype)
     """)
-    assert said == ["3.2.2 3.2.2 3 2 2", "paddle.float32 paddle.float32 True"]
+    assert said == ["3.2.2 3.2.2 3 2 2", "paddle.float32 paddle.float32 True", "uint16 [16320, 16320] [1.5, 1.5] paddle.bfloat16 float32"]
 
 
 def test_what_is_missing_says_so():

@@ -167,3 +167,10 @@ def test_the_conjugate_would_be_seen():
     (g,) = bireme.grad(bireme.exp(xs[0]), xs, grad_outputs=bireme.to_tensor(like(A, 1)))
     expected = numeric(np.exp, [A], 0, like(A, 1))
     assert abs(np.conj(g.numpy()) - expected).max() > 0.1
+
+
+def test_parts_lie_between_each_other():
+    x = bireme.to_tensor([[1 + 2j, 3 + 4j]])
+    for part in (bireme.real(x), bireme.imag(x)):
+        assert part.strides == [4, 2] and not part.is_contiguous() and x._is_shared_buffer_with(part)
+    assert bireme.as_real(x).is_contiguous()

@@ -63,6 +63,7 @@ def test_tensors_know_their_place():
     assert (x + 1.0).place.is_cpu_place()
     assert x.cpu().tolist() == [1.0]
     assert bireme.to_tensor([1.0], place="cpu").place.is_cpu_place()
+    assert x.place._type() == bireme.CPUPlace()._type() == 1  # Paddle's number for it
 
 
 def test_devices_are_interned_through_pickle():

@@ -183,3 +183,11 @@ bireme.ones([30]).exp().numpy()
     env = {**os.environ, "BIREME_CACHE_DIR": str(folder)}
     subprocess.run([sys.executable, "-c", script], env=env, check=True, timeout=120)
     assert not folder.exists() or not any(folder.iterdir())
+
+
+def test_switches_of_machinery_that_is_not_there_are_kept():
+    assert bireme.get_flags("FLAGS_allocator_strategy") == {"FLAGS_allocator_strategy": "auto_growth"}
+    before = bireme.get_flags("FLAGS_sort_sum_gradient")
+    bireme.set_flags({"FLAGS_sort_sum_gradient": True})
+    assert bireme.base.core.globals()["FLAGS_sort_sum_gradient"] is True
+    bireme.set_flags(before)

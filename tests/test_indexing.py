@@ -216,3 +216,13 @@ def test_products_of_complex_numbers():
     gx, gv = bireme.grad(made, [x, v], bireme.ones([2], "complex64"))
     np.testing.assert_allclose(gx.numpy(), np.conj([1, 3 * (2 - 1j)]), rtol=1e-6)
     np.testing.assert_allclose(gv.numpy(), np.conj([2j * 3, 2j * (2 - 1j)]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_what_is_put_nowhere_may_have_any_shape(accumulate):
+    x, value = bireme.ones([2, 3]), bireme.ones([2, 1])
+    x.stop_gradient = value.stop_gradient = False
+    out = bireme.index_put(x, [bireme.zeros([2, 3], "bool")], value, accumulate)
+    assert out.tolist() == x.tolist()
+    dx, dvalue = bireme.grad(out, [x, value])
+    assert dx.tolist() == x.tolist() and dvalue.tolist() == [[0.0], [0.0]]

@@ -84,8 +84,9 @@ def test_python_numbers_out():
     assert round(bireme.to_tensor([[5]]).item()) == 5
     with pytest.raises(ValueError, match="bool"):
         bool(bireme.ones([2]))
+    assert range(bireme.to_tensor(2.0, dtype="bfloat16")) == range(2)
     with pytest.raises(TypeError, match="index"):
-        range(bireme.to_tensor(1.0))
+        range(bireme.to_tensor(1.5))
 
 
 def test_fortran_order_and_strides_come_in_right():

@@ -221,6 +221,30 @@ def test_state_dict_options():
     assert "extra" not in net.state_dict()
 
 
+class Turned(nn.Layer):
+    """Files its weight the other way round."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(2, 3)
+
+    def state_dict(self, *args, **kwargs):
+        state = super().state_dict(*args, **kwargs)
+        state["turned"] = state.pop("linear.weight").t()
+        return state
+
+    def set_state_dict(self, state_dict, use_structured_name=True):
+        state_dict["linear.weight"] = state_dict.pop("turned").t()
+        return super().set_state_dict(state_dict, use_structured_name)
+
+
+def test_a_layer_may_file_its_state_in_another_form():
+    first, second = Turned(), Turned()
+    assert second.set_state_dict(first.state_dict()) == ([], [])
+    assert np.array_equal(first.linear.weight, second.linear.weight)
+    assert list(nn.Sequential(first).state_dict()) == ["0.linear.weight", "0.linear.bias"]
+
+
 def test_conversion():
     net = nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2))
     net.register_buffer("count", bireme.ones([1], "int64"))
@@ -399,6 +423,7 @@ def test_other_initial_values():
     assert nn.Layer().create_parameter([2], dtype="int64", default_initializer=I.Constant(3)).tolist() == [3, 3]
     x = bireme.ones([2])
     assert I.Assign([5, 6])(x) is None and x.tolist() == [5.0, 6.0]
+    assert nn.Layer().create_parameter([2, 2], default_initializer=I.Assign([5, 6])).tolist() == [[5.0, 6.0], [5.0, 6.0]]
     with pytest.raises(ValueError, match=r"shape \[3\], got shape \[2\]"):
         nn.Layer().create_parameter([3], default_initializer=I.Assign([1.0, 2.0]))
     with pytest.raises(ValueError, match="fan_in"):

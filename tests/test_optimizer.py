@@ -651,10 +651,27 @@ def test_lbfgs_resumes(line_search):
 
 
 def test_lbfgs_refuses():
+    wrong, _, loss = rosenbrock("armijo")
     with pytest.raises(RuntimeError, match=r"LBFGS\(line_search_fn\)"):
-        rosenbrock("armijo")
+        wrong.step(loss)
     opt, _, loss = rosenbrock(None)
     with pytest.raises(NotImplementedError, match=r"step\(closure\)"):
         opt.minimize(loss())
     with pytest.raises(ValueError, match="the key state"):
         opt.set_state_dict({})
+
+
+def test_accumulators_and_master_weights_by_name():
+    w = bireme.nn.Linear(2, 2).weight
+    adam = bireme.optimizer.Adam(0.1, parameters=[w])
+    with pytest.raises(RuntimeError, match="expected one of none yet, got moment1"):
+        adam._get_accumulator("moment1", w)
+    (w * w).sum().backward()
+    adam.step()
+    assert adam._get_accumulator(adam._moment1_acc_str, w) is adam._slots[id(w)].state["moment1"]
+    assert adam._get_accumulator("beta1_pow_acc", w).item() == pytest.approx(0.9**2)
+    half = bireme.Parameter(w.detach().astype("float16"))
+    sgd = bireme.optimizer.Momentum(0.1, parameters=[half], multi_precision=True)
+    (half * half).sum().backward()
+    sgd.step()
+    assert sgd._master_weights[half.name].dtype is bireme.float32 and sgd._get_accumulator("velocity", half).shape == [2, 2]

@@ -8,6 +8,7 @@ import pytest
 
 import bireme
 from bireme.autograd import PyLayer
+from bireme.autograd.py_layer import once_differentiable
 from bireme.incubate import autograd as functional
 
 
@@ -475,3 +476,23 @@ def test_missing_parts():
         half.apply(leaf()).sum().backward()
     with pytest.raises(ValueError, match="at least one Tensor among the results, got 3"):
         layer(lambda ctx, x: 3, lambda ctx, g: g).apply(leaf())
+
+
+def test_a_backward_that_is_not_differentiable():
+    class Square(PyLayer):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensor()
+            return g * 2 * x
+
+    x = bireme.to_tensor([3.0], stop_gradient=False)
+    (g,) = bireme.grad(Square.apply(x), x, create_graph=True)
+    assert g.tolist() == [6.0]
+    with pytest.raises(ValueError, match="an unused one"):
+        bireme.grad(g, x)

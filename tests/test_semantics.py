@@ -129,6 +129,15 @@ CASES = {
     "stack of 0-d": (lambda: bireme.stack([t(1), t(2)]), "int64", [1, 2]),
     "index_select in torch's order": (lambda: t([[1, 2], [3, 4]]).index_select(1, t([1])), "int64", [[2], [4]]),
     "masked_fill by numbers": (lambda: bireme.masked_fill(t([1.0, 2.0]), t([1, 0]), 5.0), "float32", [5.0, 2.0]),
+    # what Paddle takes beyond its signatures
+    "bits shifted, not numbers": (lambda: t([-2]).__rshift__(t([1]), False), "int64", [2**63 - 1]),
+    "product over an empty tensor of axes": (lambda: bireme.prod(t([2, 3]), t([], "int32")), "int64", [2, 3]),
+    "softmax with torch's level": (lambda: bireme.softmax(t([0.0, 0.0]), 0, 3), "float32", [0.5, 0.5]),
+    "tolerances as arrays": (lambda: bireme.allclose(t([100]), t([1]), np.array([50.0]), np.array([49.0])), "bool", True),
+    "out that is not told of": (lambda: bireme.multiply(t([2]), t([3]), out=t(0)), "int64", [6]),
+    "numpy with a flag": (lambda: t([1]).numpy(False).tolist(), list, [1]),
+    "NumPy's names of types": (lambda: [t([1]).astype(d).dtype.name for d in ("short", "complex", "f4")], list, ["int16", "complex128", "float32"]),
+    "cumsum in place in another type": (lambda: t([[1, 2], [3, 4]]).cumsum_(dtype="float32"), "float32", [1.0, 3.0, 6.0, 10.0]),
     # a 0-d result stays 0-d (Paddle gives `x // 2` an axis)
     "0-d // number": (lambda: t(7) // 2, "int64", 3),
 }
@@ -166,6 +175,10 @@ RAISES = {
     "a step of 0": (lambda: bireme.arange(0, 1, 0), (ValueError,)),
     "no type": (lambda: t([1]).astype("foo"), (TypeError,)),
     "to nowhere": (lambda: t([1]).to(), (TypeError,)),
+    "nothing for a tensor": (lambda: bireme.polar(None, t([1.0])), (TypeError, ValueError, AttributeError)),
+    "nothing for a number": (lambda: bireme.nn.functional.elu(t([1.0]), None), (TypeError,)),
+    "a type without a transform": (lambda: bireme.fft.fft(t([True])), (TypeError, RuntimeError)),
+    "histogram of too wide a range": (lambda: bireme.histogram(t([-(2**62), 2**62])).tolist(), (ValueError,)),
 }
 
 
@@ -212,6 +225,42 @@ def test_to():
     assert x.to("float32") is not x
 
 
+def test_changes_in_place_are_counted_as_paddle_makes_them():
+    for change, count in ((lambda x: x.hypot_(x), 3), (lambda x: x.nan_to_num_(), 3), (lambda x: x.ldexp_(t([1])), 2), (lambda x: x.cumsum_(), 1),
+                          (lambda x: x.cumsum_(dtype="float64"), 2), (lambda x: x.tan_(), 1)):  # fmt: skip
+        x = bireme.ones([2, 2])
+        change(x)
+        assert x.inplace_version == count
+
+
+def test_out_may_be_a_leaf():
+    x, out = t([1.0, 2.0]), bireme.zeros([2])
+    out.stop_gradient = False
+    assert bireme.add(x, x, out=out) is out
+    assert out.is_leaf and not out.stop_gradient and out.tolist() == [2.0, 4.0]
+    x.stop_gradient = False
+    bireme.multiply(x, x, out=out)
+    assert not out.is_leaf
+    out.sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0]
+
+
+def test_tan_may_follow_itself_in_place():
+    x = t([0.5])
+    x.stop_gradient = False
+    y = x * 1
+    y.tan_().tan_().backward()
+    once = math.tan(0.5)
+    assert x.grad.item() == pytest.approx((1 + once**2) * (1 + math.tan(once) ** 2), rel=1e-5)
+
+
+def test_norm_of_a_negative_order_beside_a_zero_is_flat():
+    x = t([0.0, 2.0, -3.0])
+    x.stop_gradient = False
+    bireme.linalg.vector_norm(x, p=-1.0).backward()
+    assert x.grad.tolist() == [0.0, 0.0, 0.0]
+
+
 def test_questions():
     x = bireme.zeros([2, 3])
     assert bireme.is_floating_point(x) and not bireme.is_integer(t([True])) and bireme.is_complex(t([1j]))
@@ -220,3 +269,21 @@ def test_questions():
     assert x.strides == [3, 1]
     assert x.value() is x
     assert bireme.is_empty(bireme.zeros([0])).item() is True
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+@pytest.mark.parametrize("interpret", [True, False])
+def test_sums_in_half_precision_are_made_in_float32(kind, interpret):
+    numbers = (np.arange(4000) % 7 / 8 + 0.5).astype("float32")
+    x = bireme.to_tensor(numbers).astype(kind)
+    w = bireme.zeros([1], dtype=kind)
+    w.stop_gradient = False
+    bireme.set_flags({"FLAGS_interpret": interpret})
+    try:
+        (w * x).sum().backward()
+        found = [x.sum(), x.mean() * 4000.0, bireme.cumsum(x)[-1], bireme.linalg.norm(x, 1), bireme.nansum(x), bireme.dot(x, x), w.grad]
+        found = [t.astype("float32").item() for t in found]
+    finally:
+        bireme.set_flags({"FLAGS_interpret": True})
+    wide = [*[float(numbers.sum())] * 5, float((numbers**2).sum()), float(numbers.sum())]
+    np.testing.assert_allclose(found, wide, rtol=8e-3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -12,20 +13,29 @@ from bireme.core.tensor import Tensor
 from bireme.nn.layer import Layer
 
 LEVELS = ("O0", "OD", "O1", "O2")
-# Paddle's names of operators that are called otherwise here
+# Paddle's names of operators, and names of functions, that are made of operators called otherwise here
 _ALIASES = {
-    "matmul_v2": "matmul", "mul": "matmul", "reduce_sum": "sum", "reduce_mean": "mean", "reduce_prod": "prod", "elementwise_add": "add",
-    "elementwise_sub": "subtract", "elementwise_mul": "multiply", "elementwise_div": "divide", "elementwise_pow": "pow",
-    "softmax_with_cross_entropy": "nll_of_logits", "cross_entropy": "nll_of_logits", "cross_entropy2": "nll_of_logits",
-    "lookup_table_v2": "embedding", "lookup_table": "embedding", "reshape2": "reshape", "transpose2": "transpose",
+    "batch_norm": "batch_norm normalised_by", "bicubic_interp_v2": "resize", "bilinear_interp_v2": "resize", "clip": "clip_number",
+    "cross_entropy": "nll_of_logits", "cross_entropy2": "nll_of_logits", "divide": "quotient", "elementwise_add": "add",
+    "elementwise_div": "quotient", "elementwise_max": "maximum", "elementwise_min": "minimum", "elementwise_mul": "multiply",
+    "elementwise_pow": "power power_const", "elementwise_sub": "subtract", "flash_attn": "attention", "frobenius_norm": "p_norm",
+    "gather": "index_select", "hard_sigmoid": "hardsigmoid", "hard_swish": "hardswish", "huber_loss": "huber", "instance_norm": "group_norm",
+    "kldiv_loss": "kl", "linear_interp_v2": "resize", "lookup_table": "embedding", "lookup_table_v2": "embedding", "matmul_v2": "matmul",
+    "max_pool2d_with_index": "max_pool max_pool_places", "mul": "matmul", "nearest_interp_v2": "resize", "nll_loss": "nll", "pad3d": "pad",
+    "pool2d": "max_pool avg_pool2d adaptive_avg_pool2d", "pow": "power power_const", "reduce_max": "max", "reduce_mean": "mean",
+    "reduce_min": "min", "reduce_prod": "prod", "reduce_sum": "sum", "reshape2": "reshape",
+    "sigmoid_cross_entropy_with_logits": "logits_bce", "softmax_with_cross_entropy": "nll_of_logits", "swish": "silu",
+    "tanh_shrink": "tanhshrink", "transpose2": "transpose", "trilinear_interp_v2": "resize", "where": "select",
 }  # fmt: skip
 
 
 class auto_cast:
     """Inside, operators that gain from it compute in half precision: products and convolutions at level O1 and O2.
 
-    Those that lose by it (sums, exponentials, norms, losses) compute in float32, all others in what they are given.
-    `custom_white_list` and `custom_black_list` name operators to be moved from one list to the other.
+    At O1 those that lose by it (sums, exponentials, norms, losses) compute in float32, all others in what they are given; at O2,
+    which is made for models that `decorate` has turned to half precision, nearly all take what they are given.
+    `custom_white_list` and `custom_black_list` name operators to be moved from one list to the other. At level O2 without
+    `use_promote`, all others compute in half precision too.
 
     >>> x = bireme.ones([2, 3])
     >>> with bireme.amp.auto_cast(dtype="bfloat16"):
@@ -52,7 +62,7 @@ class auto_cast:
         if low & high:
             raise errors.bad("auto_cast(custom_white_list)", "operators that custom_black_list does not name", ", ".join(sorted(low & high)))
         on = enable and level != "O0"
-        self._context = amp.using(amp.policy(kind, level, low, high) if on else None)
+        self._context = amp.using(amp.policy(kind, level, low, high, bool(use_promote)) if on else None)
 
     def __enter__(self) -> None:
         self._context.__enter__()
@@ -79,24 +89,23 @@ def _names(given: Any, name: str) -> frozenset[str]:
         return frozenset()
     if isinstance(given, str) or not all(isinstance(n, str) for n in given):
         raise errors.bad(f"auto_cast({name})", "a list of operators' names", given, kind=TypeError)
-    return frozenset(_ALIASES.get(n, n) for n in given)
+    return frozenset(own for n in given for own in _ALIASES.get(n, n).split())
 
 
 # ---------------------------------------------------------------- whole models
 
 
-# statistics of half precision numbers are sums: layers that take them keep their parameters in float32
-_KEPT = frozenset((
-    "BatchNorm", "BatchNorm1D", "BatchNorm2D", "BatchNorm3D", "SyncBatchNorm", "InstanceNorm1D", "InstanceNorm2D", "InstanceNorm3D", "LayerNorm",
-    "GroupNorm",
-))  # fmt: skip
+# layers that keep their parameters in float32: those with running statistics, and in float16, which ends at 65504, more of them
+_KEPT = frozenset(("BatchNorm", "BatchNorm1D", "BatchNorm2D", "BatchNorm3D", "SyncBatchNorm"))
+_KEPT_IN_FLOAT16 = _KEPT | {"InstanceNorm1D", "InstanceNorm2D", "InstanceNorm3D", "LayerNorm"}
 
 
 def decorate(models: Any, optimizers: Any = None, level: str = "O1", dtype: str = "float16", master_weight: bool | None = None,
              save_dtype: str | None = None, master_grad: bool = False, excluded_layers: Any = None) -> Any:  # fmt: skip
     """Prepare models and optimizers for a level: O2 turns parameters into half precision, with float32 copies in the optimizer.
 
-    Layers that normalise keep float32, and so do `excluded_layers`, given as classes or as layers.
+    Layers with running statistics keep float32, in float16 all that normalise, and so do `excluded_layers`, classes or layers.
+    With `master_grad`, gradients are kept and summed in float32.
 
     >>> model = bireme.amp.decorate(bireme.nn.Linear(2, 3), level="O2", dtype="bfloat16")
     >>> model.weight.dtype.name
@@ -121,7 +130,22 @@ def decorate(models: Any, optimizers: Any = None, level: str = "O1", dtype: str 
                 raise errors.bad("decorate(optimizers)", "an optimizer, or a list of them", opt, kind=TypeError)
             if master_weight is not False:
                 opt._multi_precision = True
+        if master_grad and optimizers is not None:
+            for parameter in [p for model in (models if several else [models]) for p in model.parameters() if not p.stop_gradient]:
+                _wide_gradient(parameter)
     return models if optimizers is None else (models, optimizers)
+
+
+def _wide_gradient(parameter: Tensor) -> None:
+    """Let a parameter's gradient be in float32, whatever it is computed in: sums over several batches are exact then."""
+    held = weakref.ref(parameter)
+
+    def widen() -> None:
+        p = held()
+        if p is not None and p._grad is not None and p._grad.dtype in amp.HALF:
+            p._grad = p._grad.astype(dtypes.float32)
+
+    parameter._register_backward_hook(widen)  # type: ignore[attr-defined]  # installed by core.tape
 
 
 def _excluded(given: Any) -> tuple[list[Layer], tuple[type, ...]]:
@@ -135,8 +159,9 @@ def _excluded(given: Any) -> tuple[list[Layer], tuple[type, ...]]:
 def _to_half(model: Layer, kind: Any, excluded: tuple[list[Layer], tuple[type, ...]]) -> None:
     layers, classes = excluded
     kept = {id(sub) for layer in layers for sub in layer.sublayers(include_self=True)}
+    names = _KEPT_IN_FLOAT16 if kind is dtypes.float16 else _KEPT
     model._convert(
-        None, kind, lambda layer: not (id(layer) in kept or isinstance(layer, classes) or type(layer).__name__ in _KEPT), floating_only=True
+        None, kind, lambda layer: not (id(layer) in kept or isinstance(layer, classes) or type(layer).__name__ in names), floating_only=True
     )
 
 

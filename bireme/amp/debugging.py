@@ -111,7 +111,7 @@ def check_numerics(tensor: Tensor, op_type: str, var_name: str, debug_mode: Debu
     """
     if not isinstance(tensor, Tensor) or not tensor.dtype.is_inexact:
         raise errors.bad("check_numerics(tensor)", "a floating Tensor", tensor, kind=TypeError)
-    found, short = Figures(tensor.numpy()), SHORT.get(tensor.dtype.name, tensor.dtype.name)
+    found, short = Figures(tensor._host()), SHORT.get(tensor.dtype.name, tensor.dtype.name)
     level = _tells(found, debug_mode, short)
     line = found.line(level or "INFO", _device(tensor._value), op_type, var_name, short)
     if level == "ERROR" and debug_mode is DebugMode.CHECK_NAN_INF_AND_ABORT:
@@ -175,7 +175,8 @@ class TensorCheckerConfig:
             if len(debug_step) != 2 or debug_step[1] <= debug_step[0]:
                 raise errors.bad(f"{where}(debug_step)", "a first step and a later one", list(debug_step), kind=errors.Unfit)
             self.start_step, self.end_step = max(debug_step[0], 0), debug_step[1]
-        self.seed = self.initial_seed = 123
+        self.initial_seed = streams.default_generator().initial_seed()
+        self.seed = self.initial_seed if self.initial_seed < 1 << 32 else 123  # what numpy takes
         self._watching = False
         if enable:  # the same numbers in each run, so that runs can be compared
             streams.seed(self.seed)
@@ -193,7 +194,8 @@ class TensorCheckerConfig:
         if self.start_step is None or self.end_step is None:
             return True
         step = TensorCheckerConfig.current_step_id
-        TensorCheckerConfig.current_step_id = step + 1
+        if step < self.end_step:
+            TensorCheckerConfig.current_step_id = step + 1
         return self.start_step <= step < self.end_step
 
     def start_check_nan_inf(self) -> None:
@@ -335,6 +337,25 @@ class _Counts:
 
 
 _counts: list[_Counts] = []
+_last: dict[str, str] = {}  # by operator: the counts of the last collection
+
+
+def get_low_precision_op_list() -> dict[str, str]:
+    """What the last collection counted, by Paddle's names of operators: calls in float16, bfloat16, float32 and others.
+
+    >>> bireme.base.core.clear_low_precision_op_list()
+    >>> bireme.base.core.get_low_precision_op_list()
+    {}
+    """
+    return dict(_last)
+
+
+def clear_low_precision_op_list() -> None:
+    """Forget what the last collection counted.
+
+    >>> bireme.base.core.clear_low_precision_op_list()
+    """
+    _last.clear()
 
 
 def enable_operator_stats_collection() -> None:
@@ -358,6 +379,9 @@ def disable_operator_stats_collection() -> None:
     if _counts:
         counts = _counts.pop()
         flush.unwatch(counts.look)
+        theirs = {ours: name for name, ours in THEIRS.items()}
+        _last.clear()
+        _last.update({theirs.get(n, n): ",".join(map(str, counts.calls[n])) for n in sorted(counts.calls)})
         sys.stdout.write(counts.table())
 
 

@@ -45,7 +45,7 @@ class GradScaler:
         self.set_incr_every_n_steps(incr_every_n_steps)
         self.set_decr_every_n_nan_or_inf(decr_every_n_nan_or_inf)
         self._good, self._bad = to_tensor(0, "int32"), to_tensor(0, "int32")
-        self.set_init_loss_scaling(init_loss_scaling)
+        self.set_init_loss_scaling(init_loss_scaling if self._enable else 1.0)
         self._found: dict[int, Tensor] = {}  # by optimizer: whether a gradient was not finite
         self._stepped: set[int] = set()
 
@@ -128,13 +128,13 @@ class GradScaler:
         return self._use_dynamic_loss_scaling
 
     def get_init_loss_scaling(self) -> float:
-        """The scale to begin with; 1 if it does not scale."""
-        return self._init_loss_scaling if self._enable else 1.0
+        """The scale to begin with; 1 for one that does not scale, until another is set."""
+        return self._init_loss_scaling
 
     def set_init_loss_scaling(self, new_init_loss_scaling: float) -> None:
         """Start again at another scale."""
         self._init_loss_scaling = _positive(new_init_loss_scaling, "init_loss_scaling")
-        self._scale = to_tensor([self._init_loss_scaling if self._enable else 1.0], "float32")
+        self._scale = to_tensor([self._init_loss_scaling], "float32")
 
     def get_incr_ratio(self) -> float:
         """By how much the scale grows."""

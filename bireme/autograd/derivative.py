@@ -94,6 +94,9 @@ class Jacobian:
     def __len__(self) -> int:
         return self.shape[0]
 
+    def __hash__(self) -> int:
+        return id(self)
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
@@ -107,7 +110,7 @@ def _operator(name: str) -> Any:
     return method
 
 
-_OPERATORS = "add sub mul truediv pow matmul radd rsub rmul rtruediv rpow rmatmul neg"
+_OPERATORS = "add sub mul truediv floordiv mod pow matmul radd rsub rmul rtruediv rfloordiv rmod rpow rmatmul neg eq ne lt le gt ge"
 for _name in _OPERATORS.split():
     setattr(Jacobian, f"__{_name}__", _operator(f"__{_name}__"))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
 from typing import Any
 from weakref import ref
 
@@ -170,8 +171,35 @@ class PyLayer(PyLayerContext):
 Function = PyLayer
 
 
-def _unwritten(method: str) -> NotImplementedError:
-    return NotImplementedError(f"PyLayer.{method.partition('(')[0]}: expected a static method `{method}` in the subclass")
+def once_differentiable(backward: Callable) -> Callable:
+    """A `backward` of a PyLayer whose own derivative nobody may ask for: what it returns has no history.
+
+    >>> class Twice(bireme.autograd.PyLayer):
+    ...     forward = staticmethod(lambda ctx, x: x + x)
+    ...     backward = staticmethod(bireme.autograd.py_layer.once_differentiable(lambda ctx, g: g + g))
+    >>> x = bireme.to_tensor([1.0], stop_gradient=False)
+    >>> (g,) = bireme.grad(Twice.apply(x), x, create_graph=True); bireme.grad(g, x, allow_unused=True)
+    [None]
+    """
+
+    @functools.wraps(backward)
+    def plain(ctx: PyLayerContext, *args: Any) -> Any:
+        with grad_mode.no_grad():
+            found = backward(ctx, *args)
+        for g in found if isinstance(found, (list, tuple)) else [found]:
+            if isinstance(g, Tensor):
+                g.stop_gradient = True
+        return found
+
+    return plain
+
+
+class _Unwritten(NotImplementedError, OSError):
+    """A method that the subclass does not have: Paddle raises OSError where the backward pass finds that out."""
+
+
+def _unwritten(method: str) -> _Unwritten:
+    return _Unwritten(f"PyLayer.{method.partition('(')[0]}: expected a static method `{method}` in the subclass")
 
 
 class _Slots:

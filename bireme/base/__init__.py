@@ -22,9 +22,9 @@ Variable = framework.Variable
 Tensor = DenseTensor  # the name that Paddle has here; a tensor of the dynamic mode is `paddle.Tensor`
 
 __all__ = [
-    "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "CustomPlace", "DenseTensor", "IPUPlace", "ParamAttr", "Tensor", "XPUPinnedPlace",
-    "XPUPlace", "core", "cpu_places", "cuda_pinned_places", "cuda_places", "data_feeder", "device_guard", "disable_dygraph", "disable_imperative", "dygraph", "enable_dygraph",
-    "enable_imperative", "framework", "get_flags", "in_dygraph_mode", "in_dynamic_or_pir_mode", "in_pir_mode", "io", "is_compiled_with_cinn",
-    "is_compiled_with_cuda", "is_compiled_with_rocm", "is_compiled_with_xpu", "param_attr", "reader", "set_flags", "unique_name",
-    "wrapped_decorator",
+    "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "CustomPlace", "DenseTensor", "IPUPlace", "ParamAttr", "Tensor", "XPUPinnedPlace", "XPUPlace",
+    "core", "cpu_places", "cuda_pinned_places", "cuda_places", "data_feeder", "device_guard", "disable_dygraph", "disable_imperative", "dygraph",
+    "enable_dygraph", "enable_imperative", "framework", "get_flags", "in_dygraph_mode", "in_dynamic_or_pir_mode", "in_pir_mode", "io",
+    "is_compiled_with_cinn", "is_compiled_with_cuda", "is_compiled_with_rocm", "is_compiled_with_xpu", "param_attr", "reader", "set_flags",
+    "unique_name", "wrapped_decorator",
 ]  # fmt: skip

@@ -22,28 +22,44 @@ STUBS = str(Path(__file__).with_name("path"))
 # Paddle's inner modules that programs name, and the module here that holds what they hold
 INNER = {
     "autograd": "autograd.backward_mode",
+    "autograd.derivative": "autograd.autograd",
     "base.core": "base.libpaddle",
+    "core.dtype": "framework.dtype",
+    "defaults": "framework.framework",
     "files": "framework.io",
     "io": "io.reader io.dataloader io.dataloader.batch_sampler io.dataloader.dataset io.dataloader.sampler io.dataloader.worker",
+    "incubate": "incubate.operators incubate.tensor incubate.tensor.math",
+    "incubate.nn.functional": "incubate.nn.functional.fused_layer_norm incubate.nn.functional.fused_matmul_bias "
+    "incubate.nn.functional.fused_rms_norm incubate.nn.functional.fused_transformer",
+    "incubate.autograd.functional": "incubate.autograd.primapi",
+    "incubate.optimizer": "incubate.optimizer.lbfgs",
+    "incubate.optimizer.average": "incubate.optimizer.modelaverage",
+    "incubate.optimizer.functional": "incubate.optimizer.functional.bfgs incubate.optimizer.functional.lbfgs",
     "io.collate": "io.dataloader.collate",
     "metric": "metric.metrics",
     "nn": "nn.layer.activation nn.layer.common nn.layer.container nn.layer.conv nn.layer.distance nn.layer.loss nn.layer.norm "
     "nn.layer.pooling nn.layer.vision",
-    "nn.initializer": "nn.initializer.assign nn.initializer.constant nn.initializer.initializer nn.initializer.kaiming nn.initializer.normal "
-    "nn.initializer.orthogonal nn.initializer.uniform nn.initializer.xavier",
+    "nn.initializer": "nn.initializer.assign nn.initializer.bilinear nn.initializer.constant nn.initializer.dirac nn.initializer.initializer "
+    "nn.initializer.kaiming nn.initializer.normal nn.initializer.orthogonal nn.initializer.uniform nn.initializer.xavier",
     "nn.layer": "nn.layer.layers",
+    "nn.parameter": "nn.initializer.lazy_init",
     "nn.rnn": "nn.layer.rnn",
     "nn.transformer": "nn.layer.transformer",
     "optimizer": "optimizer.adadelta optimizer.adagrad optimizer.adamax optimizer.adamw optimizer.asgd optimizer.lamb "
     "optimizer.nadam optimizer.radam optimizer.rmsprop optimizer.rprop",
-    "nn.functional": "nn.functional.activation nn.functional.common nn.functional.conv nn.functional.extension nn.functional.input "
-    "nn.functional.loss nn.functional.norm nn.functional.pooling nn.functional.vision",
+    "nn.functional": "nn.functional.activation nn.functional.common nn.functional.conv nn.functional.distance nn.functional.extension "
+    "nn.functional.input nn.functional.loss nn.functional.norm nn.functional.pooling nn.functional.vision",
+    "nn.utils.gradients": "nn.utils.clip_grad_norm_ nn.utils.clip_grad_value_",
     "nn.utils.normalised": "nn.utils.spectral_norm_hook nn.utils.weight_norm_hook",
     "nn.utils.vectors": "nn.utils.transform_parameters",
-    "tensor": "tensor.attribute tensor.creation tensor.einsum tensor.linalg tensor.logic tensor.manipulation tensor.math tensor.ops "
-    "tensor.random tensor.search tensor.stat",
+    "tensor": "tensor.array tensor.attribute tensor.creation tensor.einsum tensor.linalg tensor.logic tensor.manipulation tensor.math tensor.ops "
+    "tensor.random tensor.search tensor.stat tensor.to_string",
+    "utils": "utils.install_check utils.lazy_import",
     "utils.structure": "utils.layers_utils",
 }  # fmt: skip
+
+# modules of Paddle's that hold the names of another one here as well: `paddle.nn.layer.Linear`
+WIDER = {"bireme.nn.initializer": "bireme.nn.seeded", "bireme.nn.layer": "bireme.nn"}
 
 
 def missing(name: str) -> str:
@@ -102,7 +118,20 @@ class Same(Loader):
 
 def explain(module: ModuleType) -> None:
     """Let a public module say plainly which of Paddle's names it does not have."""
-    module.__getattr__ = refuse(theirs(module.__name__), vars(module).get("__getattr__"))  # type: ignore[method-assign]
+    own = vars(module).get("__getattr__")
+    if module.__name__ in WIDER:
+        own = beside(importlib.import_module(WIDER[module.__name__]))
+    module.__getattr__ = refuse(theirs(module.__name__), own)  # type: ignore[method-assign]
+
+
+def beside(module: ModuleType) -> Callable[[str], Any]:
+    def __getattr__(attribute: str) -> Any:
+        try:
+            return vars(module)[attribute]
+        except KeyError:
+            raise AttributeError(attribute, name=attribute) from None
+
+    return __getattr__
 
 
 def refuse(name: str, own: Callable[[str], Any] | None) -> Callable[[str], Any]:
@@ -126,7 +155,8 @@ def install_as_paddle() -> None:
     """Make `import paddle` and every `paddle.x` mean Bireme in this process; call it before the first of them.
 
     The modules are Bireme's own: `paddle.nn is bireme.nn`. Version and type names follow Paddle's, since code asks for
-    them: `paddle.__version__`, `str(x.dtype)`. Calling it again changes nothing.
+    them: `paddle.__version__`, `str(x.dtype)`; so do arrays of bfloat16, which hold its bits as uint16. Calling it again
+    changes nothing.
     """
     package = sys.modules[HERE]
     before = sys.modules.get(THERE)

@@ -1,7 +1,8 @@
 """Mixed precision: which operators compute in half precision, and the casts of their operands.
 
-An operator says with `amp="low"` that it gains from half precision (products, convolutions) or with `amp="high"` that it
-loses by it (sums of many terms, exponentials); all others take what they are given, by the usual rules of promotion.
+An operator says with `amp="low"` that it gains from half precision (products, convolutions), with `amp="high"` that it
+loses by it (sums of many terms, exponentials; level O2 does it in half precision all the same, and rounds once), with
+`amp="wide"` that it is kept in float32 at every level; all others take what they are given, by the usual rules of promotion.
 `bireme.amp.auto_cast` sets the policy of its thread; it is looked at where a call's arguments come in, before any memory.
 """
 
@@ -37,10 +38,12 @@ class Policy:
         return self._targets[name]
 
     def _decide(self, name: str, own: str | None) -> DType | None:
-        if name in self.high or (own == "high" and name not in self.low):
+        if name in self.high:
             return dtypes.float32
         if name in self.low or own == "low":
             return self.dtype
+        if own == "wide" or (own == "high" and self.level != "O2"):  # at O2 only the weights' copies stay wide, as in Paddle
+            return dtypes.float32
         return self._rest
 
 

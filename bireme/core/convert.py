@@ -322,7 +322,7 @@ class Signature:
                     ndim = x[0]._value.sig.ndim
             elif x is None and p.optional:
                 continue
-            elif p.kind != "number" or not (x.__class__ is tuple or isinstance(x, _NUMBERS)):
+            elif p.kind != "number" or not (isinstance(x, _NUMBERS) or _is_pair(x)):
                 wanted = "a Tensor or a number" if p.kind == "number" else "a Tensor"
                 got = type(x) if not isinstance(x, (int, float, type(None))) else x
                 raise errors.bad(self.labels[p.name], wanted, got, kind=errors.NotTensor)
@@ -387,6 +387,11 @@ def signature_of(name: str, body: Callable, hints: dict[str, Any], options: dict
 
 
 # ---------------------------------------------------------------- numbers and promotion
+
+
+def _is_pair(x: Any) -> bool:
+    """Whether it is a number with the dtype that it travels in; a tuple of the user's is none."""
+    return x.__class__ is tuple and len(x) == 2 and x[0].__class__ is DType
 
 
 def number(x: Any, dtype: DType, where: str) -> Any:

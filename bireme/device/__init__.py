@@ -12,6 +12,13 @@ from bireme.core import errors
 from bireme.core.device import IPUPlace, Place, XPUPlace, available, count, get_device, register_device, registered, set_device
 from bireme.core.executor import register as register_executor
 from bireme.device import cuda, stream, xpu
+from bireme.device.cuda import empty_cache as empty_cache
+from bireme.device.cuda import max_memory_allocated as max_memory_allocated
+from bireme.device.cuda import max_memory_reserved as max_memory_reserved
+from bireme.device.cuda import memory_allocated as memory_allocated
+from bireme.device.cuda import memory_reserved as memory_reserved
+from bireme.device.cuda import reset_max_memory_allocated as reset_max_memory_allocated
+from bireme.device.cuda import reset_max_memory_reserved as reset_max_memory_reserved
 from bireme.device.stream import Event, Stream, current_stream, set_stream, stream_guard
 
 __all__ = [

@@ -244,7 +244,7 @@ class _Watching(Callback):
             return None
         value = logs[self.monitor]
         if isinstance(value, Tensor):
-            value = value.numpy()
+            value = value._host()
         return float(np.ravel(value)[0])
 
 

@@ -219,14 +219,14 @@ class RecordWriter(Writer):
 
 
 def _number(where: str, value: Any) -> float:
-    array = value.numpy() if isinstance(value, Tensor) else np.asarray(value)
+    array = value._host() if isinstance(value, Tensor) else np.asarray(value)
     if array.size != 1 or array.dtype.kind not in "biuf":
         raise errors.bad(f"{where}(value)", "one number", value, kind=TypeError)
     return float(array.reshape(()))
 
 
 def _numbers(where: str, values: Any) -> np.ndarray:
-    x = np.asarray(values.numpy() if isinstance(values, Tensor) else values, np.float64).ravel()
+    x = np.asarray(values._host() if isinstance(values, Tensor) else values, np.float64).ravel()
     x = x[np.isfinite(x)]
     if not x.size:
         raise errors.bad(f"{where}(values)", "at least one finite number", values)

@@ -23,6 +23,8 @@ from bireme.nn.layer import Layer
 from bireme.ops import add_n
 from bireme.static import InputSpec
 
+to_list = listed  # by this name, code written for Paddle takes it from here
+
 _AHEAD = 8  # batches of predictions that are not read yet
 
 

@@ -128,11 +128,11 @@ def _made(where: str, shape: Any, kind: Any) -> Any:
     if not _is_shape(shape):
         raise errors.bad(f"{where}(input_size)", "a shape, an InputSpec, or a list of them", shape, kind=TypeError)
     sizes = []
-    for axis, n in enumerate(shape):
+    for n in shape:
         if isinstance(n, (bool, float)):
             raise errors.bad(f"{where}(input_size)", "integers, and None for the batch", list(shape), kind=TypeError)
-        if axis == 0 and (n is None or n == -1):
-            n = 1
+        if (n is None or n == -1) and sum([m in (None, -1) for m in shape]) == 1:
+            n = 1  # the batch, wherever it stands: a recurrent layer's states have it second
         if n is None or n <= 0:
             raise errors.bad(f"{where}(input_size)", "positive sizes, and None or -1 only for the batch", list(shape))
         sizes.append(int(n))

@@ -20,7 +20,7 @@ _REDRAW = 0.2  # seconds between two drawings of a live line whose numbers are t
 def shown(value: Any) -> str:
     """A figure as the line shows it: four digits after the point, or in powers of ten when it is small."""
     if isinstance(value, Tensor):
-        value = value.numpy()
+        value = value._host()
     if isinstance(value, (list, tuple, np.ndarray)):
         return " ".join(shown(v) for v in (value.ravel() if isinstance(value, np.ndarray) else value))
     if isinstance(value, (float, np.floating)):
@@ -103,7 +103,7 @@ class ProgressBar:
 
     def update(self, current_num: int, values: Any = ()) -> None:
         """Show figures, in pairs of name and value, after `current_num` steps; the line of the last step stays."""
-        self.show(current_num, values, last=current_num == self.num)
+        self.show(int(current_num), values, last=current_num == self.num)
 
     def show(self, step: int, figures: Any, last: bool) -> None:
         """Show figures; the `last` line of a pass stays."""

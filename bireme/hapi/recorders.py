@@ -94,7 +94,7 @@ class Recorder(Callback):
 
 
 def _value(x: Any) -> float:
-    return float(np.ravel(x.numpy() if isinstance(x, Tensor) else x)[0])
+    return float(np.ravel(x._host() if isinstance(x, Tensor) else x)[0])
 
 
 def _numbers(logs: dict | None) -> Iterator[tuple[str, float]]:

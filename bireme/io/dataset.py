@@ -172,9 +172,10 @@ class ConcatDataset(Dataset):
         self.datasets = list(datasets)
         if not self.datasets:
             raise errors.bad("ConcatDataset(datasets)", "at least one dataset", self.datasets, kind=errors.Unfit)
+        hint = "ConcatDataset does not support IterableDataset: ChainDataset does"
         for dataset in self.datasets:
             if isinstance(dataset, IterableDataset):
-                raise errors.bad("ConcatDataset(datasets)", "datasets with __getitem__ (ChainDataset takes the others)", dataset, kind=errors.Unfit)
+                raise errors.bad("ConcatDataset(datasets)", "datasets with __getitem__", dataset, hint=hint, kind=errors.Unfit)
         self.cumulative_sizes = self.cumsum(self.datasets)
 
     def __len__(self) -> int:

@@ -145,7 +145,7 @@ def _columns(who: str, preds: Any, labels: Any) -> tuple[Any, Any]:
     if preds.shape[0] < n:
         raise errors.bad(f"{who}.update(preds)", f"a prediction for each of {n} labels", preds, kind=errors.OutOfRange)
     if isinstance(preds, Tensor) != isinstance(labels, Tensor):
-        preds, labels = (x.numpy() if isinstance(x, Tensor) else x for x in (preds, labels))
+        preds, labels = (x._host() if isinstance(x, Tensor) else x for x in (preds, labels))
     return preds[:n], labels
 
 
@@ -258,7 +258,7 @@ class Auc(Metric):
     def _count(self) -> None:
         pending, self._pending = self._pending, []
         for value, labels in pending:
-            value, labels = (x.numpy() if isinstance(x, Tensor) else x for x in (value, labels))
+            value, labels = (x._host() if isinstance(x, Tensor) else x for x in (value, labels))
             bins = (value * self._num_thresholds).astype(np.int64)
             if bins.size and not 0 <= bins.min() <= bins.max() <= self._num_thresholds:
                 raise errors.bad("Auc.update(preds)", "probabilities between 0 and 1", [float(value.min()), float(value.max())], kind=errors.Unfit)

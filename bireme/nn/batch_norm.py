@@ -17,6 +17,7 @@ class _BatchNorm(Layer):
     """What the batch normalisations of all numbers of axes share; the running statistics are parameters that are not trained."""
 
     _axes: tuple[int, ...] = ()
+    _formats: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -30,12 +31,15 @@ class _BatchNorm(Layer):
         name: str | None = None,
     ):
         super().__init__()
+        if self._formats and data_format not in self._formats:
+            raise errors.bad(f"{type(self).__name__}(data_format)", f"one of {', '.join(self._formats)}", data_format)
         self._num_features, self._momentum, self._epsilon = num_features, momentum, epsilon
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
         self._data_format, self._use_global_stats, self._name = data_format, use_global_stats, name
         self.weight = self.create_parameter([num_features], weight_attr, default_initializer=Constant(1.0))
         self.bias = self.create_parameter([num_features], bias_attr, is_bias=True)
-        self._mean, self._variance = [_statistic(self, num_features, start) for start in (0.0, 1.0)]
+        names = [None, None] if name is None else [f"{name}_mean", f"{name}_variance"]
+        self._mean, self._variance = [_statistic(self, num_features, start, name=n) for start, n in zip((0.0, 1.0), names)]
 
     def forward(self, input: Tensor) -> Tensor:
         if self._axes and input.ndim not in self._axes:
@@ -66,7 +70,7 @@ class BatchNorm1D(_BatchNorm):
     [[-1.0], [1.0]]
     """
 
-    _axes = (2, 3)
+    _axes, _formats = (2, 3), ("NC", "NCL", "NLC", "NCHW", "NHWC")
 
     def __init__(
         self,
@@ -89,7 +93,7 @@ class BatchNorm2D(_BatchNorm):
     [[[[-1.0, 1.0]]]]
     """
 
-    _axes = (4,)
+    _axes, _formats = (4,), ("NCHW", "NHWC")
 
 
 class BatchNorm3D(_BatchNorm):
@@ -99,7 +103,7 @@ class BatchNorm3D(_BatchNorm):
     [[[[[-1.0, 1.0]]]]]
     """
 
-    _axes = (5,)
+    _axes, _formats = (5,), ("NCDHW", "NDHWC", "NCHW", "NHWC")
 
     def __init__(
         self,

@@ -94,6 +94,30 @@ class ClipGradByGlobalNorm(ClipGradByNorm):
         return clip_by_global_norm(grads, self.clip_norm, _wide(grads))
 
 
+# the names that these had before
+GradientClipBase, GradientClipByValue = ClipGradBase, ClipGradByValue
+GradientClipByNorm, GradientClipByGlobalNorm = ClipGradByNorm, ClipGradByGlobalNorm
+
+
+def clip_by_norm(x: Tensor, max_norm: float, name: str | None = None) -> Tensor:
+    """`x`, scaled down to a norm of `max_norm` if its own is larger.
+
+    >>> bireme.nn.clip.clip_by_norm(bireme.to_tensor([6.0, 8.0]), 5.0).tolist()
+    [3.0, 4.0]
+    """
+    if not isinstance(x, Tensor):
+        raise errors.bad("clip_by_norm(x)", "a Tensor", x, kind=TypeError)
+    if not x.dtype.is_floating:
+        raise errors.bad("clip_by_norm(x)", "a floating type", x.dtype.name, kind=errors.NoKernel)
+    if max_norm <= 0:
+        raise errors.bad("clip_by_norm(max_norm)", "a number above 0", max_norm)
+    return ClipGradByNorm(max_norm)._clip([x])[0]
+
+
+def _squared_l2_norm(x: Tensor) -> Tensor:
+    return _square_sum(x, _wide([x])).reshape([1]).astype(x.dtype)
+
+
 def _wide(grads: list[Tensor]) -> Any:
     # half precision overflows at 65504: its squares are summed in float32
     return dtypes.float64 if any(g.dtype is dtypes.float64 for g in grads) else dtypes.float32

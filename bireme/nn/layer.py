@@ -62,7 +62,7 @@ class Layer:
         self.__dict__.update(
             training=True, _full_name=unique_name.generate(scope), _dtype=dtypes.of(dtype).name, _parameters={},
             _sub_layers={}, _buffers={}, _non_persistable_buffer_names_set=set(), _forward_pre_hooks={},
-            _forward_post_hooks={}, _state_dict_hooks={},
+            _forward_post_hooks={}, _state_dict_hooks={}, _loaddict_holder={},
         )  # fmt: skip
 
     # ------------------------------------------------------------ calling
@@ -234,7 +234,8 @@ class Layer:
         """
         self._check_name("register_buffer", name, self._buffers)
         if tensor is not None and (not isinstance(tensor, Tensor) or isinstance(tensor, Parameter)):
-            raise errors.bad("register_buffer(tensor)", "a Tensor that is no Parameter, or None", tensor, kind=TypeError)
+            hint = "a buffer should be a Paddle.Tensor, a Parameter is trained"
+            raise errors.bad("register_buffer(tensor)", "a Tensor that is no Parameter, or None", tensor, hint, kind=TypeError)
         self._buffers[name] = tensor
         if persistable:
             self._non_persistable_buffer_names_set.discard(name)
@@ -253,12 +254,15 @@ class Layer:
         return sublayer
 
     def _check_name(self, where: str, name: Any, store: dict) -> None:
+        what = where.rpartition("_")[2]
         if not isinstance(name, str):
-            raise errors.bad(f"{where}(name)", "a str", name, kind=TypeError)
+            raise errors.bad(f"{where}(name)", "a str", name, hint=f"the name of {what} should be a string", kind=TypeError)
         if not name or "." in name:
-            raise errors.bad(f"{where}(name)", "a name without dots", name or "''", kind=KeyError)
+            hint = f"the name of {what} can not {'contain a dot' if name else 'be empty'}"
+            raise errors.bad(f"{where}(name)", "a name without dots", name or "''", hint=hint, kind=KeyError)
         if name not in store and hasattr(self, name):
-            raise errors.bad(f"{where}(name)", "a name that is not an attribute yet", name, kind=KeyError)
+            hint = f"an attribute {name} already exists"
+            raise errors.bad(f"{where}(name)", "a name that is not an attribute yet", name, hint=hint, kind=KeyError)
 
     def parameters(self, include_sublayers: bool = True) -> list[Parameter]:
         """All parameters, each once.
@@ -385,7 +389,7 @@ class Layer:
         >>> list(bireme.nn.Linear(2, 3).state_dict())
         ['weight', 'bias']
         """
-        return self._states(destination, include_sublayers, structured_name_prefix, use_hook, keep_vars, everything=False)
+        return self._state_dict_impl(destination, include_sublayers, structured_name_prefix, False, use_hook, keep_vars)
 
     def to_static_state_dict(
         self,
@@ -402,20 +406,29 @@ class Layer:
         >>> list(layer.to_static_state_dict()), list(layer.state_dict())
         (['now'], [])
         """
-        return self._states(destination, include_sublayers, structured_name_prefix, use_hook, keep_vars, everything=True)
+        return self._state_dict_impl(destination, include_sublayers, structured_name_prefix, True, use_hook, keep_vars)
 
-    def _states(self, destination: dict | None, deep: bool, prefix: str, use_hook: bool, keep_vars: bool, everything: bool) -> dict[str, Tensor]:
+    def _state_dict_impl(
+        self,
+        destination: dict | None = None,
+        include_sublayers: bool = True,
+        structured_name_prefix: str = "",
+        include_non_persistable_buffer: bool = False,
+        use_hook: bool = True,
+        keep_vars: bool = True,
+    ) -> dict[str, Tensor]:
+        """What both have in common. Like Paddle's, it passes by a `state_dict` that a layer or one inside defines anew."""
         state = OrderedDict() if destination is None else destination
-        hidden = () if everything else self._non_persistable_buffer_names_set
+        hidden = () if include_non_persistable_buffer else self._non_persistable_buffer_names_set
         own = [*self._parameters.items(), *((n, b) for n, b in self._buffers.items() if n not in hidden)]
         for name, held in own:
             if held is not None:
-                state[prefix + name] = held if keep_vars else held.detach().clone()
-        if deep:
-            part = "to_static_state_dict" if everything else "state_dict"  # a layer may have its own
+                state[structured_name_prefix + name] = held if keep_vars else held.detach().clone()
+        if include_sublayers:
             for name, layer in self._sub_layers.items():
                 if layer is not None:
-                    getattr(layer, part)(state, True, f"{prefix}{name}.", use_hook, keep_vars)
+                    inside = f"{structured_name_prefix}{name}."
+                    layer._state_dict_impl(state, True, inside, include_non_persistable_buffer, use_hook, keep_vars)
         if use_hook:
             for hook in list(self._state_dict_hooks.values()):
                 new = hook(state)
@@ -444,7 +457,7 @@ class Layer:
         if not isinstance(state_dict, dict):
             raise errors.bad(where, "a dict of name to Tensor", state_dict, kind=TypeError)
         missing, used, found = [], set(), []
-        for name, held in self.state_dict(use_hook=False).items():
+        for name, held in self._state_dict_impl(use_hook=False).items():
             key = name if use_structured_name else held.name
             given = state_dict.get(key)
             if given is None:
@@ -456,8 +469,9 @@ class Layer:
                 warnings.warn(f"{where}: skipped {key}: expected shape {held.shape}, got {list(value.shape)}", stacklevel=2)
                 missing.append(key)
                 continue
-            if dtypes.of(value.dtype) is not held.dtype:
-                raise errors.bad(f"{where}, {key}", held.dtype.name, dtypes.of(value.dtype).name, kind=errors.Unfit)
+            kind = dtypes.of(value.dtype)
+            if kind is not held.dtype and (kind, held.dtype) != (dtypes.uint16, dtypes.bfloat16):  # Paddle's arrays hold the bits of bfloat16
+                raise errors.bad(f"{where}, {key}", held.dtype.name, kind.name, kind=errors.Unfit)
             used.add(key)
             found.append((held, value))
         # nothing is changed before everything was found good
@@ -476,7 +490,7 @@ class Layer:
         >>> bireme.nn.Linear(1, 1).to(dtype="float64").weight.dtype
         bireme.float64
         """
-        if blocking not in (None, True, False):
+        if blocking is not None and not isinstance(blocking, bool):
             raise errors.bad("to(blocking)", "True, False or None", blocking, kind=errors.Unfit)
         place = None if device is None else devices.parse(device, "to(device)")
         kind = None if dtype is None else dtypes.of(dtype, "to(dtype)")

@@ -306,7 +306,8 @@ class AdaptiveLogSoftmaxWithLoss(Layer):
         super().__init__()
         cuts = list(cutoffs)
         if not cuts or cuts != sorted(set(cuts)) or cuts[0] < 1 or cuts[-1] > n_classes - 1 or any(int(c) != c for c in cuts):
-            raise errors.bad("AdaptiveLogSoftmaxWithLoss(cutoffs)", f"increasing integers in [1, {n_classes - 1}]", cuts)
+            hint = "cutoffs should be a sequence of unique, growing numbers: where clusters begin"
+            raise errors.bad("AdaptiveLogSoftmaxWithLoss(cutoffs)", f"increasing integers in [1, {n_classes - 1}]", cuts, hint)
         self.in_features, self.n_classes, self.cutoffs, self.div_value = in_features, n_classes, [*cuts, n_classes], div_value
         self.shortlist_size, self.n_clusters = cuts[0], len(cuts)
         self.head_size, self.is_head_bias, self.name = self.shortlist_size + self.n_clusters, head_bias, name
@@ -344,5 +345,5 @@ class AdaptiveLogSoftmaxWithLoss(Layer):
 
 def _reduction(where: str, reduction: str) -> str:
     if reduction not in _REDUCTIONS:
-        raise errors.bad(f"{where}(reduction)", "mean, sum or none", reduction)
+        raise errors.bad(f"{where}(reduction)", "mean, sum or none", reduction, kind=errors.Unfit)
     return reduction

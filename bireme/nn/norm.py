@@ -95,7 +95,8 @@ class _InstanceNorm(Layer):
     ):
         super().__init__()
         if (weight_attr is False) != (bias_attr is False):
-            raise errors.bad(f"{type(self).__name__}(weight_attr, bias_attr)", "both False or none of them", [weight_attr, bias_attr])
+            where = f"{type(self).__name__}(weight_attr, bias_attr)"
+            raise errors.bad(where, "both False or none of them", [weight_attr, bias_attr], kind=errors.Unfit)
         self._num_features, self._epsilon, self._momentum, self._data_format = num_features, epsilon, momentum, data_format
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
         self.scale = self.create_parameter([num_features], weight_attr, default_initializer=Constant(1.0))
@@ -207,8 +208,8 @@ class SpectralNorm(Layer):
         total = math.prod(self._weight_shape)
         if total <= 0:
             raise errors.bad("SpectralNorm(weight_shape)", "no axis of extent 0", self._weight_shape)
-        if not -len(self._weight_shape) <= dim < len(self._weight_shape):
-            raise errors.bad("SpectralNorm(dim)", f"an axis below {len(self._weight_shape)}", dim)
+        if dim not in (0, 1) or dim >= len(self._weight_shape):
+            raise errors.bad("SpectralNorm(dim)", f"0 or 1, and an axis below {len(self._weight_shape)}", dim, kind=errors.Unfit)
         rows = self._weight_shape[dim]
         for name, count in (("weight_u", rows), ("weight_v", total // rows)):
             held = self.create_parameter([count], None, dtype, default_initializer=Normal(0.0, 1.0))
@@ -218,4 +219,4 @@ class SpectralNorm(Layer):
     def forward(self, x: Tensor) -> Tensor:
         if x.shape != self._weight_shape:
             raise errors.bad("SpectralNorm(x)", f"shape {self._weight_shape}", f"shape {x.shape}")
-        return spectral_norm_of(x, self.weight_u, self.weight_v, self._eps, self._dim % x.ndim, self._power_iters)
+        return spectral_norm_of(x, self.weight_u, self.weight_v, self._eps, self._dim, self._power_iters)

@@ -133,7 +133,7 @@ def _shape(shape: Any, where: str) -> list[int]:
             raise errors.bad(where, "integers", list(shape), kind=TypeError)
     size = [int(n) for n in shape]
     if any(n < 0 for n in size):
-        raise errors.bad(where, "sizes of 0 or more", size)
+        raise errors.bad(where, "sizes of 0 or more", size, kind=errors.Unfit)
     return size
 
 

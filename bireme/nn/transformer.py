@@ -33,14 +33,14 @@ class StaticCache(NamedTuple):
 def _positive(where: str, **sizes: int) -> None:
     for name, size in sizes.items():
         if size <= 0:
-            raise errors.bad(f"{where}({name})", "a number above 0", size)
+            raise errors.bad(f"{where}({name})", "a number above 0", size, kind=errors.Unfit)
 
 
 def _attributes(where: str, attr: Any, count: int) -> list[Any]:
     """One attribute for each part of a layer: a list has them one by one, anything else holds for all."""
     if isinstance(attr, (list, tuple)):
         if len(attr) != count:
-            raise errors.bad(where, f"one attribute, or a list of {count}", f"{len(attr)} of them")
+            raise errors.bad(where, f"one attribute, or a list of {count}", f"{len(attr)} of them", kind=errors.Unfit)
         return list(attr)
     return [attr] * count
 
@@ -432,7 +432,7 @@ class Transformer(Layer):
         if not isinstance(attr, (list, tuple)):
             return attr, attr
         if not 1 <= len(attr) <= 3:
-            raise errors.bad(f"Transformer({name})", "one attribute, or a list of 1 to 3", f"{len(attr)} of them")
+            raise errors.bad(f"Transformer({name})", "one attribute, or a list of 1 to 3", f"{len(attr)} of them", kind=errors.Unfit)
         return [attr[0], attr[-1]], [attr[0], attr[1] if len(attr) == 3 else attr[0], attr[-1]]
 
     def forward(

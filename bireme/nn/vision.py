@@ -49,7 +49,8 @@ class _Upsampling(Layer):
 
     def __init__(self, size: Any = None, scale_factor: Any = None, data_format: str = "NCHW", name: str | None = None):
         super().__init__()
-        self.size, self.scale_factor, self.data_format, self.name = size, scale_factor, data_format, name
+        self.size = [size, size] if isinstance(size, int) else size
+        self.scale_factor, self.data_format, self.name = scale_factor, data_format, name
 
     def forward(self, x: Tensor) -> Tensor:
         if x.ndim != 4:

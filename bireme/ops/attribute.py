@@ -20,7 +20,7 @@ from bireme.ops.mask import where
 
 def _tensor(x: Any, where: str) -> Tensor:
     if not isinstance(x, Tensor):
-        raise errors.bad(where, "a Tensor", x, kind=TypeError)
+        raise errors.bad(where, "a Tensor", x, kind=errors.NotTensor)
     return x
 
 

@@ -51,6 +51,11 @@ def _(source, part, bound, numbers):
     return complex(part, imag(source)) if source.dtype.is_complex else part
 
 
+@real.layout
+def _(sig, strides, first, bound, numbers):
+    return (tuple([2 * n for n in strides]), 2 * first) if sig.dtype.is_complex else (strides, first)
+
+
 @op(method=True, view=True)
 def imag(x: Tensor) -> Tensor:
     """The imaginary part, which shares storage with the number.
@@ -68,6 +73,11 @@ imag.grad(lambda g, sigs: (g * 1j).astype(sigs[0].dtype.np), numpy=True)
 @imag.put
 def _(source, part, bound, numbers):
     return complex(real(source), part)
+
+
+@imag.layout
+def _(sig, strides, first, bound, numbers):
+    return tuple([2 * n for n in strides]), 2 * first + 1
 
 
 @op(promote="real imag", mix="same", dtypes=_PAIRS, out=True)

@@ -14,6 +14,7 @@ from bireme.core.bound import on_numpy
 from bireme.core.dtype import FLOAT, INT
 from bireme.core.graph import sig_of
 from bireme.core.op import Attr, Tensor, composite, op
+from bireme.core.tensor import read
 from bireme.ops import creation, logic, reduce, shape
 from bireme.ops.ordering import REAL
 
@@ -130,6 +131,25 @@ def _check_bins(name: str, bins: Any, low: Any, high: Any) -> tuple[int, float, 
     return int(n), float(ends[0]), float(ends[1])
 
 
+def _check_range(x: Tensor) -> None:
+    """Bins reach from the smallest to the largest element: what the host knows is looked at now, anything else by a flag of the program."""
+    whole = x.dtype in INT
+    expected = f"a range that {x.dtype.name} holds" if whole else "finite numbers where min and max are not given"
+    got = "a wider one" if whole else "NaN or infinity"
+    value = read(x)
+    if value.array is not None and value.device.is_cpu:
+        host = np.asarray(value.array)
+        if float(host.max()) - float(host.min()) >= np.iinfo(x.dtype.np).max if whole else not np.isfinite(host).all():
+            raise errors.bad("histogram(input)", expected, got)
+    elif not flush.local.segment.symbolic:
+        if whole:
+            wide = x.astype(dtypes.float64)
+            wrong = logic.greater_equal(reduce.max(wide) - reduce.min(wide), float(np.iinfo(x.dtype.np).max))
+        else:
+            wrong = logic.logical_not(reduce.all(logic.isfinite(x)))
+        flush.guard(wrong._value, f"histogram(input): expected {expected}, got {got}", ValueError)
+
+
 @composite(method=True)
 def histogram(input: Tensor, bins: Attr = 100, min: Attr = 0.0, max: Attr = 0.0, weight: Tensor | None = None, density: bool = False) -> Tensor:
     """How many elements fall into each of equal bins between min and max, or between the smallest and the largest element;
@@ -141,13 +161,8 @@ def histogram(input: Tensor, bins: Attr = 100, min: Attr = 0.0, max: Attr = 0.0,
     n, low, high = _check_bins("histogram", bins, min, max)
     if weight is not None and (weight.shape != input.shape or weight.dtype is not input.dtype):
         raise errors.bad("histogram(weight)", f"shape {input.shape}, {input.dtype.name}, as input has", weight)
-    if low == high and input.dtype.is_inexact and input.size and not flush.local.segment.symbolic:
-        wrong = logic.logical_not(reduce.all(logic.isfinite(input)))
-        flush.guard(wrong._value, "histogram(input): expected finite numbers where min and max are not given, got NaN or infinity", ValueError)
-    if low == high and input.dtype in INT and input.size and not flush.local.segment.symbolic:
-        wide = input.astype(dtypes.float64)
-        wrong = logic.greater_equal(reduce.max(wide) - reduce.min(wide), float(np.iinfo(input.dtype.np).max))
-        flush.guard(wrong._value, f"histogram(input): expected a range that {input.dtype.name} holds, got a wider one", ValueError)
+    if low == high and input.size and (input.dtype in INT or input.dtype.is_inexact):
+        _check_range(input)
     places = bin_of(input, low, high, n)
     found = count_into(places, None if weight is None else weight.astype(dtypes.float32), n)
     if not density:
@@ -211,7 +226,7 @@ def histogramdd(x: Tensor, bins: Any = 10, ranges: Any = None, density: bool = F
     if x.ndim < 2:
         raise errors.bad("histogramdd(x)", "a tensor with at least two axes", x, kind=errors.Unfit)
     if x.dtype not in (dtypes.float32, dtypes.float64):
-        raise errors.bad("histogramdd(x)", "float32 or float64", x.dtype.name, kind=TypeError)
+        raise errors.bad("histogramdd(x)", "float32 or float64", x.dtype.name, kind=errors.NoKernel)
     if weights is not None and weights.dtype is not x.dtype:
         raise errors.bad("histogramdd(weights)", f"{x.dtype.name}, as x has", weights.dtype.name, kind=errors.Alien)
     if weights is not None and weights.shape != x.shape[:-1]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from bireme.core import errors, flush
 from bireme.core.op import Tensor, composite
+from bireme.core.tensor import read
 from bireme.ops import logic
 from bireme.ops import reduce as reductions
 from bireme.ops.einstein import einsum_of
@@ -12,13 +15,21 @@ from bireme.ops.product import matmul
 
 
 def _weights(argument: str, weights: Tensor, x: Tensor, n: int) -> Tensor:
-    """Weights in the type of `x`; those that are negative, or counts that are no integers, are told when they are known."""
+    """Weights in the type of `x`; none is negative, and counts are integers: what the host knows is looked at now, the rest when it is known."""
     if weights.ndim != 1 or weights.shape[0] != n:
         raise errors.bad(f"cov({argument})", f"{n} weights, one for each observation", f"shape {weights.shape}")
-    if not flush.local.segment.symbolic and n:
+    whole = argument == "fweights" and weights.dtype.is_floating
+    value = read(weights)
+    if value.array is not None and value.device.is_cpu:
+        host = np.asarray(value.array)
+        if (host < 0).any():
+            raise errors.bad(f"cov({argument})", "weights of 0 or more", "a negative one")
+        if whole and (host != np.floor(host)).any():
+            raise errors.bad("cov(fweights)", "whole numbers", "a fraction")
+    elif not flush.local.segment.symbolic and n:
         plain = weights.detach()
         flush.guard(reductions.any(plain < 0)._value, f"cov({argument}): expected weights of 0 or more, got a negative one", ValueError)
-        if argument == "fweights" and weights.dtype.is_floating:
+        if whole:
             broken = reductions.any(logic.not_equal(plain, plain.floor()))
             flush.guard(broken._value, "cov(fweights): expected whole numbers, got a fraction", ValueError)
     return weights.astype(x.dtype)
@@ -34,7 +45,7 @@ def cov(x: Tensor, rowvar: bool = True, ddof: bool = True, fweights: Tensor | No
     if x.ndim not in (1, 2):
         raise errors.bad("cov(x)", "one or two axes", f"shape {x.shape}")
     if not x.dtype.is_inexact:
-        raise errors.bad("cov(x)", "a floating or complex type", x.dtype.name, kind=TypeError)
+        raise errors.bad("cov(x)", "a floating or complex type", x.dtype.name, kind=errors.NoKernel)
     if x.ndim == 1:
         x = x.unsqueeze(0)
     elif not rowvar and x.shape[0] != 1:

@@ -157,7 +157,7 @@ def trace(x: Tensor, offset: int = 0, axis1: Any = 0, axis2: Any = 1) -> Tensor:
     5
     """
     if x.dtype.kind == "b":
-        raise errors.bad("trace(x)", "numbers", x.dtype.name, kind=TypeError)
+        raise errors.bad("trace(x)", "numbers", x.dtype.name, kind=errors.NoKernel)
     return diagonal(x, offset, axis1, axis2).sum(-1, dtype=x.dtype)
 
 

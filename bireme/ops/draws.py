@@ -243,9 +243,9 @@ def binomial(count: Tensor, prob: Tensor) -> Tensor:
     [5, 0]
     """
     if prob.dtype not in FLOAT:
-        raise errors.bad("binomial(prob)", f"one of {', '.join(sorted(d.name for d in FLOAT))}", prob.dtype.name, kind=TypeError)
+        raise errors.bad("binomial(prob)", f"one of {', '.join(sorted(d.name for d in FLOAT))}", prob.dtype.name, kind=errors.NoKernel)
     if count.dtype.kind not in "if":
-        raise errors.bad("binomial(count)", "integers", count.dtype.name, kind=TypeError)
+        raise errors.bad("binomial(count)", "integers", count.dtype.name, kind=errors.NoKernel)
     try:
         np.broadcast_shapes(count.shape, prob.shape)
     except ValueError:
@@ -349,7 +349,7 @@ def multinomial(x: Tensor, num_samples: Attr = 1, replacement: bool = False) -> 
     [1, 1, 1]
     """
     if x.dtype not in FLOAT:
-        raise errors.bad("multinomial(x)", f"one of {', '.join(sorted(d.name for d in FLOAT))}", x.dtype.name, kind=TypeError)
+        raise errors.bad("multinomial(x)", f"one of {', '.join(sorted(d.name for d in FLOAT))}", x.dtype.name, kind=errors.NoKernel)
     if x.ndim not in (1, 2):
         raise errors.bad("multinomial(x)", "a tensor with one or two axes", x)
     n = num_samples.item() if isinstance(num_samples, Tensor) and num_samples.size == 1 else num_samples

@@ -35,7 +35,7 @@ def broadcast_tensors(input: list[Tensor]) -> list[Tensor]:
         raise errors.bad("broadcast_tensors(input)", "at least one tensor", "an empty list")
     for i, x in enumerate(input):
         if x.dtype is not input[0].dtype:
-            raise errors.bad(f"broadcast_tensors(input[{i}])", input[0].dtype.name, x.dtype.name, kind=TypeError)
+            raise errors.bad(f"broadcast_tensors(input[{i}])", input[0].dtype.name, x.dtype.name, kind=errors.NoKernel)
     shape = common_shape("broadcast_tensors", *[tuple(x.shape) for x in input])
     return [expand(x, list(shape)) for x in input]
 

@@ -93,7 +93,7 @@ normal_filled.infer(lambda x: x)
 normal_filled.grad(_zeros, numpy=True)
 
 
-@op(name="log_normal_", inplace="log_normal_", numpy=True, dtypes=FLOAT | COMPLEX, numbers={"std": "float64"})
+@op(name="log_normal_", inplace="log_normal_", writes=2, numpy=True, dtypes=FLOAT | COMPLEX, numbers={"std": "float64"})
 def log_normal_filled(x: Tensor, mean: Tensor | float = 1.0, std: Tensor | float = 2.0, key: Key = None) -> Tensor:
     """Numbers in the shape of `x` whose logarithms are normal.
 
@@ -108,7 +108,7 @@ log_normal_filled.infer(lambda x: x)
 log_normal_filled.grad(_zeros, numpy=True)
 
 
-@op(name="cauchy_", inplace="cauchy_", numpy=True, dtypes=FLOAT, numbers={"loc": "float64", "scale": "float64"})
+@op(name="cauchy_", inplace="cauchy_", writes=6, numpy=True, dtypes=FLOAT, numbers={"loc": "float64", "scale": "float64"})
 def cauchy(x: Tensor, loc: Tensor | float = 0, scale: Tensor | float = 1, key: Key = None) -> Tensor:
     """Numbers from a Cauchy distribution in the shape of `x`.
 
@@ -146,7 +146,7 @@ exponential.infer(lambda x: x)
 exponential.grad(_zero, numpy=True)
 
 
-@op(name="geometric_", inplace="geometric_", numpy=True, dtypes=FLOAT, numbers={"probs": "float64"})
+@op(name="geometric_", inplace="geometric_", writes=3, numpy=True, dtypes=FLOAT, numbers={"probs": "float64"})
 def geometric(x: Tensor, probs: Tensor | float, key: Key = None) -> Tensor:
     """Real numbers in the shape of `x` whose whole parts are geometric, failures before a success of probability `probs`.
 
@@ -162,7 +162,7 @@ geometric.infer(lambda x: x)
 geometric.grad(_zero, numpy=True)
 
 
-@op(name="bernoulli_", inplace="bernoulli_", numpy=True, dtypes=FLOAT, numbers={"p": "float64"})
+@op(name="bernoulli_", inplace="bernoulli_", writes=3, numpy=True, dtypes=FLOAT, numbers={"p": "float64"})
 def bernoulli_filled(x: Tensor, p: Tensor | float = 0.5, key: Key = None) -> Tensor:
     """1 with probability `p`, else 0, in the shape of `x`.
 

@@ -22,7 +22,7 @@ from bireme.ops.trigonometry import tanh
 
 def floating(where: str, x: Tensor) -> None:
     if x.dtype not in FLOAT:
-        raise errors.bad(where, f"one of {', '.join(sorted(d.name for d in FLOAT))}", x.dtype.name, kind=TypeError)
+        raise errors.bad(where, f"one of {', '.join(sorted(d.name for d in FLOAT))}", x.dtype.name, kind=errors.NoKernel)
 
 
 # ---------------------------------------------------------------- products

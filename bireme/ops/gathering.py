@@ -111,7 +111,7 @@ def gather_nd(x: Tensor, index: Tensor) -> Tensor:
 def check_rows(name: str, dims: list[int], index: Tensor) -> None:
     """Raise for an index whose rows are no places in a tensor of a shape."""
     if index.dtype.kind != "i":
-        raise errors.bad(f"{name}(index)", "a tensor of integers", index.dtype.name, kind=TypeError)
+        raise errors.bad(f"{name}(index)", "a tensor of integers", index.dtype.name, kind=errors.NoKernel)
     if not index.ndim or index.shape[-1] > len(dims):
         raise errors.bad(f"{name}(index)", f"rows of at most {len(dims)} places, as x has axes", f"shape {index.shape}")
     for k in range(index.shape[-1]):
@@ -143,7 +143,7 @@ def _(arr, indices, axis, broadcast):
     if arr.ndim != indices.ndim:
         raise errors.bad("take_along_axis(indices)", f"{arr.ndim} axes, as arr has", f"shape {list(indices.shape)}")
     if indices.dtype.kind != "i":
-        raise errors.bad("take_along_axis(indices)", "an integer tensor", indices.dtype.name, kind=TypeError)
+        raise errors.bad("take_along_axis(indices)", "an integer tensor", indices.dtype.name, kind=errors.NoKernel)
     if not arr.ndim:
         raise errors.bad("take_along_axis(arr)", "a tensor with at least one axis", "a 0-d tensor", kind=errors.Unfit)
     check_filled("take_along_axis(indices)", arr.shape[axis], indices)
@@ -186,7 +186,7 @@ def index_sample(x: Tensor, index: Tensor) -> Tensor:
     if index.ndim != 2 or index.shape[0] != x.shape[0]:
         raise errors.bad("index_sample(index)", f"a matrix of {x.shape[0]} rows, as x has", index)
     if index.dtype.kind != "i":
-        raise errors.bad("index_sample(index)", "an integer tensor", index.dtype.name, kind=TypeError)
+        raise errors.bad("index_sample(index)", "an integer tensor", index.dtype.name, kind=errors.NoKernel)
     check_range("index_sample(index)", index, 0, x.shape[1])
     return take_along_axis(x, index, 1)
 
@@ -204,7 +204,7 @@ def take(x: Tensor, index: Tensor, mode: str = "raise") -> Tensor:
     if mode not in ("raise", "wrap", "clip"):
         raise errors.bad("take(mode)", '"raise", "wrap" or "clip"', mode)
     if index.dtype.kind != "i":
-        raise errors.bad("take(index)", "a tensor of integers", index.dtype.name, kind=TypeError)
+        raise errors.bad("take(index)", "a tensor of integers", index.dtype.name, kind=errors.NoKernel)
     n = x.size
     check_filled("take(index)", n, index)
     if mode == "raise":

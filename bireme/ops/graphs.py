@@ -23,7 +23,7 @@ def made(array: np.ndarray) -> Tensor:
 
 def _index(where: str, x: Tensor) -> None:
     if x.dtype.name not in ("int32", "int64"):
-        raise errors.bad(where, "int32 or int64", x.dtype.name, kind=TypeError)
+        raise errors.bad(where, "int32 or int64", x.dtype.name, kind=errors.NoKernel)
     if x.ndim > 2 or x.ndim < 1 or (x.ndim == 2 and x.shape[1] != 1):
         raise errors.bad(where, "one axis, or a column", f"shape {x.shape}")
 

@@ -287,7 +287,7 @@ def grid(args: list[Tensor]) -> list[Tensor]:
         if x.ndim > 1:
             raise errors.bad(f"meshgrid(args[{i}])", "at most one axis", x)
         if x.dtype is not args[0].dtype:
-            raise errors.bad(f"meshgrid(args[{i}])", args[0].dtype.name, x.dtype.name, kind=TypeError)
+            raise errors.bad(f"meshgrid(args[{i}])", args[0].dtype.name, x.dtype.name, kind=errors.NoKernel)
     shape = [x.size for x in args]
     return [expand(reshaped(x, [1] * i + [x.size] + [1] * (len(args) - i - 1)), shape) for i, x in enumerate(args)]
 

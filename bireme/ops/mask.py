@@ -51,7 +51,7 @@ def _(g, mask, size, sigs):
 @masked_select.check
 def _(mask):
     if mask.dtype is not dtypes.bool_:
-        raise errors.bad("masked_select(mask)", "a bool tensor", mask.dtype.name, kind=TypeError)
+        raise errors.bad("masked_select(mask)", "a bool tensor", mask.dtype.name, kind=errors.NoKernel)
 
 
 @masked_select.prepare

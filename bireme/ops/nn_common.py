@@ -36,7 +36,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return out if bias is None else out + bias
 
 
-@op(numpy=True)
+@op(numpy=True, amp="wide")
 def embedding_of(x: Tensor, weight: Tensor, padding_idx: int | None, by_count: bool = False) -> Tensor:
     """Rows of a table; use `embedding`.
 

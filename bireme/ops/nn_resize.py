@@ -75,7 +75,7 @@ def _wide(x):
     return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
 
 
-@op(dtypes=FLOAT | INT)
+@op(dtypes=FLOAT | INT, amp="wide")
 def resize_of(x: Tensor, axes: Attr, sizes: Attr, scales: Attr, mode: str, align_corners: bool, align_mode: int) -> Tensor:
     """Interpolated along some axes; use `interpolate`.
 
@@ -135,7 +135,7 @@ def _target(name: str, x: Any, axes: list[int], size: Any, scale_factor: Any, re
         given = size.tolist() if isinstance(size, Tensor) or hasattr(size, "tolist") else size
         given = list(given) if isinstance(given, (list, tuple)) else [given]
         given = [int(n.item()) if isinstance(n, Tensor) else n for n in given]
-        if len(given) == 1 and count > 1 and not isinstance(size, (list, tuple)):
+        if len(given) == 1 and count > 1 and not isinstance(size, (list, tuple, Tensor)):
             given = given * count
         if len(given) != count or not all(isinstance(n, (int, np.integer)) for n in given):
             raise errors.bad(f"{name}(size)", f"{count} integers", size, kind=TypeError)

@@ -80,7 +80,7 @@ def _(g, out, x, p, axis, keepdim):
     if pymath.isinf(p):
         return sign * (g * (size == out))  # each of equal extremes gets all of it, as in Paddle
     share = jnp.where(zero, 1, size) / jnp.where(out == 0, 1, out)
-    return sign * (g * jnp.where(zero, 0, share ** np.asarray(p - 1, size.dtype))).astype(x.dtype)
+    return sign * (g * jnp.where(zero | (out == 0), 0, share ** np.asarray(p - 1, size.dtype))).astype(x.dtype)
 
 
 @composite(public="linalg.vector_norm")

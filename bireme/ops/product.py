@@ -199,7 +199,7 @@ def _plus_product(name: str, rank: int, input: Tensor, x: Tensor, y: Tensor, bet
     if not input.dtype is x.dtype is y.dtype:
         raise errors.bad(f"{name}()", "operands of one type", f"{input.dtype.name}, {x.dtype.name} and {y.dtype.name}", kind=TypeError)
     if not x.dtype.is_inexact:
-        raise errors.bad(f"{name}(x)", "a floating or complex type", x.dtype.name, kind=TypeError)
+        raise errors.bad(f"{name}(x)", "a floating or complex type", x.dtype.name, kind=errors.NoKernel)
     product = matmul(x, y)
     if rank == 3 and input.ndim == 2:  # one row for each matrix, not the same matrix for each
         input = input.unsqueeze(1)

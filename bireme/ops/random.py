@@ -220,6 +220,8 @@ def gaussian(shape: Shape, mean: Attr = 0.0, std: float = 1.0, seed: int = 0, dt
     >>> bireme.tensor.random.gaussian([2]).shape
     [2]
     """
+    if isinstance(mean, complex) and mean.real != mean.imag:  # as in Paddle, where a mean of numbers in general has to be a tensor
+        raise errors.bad("gaussian(mean)", "a complex number whose two parts are the same", mean)
     if dtype is None and isinstance(mean, complex):
         dtype = dtypes.complex_of(dtypes.get_default())
     with streams.seeded(seed):

@@ -40,10 +40,14 @@ def _spread(g, axis, keepdim, shape):
 
 def _sum(x, axis, dtype, keepdim):
     x = x if dtype is None or x.dtype == dtype.np else x.astype(dtype.np)
-    return jnp.sum(x, axis=_axes(axis, x.ndim), keepdims=keepdim, dtype=x.dtype)
+    # sums in half precision stop growing: they are made in float32 and rounded once
+    wide = jnp.float32 if jnp.issubdtype(x.dtype, jnp.floating) and x.dtype.itemsize < 4 else x.dtype
+    return jnp.sum(x, axis=_axes(axis, x.ndim), keepdims=keepdim, dtype=wide).astype(x.dtype)
 
 
 def _sum_numpy(x, axis, dtype, keepdim):
+    if dtype.is_floating and dtype.itemsize < 4:
+        return np.add.reduce(x.astype(dtype.np, copy=False).astype(np.float32), _axes(axis, x.ndim), np.float32, None, keepdim)
     return np.add.reduce(x.astype(dtype.np, copy=False), _axes(axis, x.ndim), dtype.np, None, keepdim)
 
 

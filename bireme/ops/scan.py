@@ -26,6 +26,11 @@ def _line(x, axis):
     return (x.reshape(-1), 0) if axis is None else (x, axis)
 
 
+def _wide(x):
+    """Half precision in float32: running sums in it stop growing, so they are made in more and rounded once."""
+    return x.astype(np.float32) if x.dtype.itemsize < 4 and jnp.issubdtype(x.dtype, jnp.floating) else x
+
+
 def _widened(arguments):
     x = arguments["x"]
     if isinstance(x, Tensor) and arguments["dtype"] is None:
@@ -46,14 +51,14 @@ def cumsum(x: Tensor, axis: Axis = None, dtype: DTypeArg = None) -> Tensor:
     >>> bireme.cumsum(bireme.to_tensor([1, 2, 3])).tolist()
     [1, 3, 6]
     """
-    x, axis = _line(x.astype(dtype.np), axis)
-    return jnp.cumsum(x, axis=axis, dtype=x.dtype) if x.ndim else x
+    x, axis = _line(_wide(x.astype(dtype.np)), axis)
+    return (jnp.cumsum(x, axis=axis, dtype=x.dtype) if x.ndim else x).astype(dtype.np)
 
 
 @cumsum.on("cpu")
 def _cumsum_cpu(x, axis, dtype):
-    x, axis = _line(x.astype(dtype.np), axis)
-    return _cumulative(x, axis, lax.add, lax.cumsum) if x.ndim else x
+    x, axis = _line(_wide(x.astype(dtype.np)), axis)
+    return (_cumulative(x, axis, lax.add, lax.cumsum) if x.ndim else x).astype(dtype.np)
 
 
 def _cumulative(x, axis, combine, whole, reverse=False):
@@ -80,8 +85,8 @@ def _rows(step, x, axis, reverse=False, *more):
 
 
 def _cumsum_numpy(x, axis, dtype):
-    x, axis = _line(x.astype(dtype.np, copy=False), axis)
-    return np.cumsum(x, axis=axis, dtype=dtype.np) if x.ndim else x
+    x, axis = _line(_wide(x.astype(dtype.np, copy=False)), axis)
+    return np.cumsum(x, axis=axis, dtype=x.dtype) if x.ndim else x
 
 
 cumsum.numpy_form = _cumsum_numpy
@@ -90,14 +95,14 @@ cumsum.infer(lambda x, axis, dtype: sig_of((x.size,) if axis is None else x.shap
 
 
 def _cumsum_grad_numpy(g, axis, sigs, platform):
-    along = 0 if axis is None else axis
+    along, g = 0 if axis is None else axis, _wide(g)
     out = np.flip(np.cumsum(np.flip(g, along), axis=along, dtype=g.dtype), along) if g.ndim else g
     return out.reshape(sigs[0].shape).astype(sigs[0].dtype.np)
 
 
 @cumsum.grad(numpy=_cumsum_grad_numpy)
 def _(g, axis, sigs, platform):
-    along = 0 if axis is None else axis
+    along, g = 0 if axis is None else axis, _wide(g)
     if g.ndim:
         g = _cumulative(g, along, lax.add, lax.cumsum, True) if platform == "cpu" else lax.cumsum(g, along, reverse=True)
     return g.reshape(sigs[0].shape).astype(sigs[0].dtype.np)
@@ -141,19 +146,19 @@ def cumprod(x: Tensor, dim: Axis = None, dtype: DTypeArg = None) -> Tensor:
     >>> bireme.cumprod(bireme.to_tensor([1, 2, 3, 4])).tolist()
     [1, 2, 6, 24]
     """
-    x, dim = _line(x.astype(dtype.np), dim)
-    return lax.cumprod(x, dim) if x.ndim else x
+    x, dim = _line(_wide(x.astype(dtype.np)), dim)
+    return (lax.cumprod(x, dim) if x.ndim else x).astype(dtype.np)
 
 
 @cumprod.on("cpu")
 def _cumprod_cpu(x, dim, dtype):
-    x, dim = _line(x.astype(dtype.np), dim)
-    return _cumulative(x, dim, lax.mul, lax.cumprod) if x.ndim else x
+    x, dim = _line(_wide(x.astype(dtype.np)), dim)
+    return (_cumulative(x, dim, lax.mul, lax.cumprod) if x.ndim else x).astype(dtype.np)
 
 
 def _cumprod_numpy(x, dim, dtype):
-    x, dim = _line(x.astype(dtype.np, copy=False), dim)
-    return np.cumprod(x, axis=dim, dtype=dtype.np) if x.ndim else x
+    x, dim = _line(_wide(x.astype(dtype.np, copy=False)), dim)
+    return np.cumprod(x, axis=dim, dtype=x.dtype) if x.ndim else x
 
 
 cumprod.numpy_form = _cumprod_numpy
@@ -331,7 +336,10 @@ def _flat_first(name: str, axis: str) -> None:
         wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
         kind = x.dtype if wanted is None else dtypes.of(wanted, f"{name}(dtype)")
         if kind is not x.dtype:
-            x.cast_(kind)
+            try:
+                x.cast_(kind)
+            except errors.TELLING as e:
+                raise errors.renamed(e, name, ("x",))  # noqa: B904  # the same error, by the name that the user called
         if given is None and x.ndim > 1:
             since = tape.now()
             return become(x, scan(x, dtype=kind), name, since)

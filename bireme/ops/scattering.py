@@ -22,7 +22,7 @@ from bireme.ops.write import value_like
 # ---------------------------------------------------------------- slices along an axis
 
 
-@op(method=True, inplace=True, promote="x updates", mix="same", numpy=True)
+@op(method=True, inplace=True, promote="x updates", mix="same", numpy=True, amp="wide")
 def scatter(x: Tensor, index: Tensor, updates: Tensor, overwrite: bool = True) -> Tensor:
     """Rows of `x` at `index` replaced by `updates`, or by their sum with `overwrite=False`.
 
@@ -271,11 +271,11 @@ def _put(name: str, arr: Tensor, indices: Tensor, values: Any, axis: int, reduce
     if (arr.dtype.is_complex and reduce in ("amin", "amax")) or (arr.dtype is dtypes.bool_ and reduce != "assign"):
         raise errors.bad(f"{name}(reduce)", f"a reduction for {arr.dtype.name}", reduce, kind=TypeError)
     if indices.dtype.kind != "i":
-        raise errors.bad(where, "a tensor of integers", indices.dtype.name, kind=TypeError)
+        raise errors.bad(where, "a tensor of integers", indices.dtype.name, kind=errors.NoKernel)
     if indices.ndim != arr.ndim:
         raise errors.bad(where, f"{arr.ndim} axes, as the tensor written to has", f"shape {indices.shape}")
     if isinstance(values, Tensor) and values.dtype is not arr.dtype:
-        raise errors.bad(f"{name}({of_values})", f"the type of the tensor written to, {arr.dtype.name}", values.dtype.name, kind=TypeError)
+        raise errors.bad(f"{name}({of_values})", f"the type of the tensor written to, {arr.dtype.name}", values.dtype.name, kind=errors.NoKernel)
     values = value_like(arr, values)
     wide = broadcast and indices.shape[axis] <= arr.shape[axis]  # Paddle's rule: an index longer than the axis stays as it is
     wanted = [indices.shape[k] if k == axis or not wide else n for k, n in enumerate(arr.shape)]

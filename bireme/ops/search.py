@@ -173,7 +173,7 @@ searchsorted.infer(lambda values, out_int32: sig_of(values.shape, dtypes.int32 i
 def _(sorted_sequence, values):
     for name, s in (("sorted_sequence", sorted_sequence), ("values", values)):
         if s.dtype not in FLOAT | INT:
-            raise errors.bad(f"searchsorted({name})", "a tensor of integers or floats", s.dtype.name, kind=TypeError)
+            raise errors.bad(f"searchsorted({name})", "a tensor of integers or floats", s.dtype.name, kind=errors.NoKernel)
     if sorted_sequence.ndim == 0:
         raise errors.bad("searchsorted(sorted_sequence)", "a tensor with at least one axis", "a 0-d tensor")
     if sorted_sequence.ndim > 1 and (sorted_sequence.shape[:-1] != values.shape[:-1] or sorted_sequence.ndim != values.ndim):

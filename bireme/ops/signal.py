@@ -196,7 +196,7 @@ def _numbers(name: str, x: Tensor) -> Tensor:
     if x.dtype in INT:
         return x.astype(dtypes.float64 if dtypes.get_default() is dtypes.float64 else dtypes.float32)
     if x.dtype not in allowed:
-        raise errors.bad(f"{name}(x)", f"integers or one of {', '.join(sorted(d.name for d in allowed))}", x.dtype.name, kind=TypeError)
+        raise errors.bad(f"{name}(x)", f"integers or one of {', '.join(sorted(d.name for d in allowed))}", x.dtype.name, kind=errors.NoKernel)
     return x
 
 

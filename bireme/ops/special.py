@@ -265,7 +265,7 @@ gamma_above.grad(lambda g, x, y, sigs: (None, sum_to(-g * _density(x, y), sigs[1
 
 def _incomplete(name, f, x, y):
     if x.dtype not in FLOAT or x.dtype is not y.dtype:
-        raise errors.bad(f"{name}()", "floating numbers of one type", f"{x.dtype.name} and {y.dtype.name}", kind=TypeError)
+        raise errors.bad(f"{name}()", "floating numbers of one type", f"{x.dtype.name} and {y.dtype.name}", kind=errors.NoKernel)
     not_negative(f"{name}(x)", x)
     not_negative(f"{name}(y)", y)
     return f(x if x.stop_gradient else x.detach(), y)
@@ -280,7 +280,7 @@ def not_negative(where, t):
             raise errors.bad(where, "numbers of 0 or more", float(np.nanmin(host)))
     elif value.sig.size and not flush.local.segment.symbolic:
         below = registry.find("any")(registry.find("less_than")(t, 0.0))
-        flush.guard(below._value, f"{where}: expected numbers of 0 or more, got a negative one")
+        flush.guard(below._value, f"{where}: expected numbers of 0 or more, got a negative one", ValueError)
 
 
 @composite(method=True, inplace=True, writes=3)

@@ -189,7 +189,7 @@ def pinv(x: Tensor, rcond: Tensor | float = 1e-15, hermitian: bool = False) -> T
         if rcond.size != 1:
             raise errors.bad("pinv(rcond)", "one number", f"shape {rcond.shape}")
         rcond = rcond.detach().reshape([])
-    return pinv_of(x, rcond, hermitian)
+    return pinv_of(x, rcond, hermitian and x.size > 0)  # what has no elements may be anything
 
 
 def _pseudo_inverse_grad(g, p, x):
@@ -235,7 +235,7 @@ def lstsq(x: Tensor, y: Tensor, rcond: float | None = None, driver: str | None =
     if x.shape[:-1] != y.shape[:-1]:
         raise errors.bad("lstsq(y)", f"the axes {x.shape[:-1]} of x before the last", f"shape {y.shape}")
     if x.dtype is not y.dtype:
-        raise errors.bad("lstsq(y)", f"{x.dtype.name} as x has", y.dtype.name, kind=TypeError)
+        raise errors.bad("lstsq(y)", f"{x.dtype.name} as x has", y.dtype.name, kind=errors.NoKernel)
     m, n = x.shape[-2:]
     eps = float(np.finfo(x.dtype.np).eps) if x.dtype in LAPACK else 0.0
     limit = eps * max(m, n) if rcond is None or driver == "gels" else rcond

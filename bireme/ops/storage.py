@@ -151,7 +151,11 @@ def _copy_gradient_from(self: Tensor, other: Tensor, /) -> None:
 
 
 def _set(self: Tensor, value: Any, place: Any = None, /) -> None:
-    """Become a tensor of these values, without history."""
+    """Become a tensor of these values, without history.
+
+    >>> x = bireme.zeros([1]); x.set([1.0, 2.0]); x.tolist()
+    [1.0, 2.0]
+    """
     _become(self, Tensor(value, place=place), "set")
 
 

@@ -103,9 +103,9 @@ def repeat_interleave(x: Tensor, repeats: Any, axis: Any = None, name: Any = Non
             raise errors.bad("repeat_interleave(repeats)", "a number above 0", int(repeats))
         _sized(output_size, n * int(repeats))
         return repeat_each(x, int(repeats), axis)
-    if repeats.dtype.name not in ("int32", "int64") or repeats.shape != [n]:
+    if repeats.dtype.name not in ("int32", "int64") or repeats.ndim > 1 or repeats.size != n:
         raise errors.bad("repeat_interleave(repeats)", f"{n} integers, one for each slice along axis {axis}", repeats)
-    counts = repeats._host()
+    counts = repeats._host().reshape(-1)
     if n and (counts.min() < 0 or int(counts.sum(dtype=object)) > MAX_EXTENT):
         raise errors.bad("repeat_interleave(repeats)", "counts of 0 or more that a tensor can have", f"{counts.min()} to {counts.max()}")
     _sized(output_size, int(counts.sum()))

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bireme.core import dtype as dtypes
-from bireme.core import errors, tape
+from bireme.core import errors, flush, tape
 from bireme.core.convert import check_range
 from bireme.core.graph import sig_of
 from bireme.core.inplace import assign_inplace
@@ -181,8 +181,13 @@ def index_put(x: Tensor, indices: list[Tensor], value: Tensor, accumulate: bool 
     if not indices:
         raise errors.bad("index_put(indices)", "at least one tensor", [])
     if value.dtype is not x.dtype:
-        raise errors.bad("index_put(value)", f"x's type {x.dtype.name}", value.dtype.name, kind=TypeError)
-    return written(x, indices[0] if len(indices) == 1 else tuple(indices), value, accumulate)
+        raise errors.bad("index_put(value)", f"x's type {x.dtype.name}", value.dtype.name, kind=errors.NoKernel)
+    first = indices[0]
+    if len(indices) > 1:
+        return written(x, tuple(indices), value, accumulate)
+    if first.dtype is dtypes.bool_ and value.size > 1 and not flush.local.segment.symbolic and not first._host().any():
+        value = shape.reshape(shape.reshape(value, [-1])[:0], [0, *[1] * (x.ndim - first.ndim)])  # nothing to write, whatever shape it has
+    return written(x, first, value, accumulate)
 
 
 @op(differentiable=False, numpy=True)

@@ -85,7 +85,7 @@ class InputSpec:
         return type(other) is type(self) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash(self._key())
+        return hash((self.shape, self.dtype))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype}, name={self.name}, stop_gradient={self.stop_gradient})"

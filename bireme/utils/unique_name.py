@@ -27,13 +27,13 @@ class Taken:
     """Names that parameters already have: two of the same name would share one entry in an optimizer's state."""
 
     def __init__(self) -> None:
-        self._names: set[str] = set()
+        self._name_set: set[str] = set()
 
     def add(self, name: str, where: str) -> None:
-        if name in self._names:
+        if name in self._name_set:
             hint = "leave the name out, or build the model inside unique_name.guard()"
             raise errors.bad(where, "a name that no other parameter has", name, hint)
-        self._names.add(name)
+        self._name_set.add(name)
 
 
 class _Current:

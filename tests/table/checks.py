@@ -273,7 +273,8 @@ def inplace(row: Row) -> None:
             continue
         fitting += 1
         options = row.target.options
-        kept = want if any(options.get(k) for k in ("retype", "promote", "floats")) else want.astype(first.dtype)
+        retyped = "dtype" in s.kwargs or any(options.get(k) for k in ("retype", "promote", "floats"))
+        kept = want if retyped else want.astype(first.dtype)
         xs = tensors(s, grad=True)
         args, kwargs = s.fill(xs)
         with executor.use("interpreter"):

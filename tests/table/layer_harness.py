@@ -60,6 +60,11 @@ def run(layer: Any, sample: Sample, xs: list[Tensor], seed: int = 11) -> list[Te
     return [t for t in flat(layer(*args, **kwargs)) if isinstance(t, Tensor)]
 
 
+def once(outs: list[Tensor]) -> list[Tensor]:
+    """Each tensor once: what `grad` takes, where a layer gives one as its output and as its state."""
+    return list({id(t): t for t in outs}.values())
+
+
 def in_double(row: LayerRow) -> Any:
     layer = row.build()
     layer.to(dtype="float64")
@@ -106,7 +111,7 @@ def gradient(row: LayerRow) -> None:
     rng = np.random.default_rng(5)
     xs = tensors(sample, "float64", grad=True)
     moving = [t for t in [*xs, *layer.parameters()] if not t.stop_gradient]
-    outs = [t for t in run(layer, sample, xs) if t.dtype.is_inexact]
+    outs = once([t for t in run(layer, sample, xs) if t.dtype.is_inexact])
     weights = [bireme.to_tensor(weight_like(rng, t.shape, t.dtype)) for t in outs]
     gs = bireme.grad(outs, moving, weights, allow_unused=True)
     steps = [rng.standard_normal(t.shape) for t in moving]
@@ -120,7 +125,7 @@ def gradient(row: LayerRow) -> None:
                 t.set_value(bireme.to_tensor(t.numpy() + h * s))
             for n, b in layer.named_buffers():
                 b.set_value(buffers[n])
-            made = [t for t in run(layer, sample, xs) if t.dtype.is_inexact]
+            made = once([t for t in run(layer, sample, xs) if t.dtype.is_inexact])
             value = sum(float((t * w).sum()) for t, w in zip(made, weights, strict=True))
             for t, b in zip(moving, before, strict=True):
                 t.set_value(b)
@@ -193,7 +198,7 @@ def compiled(row: LayerRow) -> None:
         layer, sample = row.build(), row.samples()[0]
         with executor.use(by):
             xs = tensors(sample, "float32", grad=True)
-            outs = [t for t in run(layer, sample, xs) if t.dtype.is_inexact and not t.stop_gradient]
+            outs = once([t for t in run(layer, sample, xs) if t.dtype.is_inexact and not t.stop_gradient])
             moving = [t for t in [*xs, *layer.parameters()] if not t.stop_gradient]
             rng = np.random.default_rng(5)
             weights = [bireme.to_tensor(weight_like(rng, t.shape, t.dtype)) for t in outs]
@@ -211,7 +216,7 @@ def mixed_precision(row: LayerRow) -> None:
         xs = tensors(sample, "float32", grad=True)
         with executor.use("interpreter"):
             with bireme.amp.auto_cast(enable=low, level="O1", dtype="bfloat16"):
-                outs = [t for t in run(layer, sample, xs) if t.dtype.is_inexact and not t.stop_gradient]
+                outs = once([t for t in run(layer, sample, xs) if t.dtype.is_inexact and not t.stop_gradient])
             moving = [t for t in [*xs, *layer.parameters()] if not t.stop_gradient]
             outs = [t.astype("float32") for t in outs]
             rng = np.random.default_rng(5)

@@ -39,7 +39,7 @@ LAYERS = [
         bad=[Bad(call(np.ones((2, 3))), "interpolate(x): expected 3 or 4 or 5 axes for mode nearest, got shape [2, 3]")]),
     LayerRow("UpsamplingNearest2D", call(scale_factor=2), IMAGE, ref=_twice,
         bad=[Bad(call(np.ones((2, 3, 3))), "UpsamplingNearest2D(x): expected images of 4 axes, got shape [2, 3, 3]")]),
-    LayerRow("UpsamplingBilinear2D", call(size=[3, 3]), [(2, 1, 2, 2)], ref=_corners),
+    LayerRow("UpsamplingBilinear2D", call(size=3), [(2, 1, 2, 2)], ref=_corners),
     LayerRow("PixelShuffle", call(2), IMAGE, ref=_shuffled,
         bad_init=[Bad(call(2.0), "PixelShuffle(upscale_factor): expected an integer, got 2.0", TypeError),
                   Bad(call(2, "NCL"), "PixelShuffle(data_format): expected NCHW or NHWC, got NCL")]),

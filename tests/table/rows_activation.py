@@ -13,7 +13,11 @@ EDGES = np.array([-3.0, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0, 6.0, 6.0])  # where piec
 
 
 def _sigmoid(x):
-    return special.expit(x)
+    return 1 / (1 + np.exp(-x)) if np.iscomplexobj(x) else special.expit(x)
+
+
+def _log_sigmoid(x):
+    return np.log(_sigmoid(x)) if np.iscomplexobj(x) else special.log_expit(x)
 
 
 def _gelu(x, approximate=False):
@@ -120,17 +124,17 @@ TABLE = [
     Row("gelu", [*unary(nonfinite=False), call(floats(2, 3), True), call(floats(2, 3), approximate="tanh"), call(floats(2, 3), "none")], _gelu,
         dtypes=FLOAT,
         bad=[Bad(call(np.ones(2, int)), "gelu(x): expected one of bfloat16, float16, float32, float64, got int64", TypeError)]),
-    Row("silu", unary(), lambda x: x * _sigmoid(x), dtypes=FLOAT, unchecked=COMPLEX),
-    Row("softplus", [*unary(), call(floats(2, 3), 2.0), call(np.array([-30.0, 5.0, 30.0]), 1, 10)], _softplus, dtypes=FLOAT, unchecked=COMPLEX),
+    Row("silu", unary(), lambda x: x * _sigmoid(x), dtypes=FLOAT | COMPLEX),
+    Row("softplus", [*unary(), call(floats(2, 3), 2.0), call(np.array([-30.0, 5.0, 30.0]), 1, 10)], _softplus, dtypes=FLOAT | COMPLEX),
     Row("softmax_of", _soft, _softmax, dtypes=FLOAT),
     Row("softmax", _soft_public, _softmax, dtypes=FLOAT),
     Row("log_softmax_of", _soft, _log_softmax, dtypes=FLOAT),
     Row("log_softmax", _soft_public, _log_softmax, dtypes=FLOAT),
-    Row("swish", unary(nonfinite=False), lambda x: x * _sigmoid(x), dtypes=FLOAT),
-    Row("log_sigmoid", [*unary(), call(np.array([-800.0, 800.0, -30.0]))], special.log_expit, dtypes=FLOAT),
+    Row("swish", unary(nonfinite=False), lambda x: x * _sigmoid(x), dtypes=FLOAT | COMPLEX),
+    Row("log_sigmoid", [*unary(), call(np.array([-800.0, 800.0, -30.0]))], _log_sigmoid, dtypes=FLOAT | COMPLEX),
     Row("mish", [*unary(nonfinite=False), call(np.array([-100.0, 0.0, 30.0, 800.0])), call(np.array([np.nan, 1.0]))],
         lambda x: x * np.tanh(np.logaddexp(0, x)), dtypes=FLOAT, loose=(2, "half precision rounds exp twice")),
-    Row("softsign", unary(nonfinite=False), lambda x: x / (1 + np.abs(x)), dtypes=FLOAT),
+    Row("softsign", unary(nonfinite=False), lambda x: x / (1 + np.abs(x)), dtypes=FLOAT | COMPLEX),
     Row("tanhshrink", unary(), lambda x: x - np.tanh(x), dtypes=FLOAT),
     Row("glu", [call(floats(2, 4)), call(floats(4, 3), axis=0), call(floats(2, 2, 3), 1), call(np.zeros((0, 4)))], _glu, dtypes=FLOAT,
         skip={"0-d": "there is no axis to halve"},

@@ -128,6 +128,14 @@ def _no_integral(name):
     ]
 
 
+def _mod(x, y):
+    """Of complex numbers, what the nearest multiple leaves: halves go away from zero."""
+    if not (np.iscomplexobj(x) or np.iscomplexobj(y)):
+        return np.mod(x, y)
+    q = x / y
+    return x - y * (np.sign(q.real) * np.floor(abs(q.real) + 0.5) + 1j * np.sign(q.imag) * np.floor(abs(q.imag) + 0.5))
+
+
 TABLE = [
     Row("cast", _cast_samples(), _cast, dtypes=ALL, out="ref",
         bad=[Bad(call(floats(2), "float99"), "cast(dtype): expected a data type such as 'float32'", TypeError)]),
@@ -148,8 +156,9 @@ TABLE = [
     Row("true_divide", with_number(broadcasting(low_y=0.5), 2, 0.5), np.divide, dtypes=ANY_FLOATED, out=floating, bad=[misfit("true_divide")]),
     pair("floor_divide", np.floor_divide, [*with_number(broadcasting(low_y=1.1), 2), call(np.array([7, -7, 7, -7]), np.array([2, 2, -2, -2]))],
          dtypes=REAL, grad=0, bad=[no_type("floor_divide", n=2)], skip=_DOUBLE),
-    pair("remainder", np.mod, [*with_number(broadcasting(low_y=1.1), 2), call(np.array([7, -7, 7, -7]), np.array([2, 2, -2, -2]))],
-         dtypes=REAL, bad=[no_type("remainder", n=2)], skip=_DOUBLE),
+    pair("remainder", _mod, [*with_number(broadcasting(low_y=1.1), 2), call(np.array([7, -7, 7, -7]), np.array([2, 2, -2, -2])),
+                             call(np.array([3 + 1j, -1.5 + 4j, 1 + 0j]), np.array([1 - 2j, 2 + 0j, 2 + 0j]))],
+         dtypes=NUMBER, bad=[no_type("remainder", "bool", n=2)], skip=_DOUBLE),
     pair("power", _power, [*broadcasting(low=0.5, low_y=0.2, nonfinite=False), call(floats(2, 3, low=0.5), floats(3, low=-2)),
         call(floats(2, 3, low=0.5), 3), call(np.array([2, -3, 0]), np.array([3, 3, 0]))],
          dtypes=NUMBER, bad=[no_type("power", "bool", n=2)]),

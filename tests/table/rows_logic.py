@@ -95,7 +95,7 @@ TABLE = [
              Bad(call([floats(4, 3)] * 2, np.ones(4, int)), "multiplex(index): expected integers of shape [4, 1], got int64 of shape [4]"),
              Bad(call([floats(4, 3)] * 2, _PICK), "multiplex(index): expected indices in [0, 1], got 2", IndexError)]),
     Row("any_outside", [call(np.array([0, 4]), 0, 5), call(np.array([0, 5]), 0, 5), call(np.array([-1, 2]), 0, 5), call(np.array(7), 0, 5),
-        call(np.zeros((2, 0), int), 0, 5)],
+        call(np.zeros((2, 0), int), 0, 5), call(np.array([0, 4], np.uint8), -5, 5), call(np.array([7], np.int8), 0, 200)],
         lambda x, low, high: np.any((x < low) | (x >= high)), dtypes=frozenset(), out="bool", grad=0),
     Row("equal_all", [call(floats(2, 3), floats(2, 3)), call(floats(2, 3), floats(2, 3, seed=1)), call(floats(2, 3), floats(3)),
         call(floats(), floats()), call(np.zeros(0), np.zeros(0))],

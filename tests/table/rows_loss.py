@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import special
 
-from tests.table.harness import ALL, FLOAT, Bad, Row, call, still
+from tests.table.harness import ALL, COMPLEX, FLOAT, Bad, Row, call, still
 from tests.table.samples import floats
 
 Z = np.zeros((2, 0, 3))
@@ -20,6 +20,7 @@ def _cross_entropy(x, label, weight=None, ignore_index=-100, reduction="mean", s
     x = np.moveaxis(x, axis, -1)
     logs = special.log_softmax(x, axis=-1) if use_softmax else np.log(x)
     n = x.shape[-1]
+    soft_label = soft_label or label.dtype.kind == "f"  # one-hot already
     if soft_label:
         hot, valid = np.moveaxis(label, axis, -1), np.ones(x.shape[:-1], bool)
     else:
@@ -189,6 +190,7 @@ TABLE = [
                           call(floats(2, 4, 3), np.array([[0, 1, 2], [3, 3, 1]]), axis=1), call(floats(2, 3), special.softmax(floats(2, 3, seed=3),
                           -1), soft_label=True), call(floats(3, 4, low=0.1, high=0.9), np.array([2, 0, 1]), use_softmax=False),
                           call(floats(3, 4), np.array([2, 0, 1]), label_smoothing=0.1), call(floats(3, 4), _labels, label_smoothing=0.1),
+                          call(floats(3, 4), np.eye(4)[[2, 0, 1]], label_smoothing=0.1),
                           call(floats(3, 4), _labels, floats(4, low=0.1), label_smoothing=0.1, reduction="none"), call(floats(4), np.array(2)),
         call(floats(2, 3),
                           special.softmax(floats(2, 3, seed=3), -1), soft_label=True, reduction="none")], _cross_entropy, dtypes=FLOAT,
@@ -269,7 +271,8 @@ TABLE = [
         "half precision loses digits near 1")),
     Row("soft_margin_loss", [*_reductions(floats(2, 3), still(_signs)), call(floats(2, 3), _signs.astype(int)), call(floats(), still(1.0)), call(Z,
         Z, "sum")],
-        lambda x, y, reduction="mean": _mean(np.logaddexp(0, -y * x), reduction), dtypes=FLOAT, bad=[_misreduced("soft_margin_loss", *_pair)]),
+        lambda x, y, reduction="mean": _mean(np.logaddexp(0, -y * x), reduction), dtypes=FLOAT,
+        unchecked=COMPLEX, bad=[_misreduced("soft_margin_loss", *_pair)]),
     Row("multi_label_soft_margin_loss", [*_reductions(*_pair), call(*_pair, floats(3)), call(floats(3), floats(3, seed=1)), call(np.zeros((0, 3)),
         np.zeros((0, 3)), reduction="sum")],
         lambda x, y, weight=None, reduction="mean": _mean(_logits_bce(x, y, weight, "none").mean(-1), reduction), dtypes=FLOAT, skip=ROWS,
@@ -289,7 +292,8 @@ TABLE = [
         call(*_pair, _chances[0], epsilon=0.05),
         call(floats(), floats(seed=1), floats(low=0.1)), call(Z, Z, Z, reduction="sum")], _gaussian, dtypes=FLOAT,
         bad=[_misreduced("gaussian_nll_loss", *_pair, _pair[0]), Bad(call(*_pair, floats(3)),
-        "gaussian_nll_loss(variance): expected shape [2, 3] or [2, 1]")],
+        "gaussian_nll_loss(variance): expected shape [2, 3] or [2, 1]"),
+             Bad(call(*_pair, np.full((2, 1), -1.0)), "gaussian_nll_loss(variance): expected numbers of 0 or more, got -1.0")],
         loose=(2, "half precision")),
     Row("floor_of", [call(floats(2, 3), -5.0), call(floats(), -5.0), call(Z, 0.5), call(still([0.0, 2.0]), 0.5)], np.maximum, dtypes=FLOAT),
     Row("stirling_of", [call(floats(2, 3, low=0, high=5)), call(floats(low=2)), call(Z), call(still([0.0, 1.0, 2.0]))], _stirling, dtypes=FLOAT),
@@ -317,6 +321,8 @@ TABLE = [
         call(floats(3), floats(3, seed=1), np.array([1])),
         call(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0, int), reduction="sum")], _cosine_loss, dtypes=FLOAT, unchecked=ALL - FLOAT, skip=VECTORS,
         loose=(3, "half precision loses digits in sums"), bad=[_misreduced("cosine_embedding_loss", *_pair, np.array([1, 1])),
+        Bad(call(*_pair, np.array([1, 1], "int16")),
+            "cosine_embedding_loss(label): expected one of int32, int64, float32, float64, got int16", TypeError),
         Bad(call(*_pair, np.array([[1]])), "cosine_embedding_loss(label): expected one axis"), Bad(call(floats(2, 3), floats(3), np.array([1])),
         "cosine_embedding_loss(input2): expected the shape of input1")]),
     Row("triplet_margin_loss", [*_reductions(*_pair, floats(2, 3, seed=2)), call(*_pair, floats(2, 3, seed=2), 5.0, 1, swap=True), call(*_pair,

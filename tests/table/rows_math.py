@@ -64,8 +64,9 @@ TABLE = [
     Row("reciprocal", unary(0.3, 3), lambda x: 1 / x.astype(x.dtype if x.dtype.kind == "c" else float), dtypes=ANY_FLOATED, out=floating),
     Row("sigmoid", unary(), lambda x: 1 / (1 + np.exp(-np.asarray(x, complex if np.iscomplexobj(x) else float))), dtypes=ANY_FLOATED, out=floating),
     Row("abs", [*unary(), call(SMALL_INTS), call(TIES)], np.abs, dtypes=NUMBER | BOOL, out=real, grad_ref=lambda w, x: w * np.sign(x)),
-    *[Row(name, [*unary(), call(SMALL_INTS)], np.sign, dtypes=NUMBER, **more) for name, more in {
-        "sign": {"skip": {"gradient rule": "jax takes a complex sign for constant, though it turns with its operand"}}, "sgn": {}}.items()],
+    Row("sign", [*unary(), call(SMALL_INTS)], np.sign, dtypes=NUMBER,
+        skip={"gradient rule": "jax takes a complex sign for constant, though it turns with its operand"}),
+    Row("sgn", unary(), np.sign, dtypes=INEXACT, bad=[Bad(call(SMALL_INTS), "sgn(x): expected floating or complex numbers, got int8", TypeError)]),
 
     Row("sin", unary(), np.sin, dtypes=ANY_FLOATED, out=floating),
     Row("cos", unary(), np.cos, dtypes=ANY_FLOATED, out=floating),
@@ -94,7 +95,8 @@ TABLE = [
     Row("floor", [*unary(), call(SMALL_INTS)], np.floor, dtypes=REAL),
     Row("ceil", [*unary(), call(SMALL_INTS)], np.ceil, dtypes=REAL, bad=[no_type("ceil", "bool")]),
     Row("trunc", [*unary(), call(SMALL_INTS)], np.trunc, dtypes=REAL, bad=[no_type("trunc", arg="input")]),
-    Row("frac", [*unary(), call(SMALL_INTS)], lambda x: x - np.trunc(x), dtypes=REAL, bad=[no_type("frac", "bool")]),
+    Row("frac", [*unary(), call(SMALL_INTS.astype(np.int32))], lambda x: x - np.trunc(x), dtypes=FLOAT | {dtypes.int32, dtypes.int64},
+        bad=[no_type("frac", "bool"), no_type("frac", "int16")]),
     Row("round", [*unary(), call(floats(2, 3, low=-300, high=300), 1), call(floats(2, 3, low=-300, high=300), decimals=-2), call(SMALL_INTS, -1),
                   call(np.array([0.5, 1.5, 2.5, -0.5, -1.5]))], _round, dtypes=NUMBER,
         bad=[Bad(call(floats(2), None), "round(decimals): expected an integer, got None", TypeError),

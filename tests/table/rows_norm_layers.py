@@ -101,7 +101,7 @@ TABLE = [
              Bad(call(floats(4), 2), "group_norm(x): expected a batch of channels"),
              Bad(call(floats(2, 4), 2, data_format="NC"), "group_norm(data_format): expected one of NCL")]),
     Row("instance_norm", [call(floats(2, 3, 4)), call(_x4, weight=_weight, bias=_bias, eps=1e-3), call(floats(1, 3, 2, 2, 2), None, None, _weight),
-        call(_empty)], _instance_norm, dtypes=FLOAT, skip=BATCHES, loose=SUMS,
+        call(_empty), call(np.zeros((0, 3, 2)), weight=_weight, bias=_bias)], _instance_norm, dtypes=FLOAT, skip=BATCHES, loose=SUMS,
         bad=[Bad(call(floats(2, 4, 3), weight=_weight), "instance_norm(weight): expected shape [4], one number a channel, got shape [3]")]),
     Row("local_response_norm_of", [call(floats(2, 5, 3), 0.5, 0.75, 1.0, 3, 1), call(floats(2, 3, 4), 0.5, 0.25, 2.0, 2, 2),
         call(np.zeros((0, 4, 2)), 0.1, 0.75, 1.0, 5, 1)],

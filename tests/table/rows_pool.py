@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tests.table.harness import FLOAT, INT, Bad, Row, call
+from tests.table.harness import COMPLEX, FLOAT, INT, Bad, Row, call
 from tests.table.rows_conv import each, pads_of
 from tests.table.samples import floats
 
@@ -275,7 +275,7 @@ def _columns(dims, kernel_sizes, strides=1, paddings=0, dilations=1):
 
 def _unfold(x, *args, **kwargs):
     grown, (top, left), at = _columns(x.shape[2:], *args, **kwargs)
-    full = np.zeros((*x.shape[:2], *grown))
+    full = np.zeros((*x.shape[:2], *grown), np.result_type(x, float))
     full[:, :, top : top + x.shape[2], left : left + x.shape[3]] = x
     return np.stack([full[(..., *i)].reshape(x.shape[0], -1) for i in at], -1) if x.size else np.zeros((0, x.shape[1] * 4, len(at)))
 
@@ -284,7 +284,7 @@ def _fold(x, output_sizes, kernel_sizes, *args, **kwargs):
     height, width = each(output_sizes, 2)
     size = each(kernel_sizes, 2)
     grown, (top, left), at = _columns((height, width), kernel_sizes, *args, **kwargs)
-    full = np.zeros((x.shape[0], x.shape[1] // math.prod(size), *grown))
+    full = np.zeros((x.shape[0], x.shape[1] // math.prod(size), *grown), np.result_type(x, float))
     for i, place in enumerate(at):
         full[(..., *place)] += x[:, :, i].reshape(*full.shape[:2], *size)
     return full[:, :, top : top + height, left : left + width]
@@ -361,13 +361,13 @@ TABLE = [
     *[_fractional_row(n) for n in (2, 3)],
     *[_unpool_row(n) for n in (1, 2, 3)],
     Row("unfold_columns", [call(_x, 2), call(_x, [2, 3], 2, 1), call(_x, 2, [1, 2], [1, 0, 2, 1], dilations=2), call(_x, [3, 1], 1, [0, 1]),
-        call(np.zeros((0, 2, 5, 4)), 2)], _unfold, dtypes=FLOAT, skip=IMAGES,
+        call(np.zeros((0, 2, 5, 4)), 2)], _unfold, dtypes=FLOAT | COMPLEX, skip=IMAGES,
         bad=[Bad(call(floats(2, 3), 2), "unfold(x): expected shape [batch, channels, height, width], got shape [2, 3]"),
              Bad(call(_x, 9), "unfold(kernel_sizes): expected a window within [5, 4] and the padding, got [9, 9]"),
              Bad(call(_x, 2, paddings=-1), "unfold(paddings): expected widths of 0 or more, got -1"),
              Bad(call(_x, 2, paddings=[1, 1, 1]), "unfold(paddings): expected one integer, two or four, got [1, 1, 1]")]),
     Row("fold", [call(floats(2, 8, 12), [5, 4], 2), call(floats(2, 6, 6), [5, 4], [2, 3], 2, 1),
-        call(floats(1, 4, 15), [5, 4], 2, [1, 2], [1, 0, 1, 3], 2), call(np.zeros((0, 4, 12)), [5, 4], 2)], _fold, dtypes=FLOAT,
+        call(floats(1, 4, 15), [5, 4], 2, [1, 2], [1, 0, 1, 3], 2), call(np.zeros((0, 4, 12)), [5, 4], 2)], _fold, dtypes=FLOAT | COMPLEX,
         skip={"0-d": "it takes a batch of columns"}, loose=HALF_SUMS,
         bad=[Bad(call(floats(2, 3), 4, 2), "fold(x): expected shape [batch, channels * window, places], got shape [2, 3]"),
              Bad(call(floats(1, 5, 9), 4, 2), "fold(x): expected a multiple of 4 channels, the window's elements, got 5"),

@@ -27,7 +27,7 @@ _products = [
     call(floats(2, 2, 3), floats(2, 3, 2)), call(floats(2, 1, 2, 3), floats(3, 3, 2)), call(floats(3), floats(2, 3, 2)), call(floats(2, 2, 3),
         floats(3)),
     call(floats(1, 3, 2), floats(2, 2, 3), True, True), call(floats(2, 3), floats(2, 3, 2)), call(np.zeros((2, 0)), np.zeros((0, 3))),
-    call(np.zeros((0, 3)), floats(3, 2)),
+    call(np.zeros((0, 3)), floats(3, 2)), call(np.zeros((2, 3, 0)), np.zeros((0, 2))),
 ]  # fmt: skip
 
 

@@ -152,7 +152,8 @@ TABLE = [
         f"{n}(dtype): expected a floating or complex type, got int32", TypeError),
         Bad(call(None), f"{n}(shape): expected a shape, got None", TypeError)])
       for n in ("randn", "standard_normal")],
-    Row("gaussian", [call(BIG, 1.0, 3.0), call(BIG, dtype="float64"), call([2, 0]), call(BIG, seed=5)], law=_gaussian, dtypes=NONE, grad=0),
+    Row("gaussian", [call(BIG, 1.0, 3.0), call(BIG, dtype="float64"), call([2, 0]), call(BIG, seed=5)], law=_gaussian, dtypes=NONE, grad=0,
+        bad=[Bad(call([2], 2 + 0.5j), "gaussian(mean): expected a complex number whose two parts are the same, got (2+0.5j)")]),
     Row("rand_like", _likes, law=lambda out, x, dtype=None: _uniform(0.0, 1.0)(out, x.shape, dtype=dtype or dtypes.from_numpy(x.dtype).name),
         dtypes=FLOAT, grad=0),
     Row("randn_like", _likes, law=lambda out, x, dtype=None: _gaussian(out, x.shape, dtype=dtype or dtypes.from_numpy(x.dtype).name),

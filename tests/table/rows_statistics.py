@@ -88,7 +88,7 @@ def _low(x, axis, keepdim, ignore):
         order = np.argsort(x, axis=axis, kind="stable")
         valid = n - nan.sum(axis=axis, keepdims=True)
         middle = np.where((valid == n) | ignore, np.maximum(valid - 1, 0) // 2, valid)
-        places = np.take_along_axis(order, middle, axis)
+        places = np.where((valid == 0) & ignore, -1, np.take_along_axis(order, middle, axis))
     return (values, places) if keepdim else (np.squeeze(values, axis), np.squeeze(places, axis))
 
 
@@ -102,7 +102,11 @@ def _median(ignore):
 
 
 def _compat(ignore):
-    return lambda input, dim=None, keepdim=False: _median(ignore)(input, dim, keepdim, "min")
+    def ref(input, dim=None, keepdim=False):
+        found = _median(ignore)(input, dim, keepdim, "min")
+        return found if dim is None else (found[0], np.maximum(found[1], 0))
+
+    return ref
 
 
 _x, _y, _cube = floats(2, 5), floats(3, 4), floats(2, 3, 2)
@@ -150,7 +154,7 @@ def _bad_quantile(name):
         axis_error(name, 0.5),
         Bad(call(_x, 1.5), f"{name}(q): expected numbers in [0, 1], got 1.5"),
         Bad(call(_x, []), f"{name}(q): expected at least one number, got ()"),
-        Bad(call(_x, "a"), f"{name}(q): expected a number, a list of numbers or a tensor, got a", TypeError),
+        Bad(call(_x, "a", 9), f"{name}(q): expected a number, a list of numbers or a tensor, got a", TypeError),
         Bad(call(_x, 0.5, interpolation="up"), f"{name}(interpolation): expected one of linear, lower, higher, nearest, midpoint, got up"),
     ]
 
@@ -159,6 +163,7 @@ TABLE = [
     Row("var", [*_spread, call(floats(2, 3), axis=1, correction=0.5)], _variance, dtypes=FLOAT, unchecked=INT | BOOL, rename=KEEP, bad=[
         axis_error("var"),
         Bad(call(floats(2), unbiased=True, correction=0), "var(correction): expected either unbiased or correction, got both"),
+        Bad(call(floats(2), correction=None), "var(correction): expected a number, got None", TypeError),
     ]),
     Row("std", _spread, lambda x, *a, **k: np.sqrt(_variance(x, *a, **k)), dtypes=FLOAT, unchecked=INT | BOOL, rename=KEEP, bad=[axis_error("std")]),
     Row("median", _medians, _median(False), dtypes=SINGLE, unchecked=INT | BOOL | FLOAT | COMPLEX,
@@ -166,6 +171,7 @@ TABLE = [
         bad=[axis_error("median"), Bad(call(_x, mode="max"), "median(mode): expected 'avg' or 'min', got max")]),
     Row("nanmedian", [*_medians, call(_cube, [0, 1]), call(_cube, axis=(0, 2), keepdim=True)], _median(True), dtypes=REAL,
         bad=[Bad(call(_x, 5), "nanmedian(axis): expected an axis in [-2, 1], got 5"),
+             Bad(call(_x, []), "nanmedian(axis): expected at least one axis, or None, got ()"),
              Bad(call(_x, mode=None), "nanmedian(mode): expected 'avg' or 'min', got None")]),
     Row("median_of", [
         call(_x, (1,), False, False, False), call(_y, None, True, False, True), call(TIES, (1,), False, True, False),

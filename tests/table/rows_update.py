@@ -212,6 +212,8 @@ TABLE = [
         dtypes=NONE, grad=0, skip={"0-d": "it takes matrices", "zero size": "it takes matrices"}, loose=(100, "the rounds amplify roundings")),
     Row("clip_to_norm", [call([floats(2, 3), floats(4)], limit, order, "float64") for limit in (0.5, 100.0) for order in (0.0, 1.0, 2.0, np.inf)]
         + [call([floats()], 0.25, 2.0, "float64"), call([Z, floats(2)], 0.5, np.inf, "float64")], _to_norm, dtypes=NONE, grad=0),
+    Row("cast_all", [call([floats(2, 3), floats(4)], "float16"), call([floats(), Z], "float32")],
+        lambda tensors, dtype: [x.astype(dtype) for x in tensors], dtypes=FLOAT, unchecked=ALL - FLOAT, out="ref", grad=0),
     Row("keep_unless", [call(np.array(f), [floats(2, 3), floats(4)], [floats(2, 3, seed=1), floats(4, seed=1)]) for f in (True, False)]
         + [call(np.array([True]), [floats(), Z], [floats(seed=1), Z])], lambda flag, old, new: old if flag.item() else new, dtypes=FLOAT,
         unchecked=ALL - FLOAT, out="last", grad=0,

@@ -89,7 +89,7 @@ def _deal(x, groups, data_format="NCHW"):
 
 def _shift(x, seg_num, shift_ratio=0.25, name=None, data_format="NCHW"):
     first = np.moveaxis(x, 3, 1) if data_format == "NHWC" else x
-    clips = first.reshape(-1, seg_num, *first.shape[1:])
+    clips = first.reshape(len(first) // seg_num, seg_num, *first.shape[1:])
     out, c = clips.copy(), first.shape[1]
     a, b = int(c * shift_ratio), int(c * 2 * shift_ratio)
     out[:, :, :b] = 0
@@ -208,7 +208,9 @@ TABLE = [
              Bad(call(_image, [2, 2], mode="cubic"), "interpolate(mode): expected one of linear"),
              Bad(call(_image, [2], mode="linear"), "interpolate(x): expected 3 axes for mode linear, got shape [1, 2, 3, 4]"),
              Bad(call(_image, [0, 2]), "interpolate(size): expected sizes of 1 or more, got [0, 2]"),
-             Bad(call(_image, [2, 2, 2]), "interpolate(size): expected 2 integers"),
+             Bad(call(_image, [2, 2, 2]), "interpolate(size): expected 2 integers"), Bad(call(_image, [2]), "interpolate(size): expected 2 integers"),
+             Bad(call(_image, scale_factor="a"), "interpolate(scale_factor): expected one number or 2, got a", TypeError),
+             Bad(call(_image, [2, 2], align_corners=3), "interpolate(align_corners): expected True or False, got 3", TypeError),
              Bad(call(_image, scale_factor=0.1), "interpolate(scale_factor): expected factors that leave an element"),
              Bad(call(_image, scale_factor=-1), "interpolate(scale_factor): expected numbers above 0"),
              Bad(call(_image, [2, 2], align_corners=True), "interpolate(align_corners): expected False with mode nearest"),
@@ -227,7 +229,8 @@ TABLE = [
     Row("channel_shuffle", [call(floats(1, 6, 1, 2), 3), call(floats(1, 2, 1, 4), 2, "NHWC"), call(np.zeros((0, 4, 1, 1)), 2)], _deal, skip=IMAGES,
         bad=[Bad(call(_image, 3), "channel_shuffle(groups): expected a divisor of the 2 channels, got 3"),
              Bad(call(_image, 2, "NCL"), "channel_shuffle(data_format): expected NCHW or NHWC, got NCL")]),
-    Row("temporal_shift", [call(floats(4, 8, 1, 2), 2), call(floats(3, 1, 2, 4), 3, 0.25, data_format="NHWC"), call(np.zeros((0, 4, 1, 1)), 2)],
+    Row("temporal_shift", [call(floats(4, 8, 1, 2), 2), call(floats(3, 1, 2, 4), 3, 0.25, data_format="NHWC"), call(np.zeros((0, 4, 1, 1)), 2),
+        call(np.zeros((2, 4, 0, 1)), 2)],
         _shift, skip=IMAGES, bad=[Bad(call(floats(3, 4, 1, 1), 2), "temporal_shift(seg_num): expected a divisor of the 3 frames, got 2"),
         Bad(call(floats(2, 4, 1, 1), 2, 0.5), "temporal_shift(shift_ratio): expected a number between 0 and 0.5, got 0.5")]),
     Row("grid_sample", [call(_image, _where), call(_image, still(_where), padding_mode="border", align_corners=False),

@@ -1,4 +1,6 @@
-"""The switch of Paddle's primitive operators: derivatives of any order need none here, so it switches nothing."""
+"""The switch of Paddle's primitive operators: derivatives of any order need none here, so it only says how it stands."""
+
+_enabled = [False]
 
 
 def enable_prim() -> None:
@@ -6,6 +8,7 @@ def enable_prim() -> None:
 
     >>> bireme.incubate.autograd.enable_prim()
     """
+    _enabled[0] = True
 
 
 def disable_prim() -> None:
@@ -13,3 +16,13 @@ def disable_prim() -> None:
 
     >>> bireme.incubate.autograd.disable_prim()
     """
+    _enabled[0] = False
+
+
+def prim_enabled() -> bool:
+    """How the switch stands.
+
+    >>> bireme.incubate.autograd.prim_enabled()
+    False
+    """
+    return _enabled[0]

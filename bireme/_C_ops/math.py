@@ -1,0 +1,142 @@
+"""Kernels of mathematics whose arguments stand in another order than those of the public functions, as `paddle._C_ops` has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bireme import fft, linalg, tensor
+from bireme.core.tensor import Tensor
+from bireme.nn import functional
+
+
+def _scan(function: Callable, first: Callable, x: Tensor, axis: int, flatten: bool, exclusive: bool, reverse: bool) -> Tensor:
+    """Along an axis, from its end where `reverse`; where `exclusive`, without the element itself: one before the first is put in."""
+    if flatten:
+        x, axis = tensor.flatten(x), 0
+    if reverse:
+        x = tensor.flip(x, [axis])
+    if exclusive:
+        shape = list(x.shape)
+        shape[axis] = 1
+        count = x.shape[axis]
+        x = tensor.concat([tensor.full(shape, first(x), x.dtype), x], axis)
+        x = tensor.slice(x, [axis], [0], [count])
+    out = function(x, axis)
+    return tensor.flip(out, [axis]) if reverse else out
+
+
+def cumsum(x: Tensor, axis: int = -1, flatten: bool = False, exclusive: bool = False, reverse: bool = False) -> Tensor:
+    """Running sums.
+
+    >>> bireme._C_ops.cumsum(bireme.to_tensor([1, 2, 3]), 0, False, True, True).tolist()
+    [5, 3, 0]
+    """
+    return _scan(lambda x, axis: tensor.cumsum(x, axis, x.dtype), lambda x: 0, x, int(axis), flatten, exclusive, reverse)
+
+
+def cumprod(x: Tensor, dim: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
+    """Running products."""
+    return _scan(tensor.cumprod, lambda x: 1, x, dim, False, exclusive, reverse)
+
+
+def logcumsumexp(x: Tensor, axis: int = -1, flatten: bool = False, exclusive: bool = False, reverse: bool = False) -> Tensor:
+    """Logarithms of running sums of exponentials; the sum of none is the lowest number of the type."""
+    if not (x.dtype.is_floating or x.dtype.is_complex):
+        x = tensor.cast(x, "float32")
+    return _scan(tensor.logcumsumexp, lambda x: tensor.finfo(x.dtype).min, x, axis, flatten, exclusive, reverse)
+
+
+def prod(x: Tensor, dims: Any, keep_dim: bool = False, reduce_all: bool = False) -> Tensor:
+    """Products over axes."""
+    return tensor.prod(x, None if reduce_all else dims, keep_dim)
+
+
+def logsumexp(x: Tensor, axis: Any, keepdim: bool = False, reduce_all: bool = False) -> Tensor:
+    """Logarithms of sums of exponentials."""
+    return tensor.logsumexp(x, axis or None, keepdim)
+
+
+def p_norm(x: Tensor, porder: float = 2.0, axis: int = -1, epsilon: float = 1e-12, keepdim: bool = False, asvector: bool = False) -> Tensor:
+    """Norms along an axis, or of all elements."""
+    return linalg.vector_norm(x, porder, None if asvector else axis, keepdim)
+
+
+def frobenius_norm(x: Tensor, axis: Any, keep_dim: bool = False, reduce_all: bool = False) -> Tensor:
+    """Roots of sums of squares."""
+    return linalg.vector_norm(x, 2.0, None if reduce_all else axis, keep_dim)
+
+
+def squared_l2_norm(x: Tensor) -> Tensor:
+    """The sum of squares, as one element.
+
+    >>> bireme._C_ops.squared_l2_norm(bireme.to_tensor([3.0, 4.0])).tolist()
+    [25.0]
+    """
+    return tensor.reshape(tensor.sum(tensor.square(x)), [1])
+
+
+def l1_norm(x: Tensor) -> Tensor:
+    """The sum of sizes."""
+    return tensor.sum(tensor.abs(x))
+
+
+def mean_all(x: Tensor) -> Tensor:
+    """The mean of all elements."""
+    return tensor.mean(x)
+
+
+def fft_c2c(x: Tensor, axes: Sequence[int], normalization: str, forward: bool) -> Tensor:
+    """The transform of complex numbers, or its inverse."""
+    return (fft.fftn if forward else fft.ifftn)(x, axes=list(axes), norm=normalization)
+
+
+def fft_r2c(x: Tensor, axes: Sequence[int], normalization: str, forward: bool, onesided: bool) -> Tensor:
+    """The transform of real numbers, or its inverse; the half that tells the other where `onesided`."""
+    if not onesided:
+        return fft_c2c(x, axes, normalization, forward)
+    return (fft.rfftn if forward else fft.ihfftn)(x, axes=list(axes), norm=normalization)
+
+
+def fft_c2r(x: Tensor, axes: Sequence[int], normalization: str, forward: bool, last_dim_size: int | None = 0) -> Tensor:
+    """The transform of half a spectrum to real numbers; `last_dim_size` of them, or an even number."""
+    sizes = [x.shape[a] for a in axes]
+    sizes[-1] = last_dim_size or 2 * (sizes[-1] - 1)
+    return (fft.hfftn if forward else fft.irfftn)(x, s=sizes, axes=list(axes), norm=normalization)
+
+
+def prelu(x: Tensor, alpha: Tensor, data_format: str = "NCHW", mode: str = "all") -> Tensor:
+    """Negative elements times `alpha`: one number, one for each channel, or one for each element."""
+    if mode == "element":
+        return tensor.where(tensor.greater_than(x, 0.0), x, tensor.multiply(x, alpha))
+    return functional.prelu(x, tensor.reshape(alpha, [-1]), data_format)
+
+
+def logsigmoid(x: Tensor) -> Tensor:
+    """The logarithm of the sigmoid."""
+    return functional.log_sigmoid(x)
+
+
+def tanh_shrink(x: Tensor) -> Tensor:
+    """What the hyperbolic tangent leaves of x."""
+    return functional.tanhshrink(x)
+
+
+def elementwise_pow(x: Tensor, y: Tensor) -> Tensor:
+    """Powers of tensors."""
+    return tensor.pow(x, y)
+
+
+def rrelu(x: Tensor, lower: float, upper: float, is_test: bool) -> Tensor:
+    """Negative elements times a random slope, or times the middle one."""
+    return functional.rrelu(x, lower, upper, training=not is_test)
+
+
+def mish(x: Tensor, threshold: float = 20.0) -> Tensor:
+    """x times the hyperbolic tangent of its softplus."""
+    return functional.mish(x)
+
+
+def histogram(x: Tensor, weight: Tensor | None = None, bins: int = 100, min: float = 0.0, max: float = 0.0, density: bool = False) -> Tensor:
+    """How many elements there are between edges."""
+    return tensor.histogram(x, bins, min, max, weight, density)
