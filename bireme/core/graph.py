@@ -104,7 +104,7 @@ class Node:
 
     __slots__ = (
         "parent", "bound", "key", "args", "sigs", "outs", "first", "values", "leaves", "numbers", "next", "depth", "nbytes",
-        "work", "pos", "graph", "over", "passes",
+        "work", "pos", "graph", "over", "passes", "plain",
     )  # fmt: skip
 
     parent: Node | None
@@ -125,6 +125,7 @@ class Node:
         self.work = 0.0
         self.next, self.over = {}, False
         self.passes: dict | None = None  # backward passes that began here, see `walk`
+        self.plain: bool | None = None  # whether operands and results are all floating or complex, where somebody has asked
 
 
 class Number:

@@ -138,17 +138,23 @@ def remembered(op: Any) -> Callable:
                 state = seg.state
                 node = state.next.get(line)
                 if node is not None and not node.over:
-                    seg.device, made = device, None
+                    seg.device = device
                     if node.__class__ is Path:
                         return node.again(seg, operands)
                     if op.index_rule is not None:
                         op.check_indices(node.bound, tape.paired(node, operands))
-                    if seg.state is state:  # asking about indices may have recorded a question
+                    if seg.state is not state:
+                        pass  # asking about indices has recorded a question
+                    elif op.many:
                         made = tape.step(seg, node, operands, numbers, leaves, needs)
-                    if made is not None:
-                        if op.is_view:
-                            attach(made[0], operands[0], node.bound, tape.paired(node, operands)[1:])
-                        return op.container(made) if op.many else made[0]
+                        if made is not None:
+                            return op.container(made)
+                    else:
+                        one = tape.step_to_one(seg, node, operands, numbers, leaves, needs)
+                        if one is not None:
+                            if op.is_view:
+                                attach(one, operands[0], node.bound, tape.paired(node, operands)[1:])
+                            return one
             key = kinds_of(args, places, kwargs, takes)
             if key is not None and _mixed.policy is not None:
                 key = (_mixed.policy, *key)
@@ -287,9 +293,9 @@ def binary(op: Any, other: Callable) -> Callable:
         node = seg.state.next.get((bound, rx, ry))
         if node is not None and not node.over:
             needs = not x.stop_gradient or not (number or y.stop_gradient)
-            made = tape.step(seg, node, [x, y], [y] if number else (), leaves, needs)
+            made = tape.step_to_one(seg, node, [x, y], [y] if number else (), leaves, needs)
             if made is not None:
-                return made[0]
+                return made
         return long_way(x, y)
 
     return method

@@ -258,6 +258,60 @@ def step(seg: flush.Segment, node: Node, operands: list, numbers: Sequence, leav
     return outs
 
 
+def step_to_one(seg: flush.Segment, node: Node, operands: list, numbers: Sequence, leaves: list[Value], needs: bool) -> Tensor | None:
+    """The same where the step has one result, which nearly all have: without lists, because it is what most calls come to."""
+    v = Value.__new__(Value)
+    v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = node.outs[0], None, seg, node.first, None, seg.device, 0, None
+    try:
+        if leaves:
+            place = len(seg.leaves)
+            for leaf in leaves:
+                seg.leaves.append(ref(leaf))
+                seg.arrays.append(leaf.array)
+                leaf.leaf_of, leaf.leaf = seg, place
+                place += 1
+        if numbers:
+            seg.numbers += numbers
+        seg.values.append(ref(v))
+        seg.state = node
+    except BaseException:  # an interrupt in between
+        flush.roll_back(seg)
+        raise
+    if seg.closed:
+        return None
+    t = Tensor.__new__(Tensor)
+    bound = node.bound
+    if needs and state.grad and bound.differentiable:
+        plain = node.plain
+        if plain is None:
+            plain = node.plain = all(s.dtype.kind in "fc" for s in (*node.sigs, *node.outs))
+        if plain and state.pack is None:
+            reads = bound.reads
+            if numbers:
+                operands = paired(node, operands)
+                inputs = [None if x.__class__ is tuple or x.stop_gradient else x._edge or x for x in operands]
+                saved: Any = [x if x.__class__ is tuple else x._value if reads is None or i in reads else None for i, x in enumerate(operands)]
+            else:
+                inputs = [None if x.stop_gradient else x._edge or x for x in operands]
+                if reads is None:
+                    saved = [x._value for x in operands]
+                else:
+                    saved = [x._value if i in reads else None for i, x in enumerate(operands)] if reads else (None,) * len(operands)
+            edge: Any = Edge(bound, inputs, node.sigs, node.outs, saved)
+            edge.first = node.first
+            if bound.reads_out:
+                edge.outs = (v,)
+            seg.edges.append(ref(edge))
+            t._value, t._edge, t._view, t.stop_gradient = v, (edge, 0), None, False
+            return t
+        edge, carries = _edge(bound, paired(node, operands) if numbers else operands, node.sigs, [v], node.outs, node.first)
+        if carries or (edge is not None and v.sig.dtype.kind in "fc"):
+            t._value, t._edge, t._view, t.stop_gradient = v, (edge, 0), None, False
+            return t
+    t._value, t._edge, t._view, t.stop_gradient = v, None, None, True
+    return t
+
+
 def paired(node: Node, operands: list) -> list:
     """Operands with each number beside its dtype."""
     return [(kind, t) if t.__class__ is float or t.__class__ is int else t for kind, t in zip(node.key[1:], operands)]
@@ -265,6 +319,20 @@ def paired(node: Node, operands: list) -> list:
 
 def _tracked(bound: Any, operands: list, sigs: tuple, made: list[Value], out_sigs: tuple, first: int) -> list[Tensor]:
     """Results with an edge from the operands to them."""
+    edge, carries = _edge(bound, operands, sigs, made, out_sigs, first)
+    new, outs = Tensor.__new__, []
+    for i, v in enumerate(made):
+        t = new(Tensor)
+        if carries or (edge is not None and v.sig.dtype.kind in "fc"):
+            t._value, t._edge, t._view, t.stop_gradient = v, (edge, i), None, False
+        else:
+            t._value, t._edge, t._view, t.stop_gradient = v, None, None, True
+        outs.append(t)
+    return outs
+
+
+def _edge(bound: Any, operands: list, sigs: tuple, made: list[Value], out_sigs: tuple, first: int) -> tuple[Edge | None, bool]:
+    """The edge of a call, None if no operand takes a gradient after all; and whether results of whole numbers carry one too."""
     inputs: list[Any] = []
     saved: list[Any] = []
     reads, whole, left = bound.reads, False, False
@@ -272,16 +340,19 @@ def _tracked(bound: Any, operands: list, sigs: tuple, made: list[Value], out_sig
         if t.__class__ is tuple:
             inputs.append(None)
             saved.append(t)
+            continue
+        v = t._value
+        if t.stop_gradient:
+            inputs.append(None)
+        elif v.sig.dtype.kind in "fc" or _carried(bound, v.sig.dtype.kind, out_sigs):
+            whole = whole or v.sig.dtype.kind not in "fc"
+            inputs.append(t._edge or t)
         else:
-            v = t._value
-            stops = t.stop_gradient
-            if not stops and v.sig.dtype.kind not in "fc":
-                stops = not _carried(bound, v.sig.dtype.kind, out_sigs)
-                whole, left = whole or not stops, left or stops
-            inputs.append(None if stops else t._edge or t)
-            saved.append(v if reads is None or i in reads else None)
+            left = True
+            inputs.append(None)
+        saved.append(v if reads is None or i in reads else None)
     if left and not any(t is not None for t in inputs):
-        return [wrap(v) for v in made]
+        return None, False
     edge = Edge(bound, inputs, sigs, out_sigs, saved)
     edge.first = first
     if bound.reads_out:
@@ -289,16 +360,7 @@ def _tracked(bound: Any, operands: list, sigs: tuple, made: list[Value], out_sig
     if state.pack is not None and not _only_scales(bound, saved):
         _pack(edge)
     flush.local.segment.edges.append(ref(edge))
-    new, outs = Tensor.__new__, []
-    for i, v in enumerate(made):
-        t = new(Tensor)
-        t._value, t._view = v, None
-        if v.sig.dtype.kind in "fc" or whole or bound.op.name == "cast":
-            t._edge, t.stop_gradient = (edge, i), False
-        else:
-            t._edge, t.stop_gradient = None, True
-        outs.append(t)
-    return outs
+    return edge, whole or bound.op.name == "cast"
 
 
 def _carried(bound: Any, kind: str, outs: tuple) -> bool:
