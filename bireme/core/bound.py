@@ -149,29 +149,28 @@ class Bound:
         """The call on NumPy arrays, for the interpreter."""
         found = self._plans.get(sigs)
         if found is None:
-            if self.op.numpy_form is not None:
-                found = _typed(self._numpy(), self.infer(sigs), self.many, sigs)
+            form, attrs = self._numpy()
+            if form is not None:
+                found = _typed(form, self.infer(sigs), self.many, sigs, attrs)
             else:
                 found = interpreter.plan(self.lower("cpu"), sigs, self.many)
             bounded(self._plans, 128)[sigs] = found
         return found
 
-    def _numpy(self) -> Callable:
-        """The declared form: the body itself by keyword, any other with operands and attributes in order."""
+    def _numpy(self) -> tuple[Any, tuple]:
+        """The declared form, None if there is none, and the attributes that follow the arrays: the body itself takes its own by keyword."""
         form, plain = self.op.numpy_form, self.layout == (1,) * len(self.layout)
-        if self.op.numpy_is_body:
-            return self._body_on_numpy(form.resolved())
-        if plain and not self.attrs:
-            return form
-        attrs, names = self.attrs, self.op.operand_names
-        if plain:
-            return _Attributed(form, attrs)
+        if form is not None and self.op.numpy_is_body:
+            return self._body_on_numpy(form.resolved()), ()
+        if plain or form is None:
+            return form, self.attrs
+        names = self.op.operand_names
 
         def call(*arrays: Any) -> Any:
             named = self.arguments(arrays)
-            return form(*[named[n] for n in names], *attrs)
+            return form(*[named[n] for n in names], *self.attrs)
 
-        return call
+        return call, ()
 
     def _body_on_numpy(self, body: Callable) -> Callable:
         """The body on NumPy arrays; with its attributes set once where the arrays are its first parameters, which is nearly always."""
@@ -283,7 +282,7 @@ class GradBound:
         found = pull(cots[0] if not base.many else base.op.container(cots))
         return [_fit(jnp.conj(x) if self.sigs[i].dtype.kind == "c" else x, self.sigs[i]) for i, x in zip(self.needs, found)]
 
-    def _numpy_rule(self, form: Callable) -> Callable:
+    def _numpy_rule(self, form: Callable, widen: bool) -> Callable:
         """The declared rule on NumPy arrays; where it reads plain operands, which is nearly always, prepared once."""
         base = self.base
         if base.many or not all(self.given) or any(n not in (1, None) for n in base.layout):
@@ -309,13 +308,15 @@ class GradBound:
             shared(tuple([shared((n, places[n])) for n in names if n not in known])),
             self.needs,
             shared(tuple([self.sigs[i] for i in self.needs])),
+            widen,
         )
 
     def plan(self, sigs: tuple[Sig, ...]) -> Callable:
         if self._plan is None:
             form = self.base.op.grad_numpy
             if form is not None:
-                self._plan = _typed(self._numpy_rule(form), self.infer(sigs), True, sigs)
+                rule = self._numpy_rule(form, any(s.dtype.np in _SMALL for s in sigs))
+                self._plan = rule if isinstance(rule, _NumpyRule) else _typed(rule, self.infer(sigs), True, sigs)
             else:
                 self._plan = interpreter.plan(self.lower("cpu"), sigs, True)
         return self._plan
@@ -379,19 +380,20 @@ def bounded(cache: dict, bound: int = MAX_BOUND) -> dict:
 
 
 class Interned(dict):
-    """Objects that compare by identity, one per key: a bounded dict over a weak one, so what is in use stays itself."""
+    """Objects that compare by identity, one per key, bounded; what is in use when the bound is reached stays itself."""
 
-    def __init__(self) -> None:
-        self._alive: WeakValueDictionary = WeakValueDictionary()
+    _alive: Any = None  # what was there before, weakly
 
     def __missing__(self, key: Any) -> Any:
-        return self._alive.get(key)
+        return None if self._alive is None else self._alive.get(key)
 
     def keep(self, key: Any, made: Any) -> Any:
         if len(self) >= MAX_BOUND:
+            if self._alive is None:
+                self._alive = WeakValueDictionary()
+            self._alive.update(self)
             self.clear()
-        self[key] = made = self._alive.setdefault(key, made)
-        return made
+        return self.setdefault(key, made)
 
 
 _SMALL = frozenset(np.dtype(d.np) for d in (dtypes.float16, dtypes.bfloat16, dtypes.float8_e4m3fn, dtypes.float8_e5m2))
@@ -403,24 +405,24 @@ class _Typed:
     One object, not a closure: there is one for every shape that an operator was interpreted at.
     """
 
-    __slots__ = ("form", "many", "wants", "widen")
+    __slots__ = ("attrs", "form", "many", "wants", "widen")
 
-    def __init__(self, form: Callable, outs: tuple[Sig, ...], many: bool, sigs: tuple):
-        self.form, self.many = form, many
+    def __init__(self, form: Callable, outs: tuple[Sig, ...], many: bool, sigs: tuple, attrs: tuple = ()):
+        self.form, self.many, self.attrs = form, many, attrs
         self.wants = shared(tuple([s.dtype.np for s in outs]))
         self.widen = any(s.dtype.np in _SMALL for s in sigs)
 
     def __call__(self, *xs: Any) -> Any:
         if self.widen:
             xs = tuple([x.astype(np.float32) if x.dtype in _SMALL else x for x in map(np.asarray, xs)])
-        out = self.form(*xs)
+        out = self.form(*xs, *self.attrs)
         if self.many:
             return [_settled(o, w) for o, w in zip(out, self.wants)]
         want = self.wants[0]
         return out if out.__class__ is np.ndarray and out.dtype is want else _settled(out, want)
 
 
-def _typed(form: Callable, outs: tuple[Sig, ...], many: bool, sigs: tuple[Sig, ...]) -> Callable:
+def _typed(form: Callable, outs: tuple[Sig, ...], many: bool, sigs: tuple[Sig, ...], attrs: tuple = ()) -> Callable:
     """The form in the inferred types; a ufunc that gives them anyway is that already."""
     if (
         isinstance(form, np.ufunc)
@@ -432,30 +434,20 @@ def _typed(form: Callable, outs: tuple[Sig, ...], many: bool, sigs: tuple[Sig, .
         with contextlib.suppress(TypeError):
             if form.resolve_dtypes((*[s.dtype.np for s in sigs], None))[-1] == outs[0].dtype.np:
                 return form
-    return _Typed(form, outs, many, sigs)
-
-
-class _Attributed:
-    """A form with its attributes behind the arrays. One object, not a closure."""
-
-    __slots__ = ("attrs", "form")
-
-    def __init__(self, form: Callable, attrs: tuple):
-        self.form, self.attrs = form, attrs
-
-    def __call__(self, *arrays: Any) -> Any:
-        return self.form(*arrays, *self.attrs)
+    return _Typed(form, outs, many, sigs, attrs)
 
 
 class _NumpyRule:
     """A gradient rule on NumPy arrays: what it names is either known or at a place among the arrays."""
 
-    __slots__ = ("form", "known", "needs", "places", "sigs")
+    __slots__ = ("form", "known", "needs", "places", "sigs", "widen")
 
-    def __init__(self, form: Callable, known: dict[str, Any], places: tuple, needs: tuple[int, ...], sigs: tuple[Sig, ...]):
-        self.form, self.known, self.places, self.needs, self.sigs = form, known, places, needs, sigs
+    def __init__(self, form: Callable, known: dict[str, Any], places: tuple, needs: tuple[int, ...], sigs: tuple[Sig, ...], widen: bool):
+        self.form, self.known, self.places, self.needs, self.sigs, self.widen = form, known, places, needs, sigs, widen
 
     def __call__(self, *arrays: Any) -> list:
+        if self.widen:  # half precision is computed in float32
+            arrays = tuple([x.astype(np.float32) if x.dtype in _SMALL else x for x in map(np.asarray, arrays)])
         named = self.known.copy()
         for name, place in self.places:
             named[name] = arrays[place]
