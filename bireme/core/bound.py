@@ -426,6 +426,7 @@ def _typed(form: Callable, outs: tuple[Sig, ...], many: bool, sigs: tuple[Sig, .
     """The form in the inferred types; a ufunc that gives them anyway is that already."""
     if (
         isinstance(form, np.ufunc)
+        and not attrs
         and form.nout == 1 == len(outs)
         and form.nin == len(sigs)
         and outs[0].ndim
