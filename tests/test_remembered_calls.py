@@ -154,3 +154,14 @@ def test_lists_of_tensors():
         for wrong in ([x, 1.0], [], [x, None]):
             with pytest.raises((TypeError, ValueError), match="concat"):
                 bireme.concat(wrong)
+
+
+def test_shapes_stay_themselves_when_many_are_known(monkeypatch):
+    from bireme.core import dtype, graph
+
+    x = bireme.ones([3, 7])
+    monkeypatch.setattr(graph, "MAX_SIGS", len(graph._SIGS))
+    for n in range(40):
+        graph.sig_of((n, 11, 13), dtype.float64)
+    assert graph.sig_of((3, 7), dtype.float32) is x._value.sig
+    assert (x + bireme.ones([3, 7])).sum().item() == 42.0

@@ -27,19 +27,30 @@ class Sig:
         return f"{self.dtype.name}{list(self.shape)}"
 
 
-_SIGS: WeakValueDictionary[tuple, Sig] = WeakValueDictionary()
+_SIGS: dict[tuple, Sig] = {}
+_OLD_SIGS: WeakValueDictionary[tuple, Sig] = WeakValueDictionary()  # those that are still in use when the dict above was full
+MAX_SIGS = 16_384
 
 
 def sig_of(shape: tuple[int, ...], dtype: DType) -> Sig:
     key = (shape, dtype)
-    found = _SIGS.get(key)
-    if found is None:
-        found = Sig()
-        found.shape, found.dtype, found.ndim = shape, dtype, len(shape)
-        found.size = math.prod(shape)
-        found.nbytes = found.size * dtype.itemsize
-        found = _SIGS.setdefault(key, found)
-    return found
+    return _SIGS.get(key) or _new_sig(key)
+
+
+def _new_sig(key: tuple) -> Sig:
+    found = _OLD_SIGS.get(key)
+    if found is not None:
+        return found
+    if len(_SIGS) >= MAX_SIGS:
+        for k, sig in list(_SIGS.items()):  # one by one, and in this order: at any moment another thread finds it in one of them
+            _OLD_SIGS[k] = sig
+            _SIGS.pop(k, None)
+    shape, dtype = key
+    found = Sig()
+    found.shape, found.dtype, found.ndim = shape, dtype, len(shape)
+    found.size = math.prod(shape)
+    found.nbytes = found.size * dtype.itemsize
+    return _SIGS.setdefault(key, found)
 
 
 _SCALARS: dict[DType, Sig] = {}

@@ -7,6 +7,7 @@ away. What a body must not do for that (read a number from a tensor, draw random
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from bireme.core import flush, tape, view
@@ -60,7 +61,7 @@ class Steps:
 
     __slots__ = ("result", "steps")
 
-    def __init__(self, steps: list, result: Any):
+    def __init__(self, steps: tuple, result: Any):
         self.steps, self.result = steps, result
 
     def path(self, since: Any, seg: flush.Segment) -> Path | None:
@@ -155,4 +156,12 @@ def steps_of(trace: Trace, tensors: list[Tensor], result: Any) -> Steps | None:
     ends = [places.get(id(t)) for t in outs]
     if None in ends or not all(i is not None and i >= len(tensors) for i in ends):
         return None
-    return Steps(steps, _as(result, ends) if many else ends[0])
+    if many or any(x.__class__ is tuple and x[1] == 0 for *_, sources in steps for x in sources):  # zeros of either sign are equal
+        return Steps(tuple(steps), _as(result, ends) if many else ends[0])
+    return _steps(tuple(steps), ends[0])
+
+
+@functools.lru_cache(maxsize=4096)
+def _steps(steps: tuple, end: int) -> Steps:
+    """One object for the same steps: those of most composites do not depend on shapes."""
+    return Steps(steps, end)
