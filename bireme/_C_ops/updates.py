@@ -27,7 +27,8 @@ class _Step:
 def store(held: Tensor | None, new: Tensor, skip: Any = None) -> None:
     """Make these the numbers of a tensor, unless the step is skipped."""
     if held is not None and new is not None:
-        held._assign_value((new if skip is None else where(skip, held.astype(new.dtype), new)).astype(held.dtype))  # type: ignore[attr-defined]
+        chosen = new if skip is None else where(skip, held.astype(new.dtype), new)  # type: ignore[attr-defined]  # installed by core.op
+        held._assign_value(chosen.astype(held.dtype))
 
 
 def _number(x: Any) -> Any:

@@ -432,7 +432,7 @@ def _typed(form: Callable, outs: tuple[Sig, ...], many: bool, sigs: tuple[Sig, .
         and outs[0].ndim
         and not any(s.dtype.np in _SMALL for s in sigs)
     ):
-        with contextlib.suppress(TypeError):
+        with contextlib.suppress(TypeError):  # a ufunc without a loop for these types
             if form.resolve_dtypes((*[s.dtype.np for s in sigs], None))[-1] == outs[0].dtype.np:
                 return form
     return _Typed(form, outs, many, sigs, attrs)

@@ -141,12 +141,13 @@ def record(bound: Any, operands: list) -> list[Value]:
         node = None if debug_mode.at_once else state.next.get(found)  # a known one has the line where it was met first
         if node is None:
             node = _extend(seg, state, found, bound, operands)
-        outs = _pending(seg, node)
-        seg.state = node
+        if seg.device is None:
+            seg.device = devices.current()
+        outs = follow(seg, node, (), ())  # its leaves and numbers are there already
     except BaseException:  # an interrupt in between: the call is forgotten whole
         roll_back(seg)
         raise
-    if seg.closed:  # another thread cut it meanwhile
+    if outs is None:  # another thread cut it meanwhile
         if local.segment is seg:
             _open_new()
         return record(bound, operands)
@@ -157,31 +158,12 @@ def record(bound: Any, operands: list) -> list[Value]:
     return outs
 
 
-def _pending(seg: Segment, node: Node) -> list[Value]:
-    """Values for the results of a node that is about to become the segment's state."""
-    new, outs, values, index, device = Value.__new__, [], seg.values, node.first, seg.device
-    if device is None:
-        device = seg.device = devices.current()
-    for sig in node.outs:
-        v = new(Value)
-        v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = sig, None, seg, index, None, device, 0, None
-        values.append(ref(v))
-        outs.append(v)
-        index += 1
-    return outs
-
-
 def follow(seg: Segment, node: Node, numbers: Any, leaves: Collection[Value]) -> list[Value] | None:
     """Take a step that the tree knows; `leaves` are read for the first time. None if another thread cut the segment meanwhile."""
     new, outs, index, device, values = Value.__new__, [], node.first, seg.device, seg.values
     try:
         if leaves:
-            place = len(seg.leaves)
-            for v in leaves:
-                seg.leaves.append(ref(v))
-                seg.arrays.append(v.array)
-                v.leaf_of, v.leaf = seg, place
-                place += 1
+            read_first(seg, leaves)
         if numbers:
             seg.numbers += numbers
         for sig in node.outs:
@@ -195,6 +177,16 @@ def follow(seg: Segment, node: Node, numbers: Any, leaves: Collection[Value]) ->
         roll_back(seg)
         raise
     return None if seg.closed else outs
+
+
+def read_first(seg: Segment, leaves: Collection[Value]) -> None:
+    """Give places to values that the segment reads for the first time."""
+    place = len(seg.leaves)
+    for v in leaves:
+        seg.leaves.append(ref(v))
+        seg.arrays.append(v.array)
+        v.leaf_of, v.leaf = seg, place
+        place += 1
 
 
 def _add_leaf(seg: Segment, v: Value) -> Sig | None:

@@ -264,12 +264,7 @@ def step_to_one(seg: flush.Segment, node: Node, operands: list, numbers: Sequenc
     v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = node.outs[0], None, seg, node.first, None, seg.device, 0, None
     try:
         if leaves:
-            place = len(seg.leaves)
-            for leaf in leaves:
-                seg.leaves.append(ref(leaf))
-                seg.arrays.append(leaf.array)
-                leaf.leaf_of, leaf.leaf = seg, place
-                place += 1
+            flush.read_first(seg, leaves)
         if numbers:
             seg.numbers += numbers
         seg.values.append(ref(v))
