@@ -87,3 +87,12 @@ def test_a_small_network_learns_on_the_gpu_as_on_the_cpu():
             curves.append(losses)
     np.testing.assert_allclose(*curves, rtol=2e-2)
     assert curves[1][-1] < curves[1][0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_layer_norm_of_rows_far_from_zero_keeps_its_digits(dtype):
+    x = (bireme.to_tensor(np.random.default_rng(0).standard_normal((8, 1024)) + 1000.0)).astype(dtype)
+    exact = x.astype("float64").numpy()
+    want = (exact - exact.mean(-1, keepdims=True)) / np.sqrt(exact.var(-1, keepdims=True) + 1e-5)
+    found = F.layer_norm(x.cuda(), 1024).astype("float64").numpy()
+    np.testing.assert_allclose(found, want, atol={"float32": 1e-4, "float16": 2e-3, "bfloat16": 2e-2}[dtype])

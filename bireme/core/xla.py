@@ -16,8 +16,12 @@ from bireme.core import cache, executor
 from bireme.core.device import Device, Fork
 from bireme.core.graph import Graph
 
-# on CUDA, autotuning Triton's matrix kernels against cuBLAS's takes some 7 s for each shape and gains about 1 %
-OPTIONS: dict[str, dict[str, Any]] = {"cpu": {"xla_backend_optimization_level": 1}, "cuda": {"xla_gpu_enable_triton_gemm": False}}
+# on CUDA, autotuning Triton's matrix kernels against cuBLAS's takes some 7 s for each shape and gains about 1 %; values in half
+# precision stay in it between kernels: the compiler would leave out the rounding, and move twice the bytes in float32
+OPTIONS: dict[str, dict[str, Any]] = {
+    "cpu": {"xla_backend_optimization_level": 1},
+    "cuda": {"xla_gpu_enable_triton_gemm": False, "xla_allow_excess_precision": False},
+}
 
 
 def x64():

@@ -21,29 +21,28 @@ def _wide(x):
 
 
 def _moments(x, axes, epsilon, one_pass):
-    """Mean and 1 / deviation.
+    """Mean and 1 / deviation, in float32 at least.
 
-    Two passes on CPU: one would lose digits for large means. On a GPU the row is read once: sums of the difference
-    from its first element, which guards the cancellation.
+    Two passes on CPU: one would lose digits for large means. On a GPU the row is read once, by the kernel that makes it,
+    and summed in float64, which keeps the digits and costs nothing beside the reading.
     """
-    if one_pass:
-        first = x[tuple([slice(0, 1) if i in axes else slice(None) for i in range(x.ndim)])]
-        d = x - first
-        mean = jnp.mean(d, axis=axes, keepdims=True)
-        variance = jnp.maximum(jnp.mean(d * d, axis=axes, keepdims=True) - mean * mean, 0)
-        mean = mean + first
+    kind = jnp.promote_types(x.dtype, jnp.float32)
+    if one_pass and x.dtype != jnp.float64:
+        row = x.astype(jnp.float64)
+        mean = jnp.mean(row, axis=axes, keepdims=True)
+        variance = jnp.maximum(jnp.mean(row * row, axis=axes, keepdims=True) - mean * mean, 0).astype(kind)
+        mean = mean.astype(kind)
     else:
+        x = _wide(x)
         mean = jnp.mean(x, axis=axes, keepdims=True)
-        d = x - mean
-        variance = jnp.mean(d * d, axis=axes, keepdims=True)
-    return mean, 1 / jnp.sqrt(variance + epsilon.astype(x.dtype))
+        variance = jnp.mean(jnp.square(x - mean), axis=axes, keepdims=True)
+    return mean, 1 / jnp.sqrt(variance + epsilon.astype(kind))
 
 
 def _normalised(x, axes, epsilon, one_pass=False):
     """(x - mean) / deviation, and 1 / deviation."""
-    x = _wide(x)
     mean, inv = _moments(x, axes, epsilon, one_pass)
-    return (x - mean) * inv, inv
+    return (_wide(x) - mean) * inv, inv
 
 
 def _forward(x, weight, bias, epsilon, axes, one_pass=False):
@@ -92,7 +91,7 @@ def _(x, weight, bias, epsilon, axes):
 
 def _backward(g, x, weight, bias, epsilon, axes, platform):
     x, g = in_rows(x, platform), in_rows(g, platform)
-    mean, inv = _moments(_wide(x), axes, epsilon, platform == "cuda")  # as in forward, so that XLA computes them once
+    mean, inv = _moments(x, axes, epsilon, platform == "cuda")  # as in forward, so that XLA computes them once
     y = (_wide(fresh(x, platform)) - mean) * inv
     wide = _wide(g)
     d = wide if weight is None else wide * _wide(weight)
@@ -122,7 +121,7 @@ def layer_norm(x: Tensor, normalized_shape: Any, weight: Tensor | None = None, b
     if n == 0 or x.shape[-n:] != wanted:
         raise errors.bad("layer_norm(x)", f"last axes of shape {wanted}", x)
     for name, t in (("weight", weight), ("bias", bias)):
-        if t is not None and t.size != math.prod(wanted):
+        if t is not None and t._value.sig.size != math.prod(wanted):
             raise errors.bad(f"layer_norm({name})", f"{math.prod(wanted)} elements", t)
     shaped = [t if t is None or n == 1 or t.shape == wanted else t.reshape(wanted) for t in (weight, bias)]
     return layer_norm_of(x, *shaped, epsilon, tuple(range(x.ndim - n, x.ndim)))
@@ -264,10 +263,10 @@ def batch_norm(x: Tensor, running_mean: Tensor, running_var: Tensor, weight: Ten
     _check_channels("batch_norm", x.shape[axis], running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     if not training if use_global_stats is None else use_global_stats:
         return normalised_by(x, running_mean, running_var, weight, bias, epsilon, axis)
-    if x.size == x.shape[axis]:  # one element a channel has no variance: Paddle hands it on, and so do its users expect
+    if x._value.sig.size == x.shape[axis]:  # one element a channel has no variance: Paddle hands it on, and so do its users expect
         return x * 1.0
     y, mean, variance = batch_norm_of(x, running_mean, running_var, weight, bias, momentum, epsilon, axis)
-    if x.size:
+    if x._value.sig.size:
         running_mean._assign_value(mean)
         running_var._assign_value(variance)
     return y
