@@ -6,6 +6,7 @@ Importing this computes nothing and starts no device.
 from math import e, inf, nan, pi
 
 from bireme import _C_ops as _C_ops
+from bireme import _legacy_C_ops as _legacy_C_ops
 from bireme import (
     amp, autograd, base, callbacks, compat, core, debug, device, distributed, fft, framework, hapi, incubate, io, linalg, metric, nn, ops,
     optimizer, regularizer, signal, special, static, tensor, utils, version, vision,
@@ -39,7 +40,7 @@ from bireme.core.flags import get_flags, set_flags
 from bireme.core.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from bireme.core.printing import set_printoptions
 from bireme.core.random import Generator, get_cuda_rng_state, get_rng_state, seed, set_cuda_rng_state, set_rng_state
-from bireme.core.tape import grad
+from bireme.core.backward import grad
 from bireme.core.tensor import Parameter, Tensor
 from bireme.defaults import disable_signal_handler, disable_static, enable_static, get_default_dtype, in_dynamic_mode, is_tensor, set_default_dtype
 from bireme.device import (

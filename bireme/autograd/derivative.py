@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import errors, tape
+from bireme.core import backward, errors
 from bireme.core.tensor import Tensor
 from bireme.ops import concat, reshape, stack, zeros
 
@@ -55,7 +55,7 @@ class Jacobian:
             # the choice of the row is data, not program: every row runs the same one
             seed = np.zeros(self._y.shape, self._y.dtype.np)
             seed[..., i] = 1
-            parts = tape.grad(self._y, self._xs, Tensor(seed), retain_graph=True, create_graph=True, allow_unused=True)
+            parts = backward.grad(self._y, self._xs, Tensor(seed), retain_graph=True, create_graph=True, allow_unused=True)
         flat = []
         for g, x in zip(parts, self._xs):
             width = [math.prod(x.shape[self._axis :])]
@@ -161,7 +161,7 @@ def hessian(ys: Tensor, xs: Tensor | Sequence[Tensor], batch_axis: int | None = 
         _check_rank("hessian", "xs", x, batched)
     if ys.ndim < batched or math.prod(ys.shape[batched:]) != 1:
         raise errors.bad("hessian(ys)", "one number per row" if batched else "one number", f"shape {ys.shape}")
-    grads = tape.grad([ys], inputs, retain_graph=True, create_graph=True, allow_unused=True)
+    grads = backward.grad([ys], inputs, retain_graph=True, create_graph=True, allow_unused=True)
     rows = [tuple([_matrix(Hessian, g, x, batched, like=like) for x in inputs]) for g, like in zip(grads, inputs)]
     return rows[0][0] if isinstance(xs, Tensor) else tuple(rows)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from weakref import ref
 
-from bireme.core import errors, flush, grad_mode, registry, tape
+from bireme.core import backward, errors, flush, grad_mode, registry, tape
 from bireme.core.inplace import assign_inplace
 from bireme.core.tensor import Tensor, read, wrap
 
@@ -158,7 +158,7 @@ class PyLayer(PyLayerContext):
             return result
         values = [read(t) for t in returned.tensors]
         call = _Call(cls, ctx, taken, returned, targets)
-        edge = tape.CustomEdge(cls.__name__, targets, sigs, tuple([v.sig for v in values]), call)
+        edge = backward.CustomEdge(cls.__name__, targets, sigs, tuple([v.sig for v in values]), call)
         flush.local.segment.edges.append(ref(edge))
         leaves = {id(t): t is target for t, target in zip(taken.tensors, targets)}
         made = [_result(t, edge, i, ctx, leaves) for i, t in enumerate(returned.tensors)]
@@ -237,7 +237,7 @@ def _rebuilt(result: Any, made: Any) -> Any:
     return type(result)([swap(x) for x in result]) if type(result) in (list, tuple) else result
 
 
-def _result(t: Tensor, edge: tape.CustomEdge, i: int, ctx: PyLayerContext, leaves: dict[int, bool]) -> Tensor:
+def _result(t: Tensor, edge: backward.CustomEdge, i: int, ctx: PyLayerContext, leaves: dict[int, bool]) -> Tensor:
     """The result number `i` with its place on the tape."""
     if t._sig.dtype.kind not in "fc" or any(t is s for s in ctx._stopped):
         return t

@@ -10,12 +10,12 @@ import numpy as np
 from bireme.amp.debugging import clear_low_precision_op_list, get_low_precision_op_list
 from bireme.core import dtype as dtypes
 from bireme.core import registry
+from bireme.core.backward import final_hooks
 from bireme.core.device import CPUPlace, CUDAPinnedPlace, CUDAPlace, CustomPlace, IPUPlace, Place, XPUPinnedPlace, XPUPlace
 from bireme.core.dtype import DType as DataType
 from bireme.core.flags import get_flags, known, set_flags
 from bireme.core.grad_mode import set_grad_enabled
 from bireme.core.random import Generator, default_generator
-from bireme.core.tape import final_hooks
 from bireme.core.tensor import Tensor
 from bireme.device import (
     cuda,

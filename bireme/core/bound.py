@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import math
-import types
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
@@ -17,9 +15,9 @@ import numpy as np
 
 from bireme.core import device as devices
 from bireme.core import dtype as dtypes
-from bireme.core import errors, interpreter, primitives
+from bireme.core import errors, interpreter, plans
 from bireme.core.graph import Sig, shared, sig_of
-from bireme.core.numerics import numerics
+from bireme.core.plans import NumpyRule, fit, flatten, on_numpy, typed
 
 MAX_AXES = 64
 SMALL = 1 << 30  # bytes of a result whose size nobody has to look at
@@ -151,7 +149,7 @@ class Bound:
         if found is None:
             form, attrs = self._numpy()
             if form is not None:
-                found = _typed(form, self.infer(sigs), self.many, sigs, attrs)
+                found = typed(form, self.infer(sigs), self.many, sigs, attrs)
             else:
                 found = interpreter.plan(self.lower("cpu"), sigs, self.many)
             bounded(self._plans, 128)[sigs] = found
@@ -255,8 +253,8 @@ class GradBound:
         named["sigs"], named["platform"] = self.sigs, platform
         named["needs"] = tuple([i in self.needs for i in range(len(self.sigs))])
         found = (rule or base.op.grad_rule)(**only(base.op.grad_names, named))
-        flat = _flatten(found if isinstance(found, tuple) else (found,))
-        return [_fit(flat[i], self.sigs[i], xp) for i in self.needs]
+        flat = flatten(found if isinstance(found, tuple) else (found,))
+        return [fit(flat[i], self.sigs[i], xp) for i in self.needs]
 
     def _derived(self, platform: str, *arrays: Any) -> list:
         """jax.vjp of the body. jax's complex gradient is the conjugate of Paddle's, so conjugate in and out."""
@@ -280,7 +278,7 @@ class GradBound:
             else:
                 cots.append(jnp.zeros(s.shape, out.dtype) if g is None else jnp.conj(g) if s.dtype.kind == "c" else g.astype(out.dtype))
         found = pull(cots[0] if not base.many else base.op.container(cots))
-        return [_fit(jnp.conj(x) if self.sigs[i].dtype.kind == "c" else x, self.sigs[i]) for i, x in zip(self.needs, found)]
+        return [fit(jnp.conj(x) if self.sigs[i].dtype.kind == "c" else x, self.sigs[i]) for i, x in zip(self.needs, found)]
 
     def _numpy_rule(self, form: Callable, widen: bool) -> Callable:
         """The declared rule on NumPy arrays; where it reads plain operands, which is nearly always, prepared once."""
@@ -302,7 +300,7 @@ class GradBound:
         names = base.op.grad_names
         if not all(name in places or name in known for name in names):
             return functools.partial(self._rule, "numpy", rule=form, xp=np)
-        return _NumpyRule(
+        return NumpyRule(
             form.resolved() if isinstance(form, on_numpy) else form,
             {n: known[n] for n in names if n in known},
             shared(tuple([shared((n, places[n])) for n in names if n not in known])),
@@ -315,8 +313,8 @@ class GradBound:
         if self._plan is None:
             form = self.base.op.grad_numpy
             if form is not None:
-                rule = self._numpy_rule(form, any(s.dtype.np in _SMALL for s in sigs))
-                self._plan = rule if isinstance(rule, _NumpyRule) else _typed(rule, self.infer(sigs), True, sigs)
+                rule = self._numpy_rule(form, any(s.dtype.np in plans.NARROW for s in sigs))
+                self._plan = rule if isinstance(rule, NumpyRule) else typed(rule, self.infer(sigs), True, sigs)
             else:
                 self._plan = interpreter.plan(self.lower("cpu"), sigs, True)
         return self._plan
@@ -350,25 +348,6 @@ def _spec(sig: Sig) -> Any:
     return jax.ShapeDtypeStruct(sig.shape, sig.dtype.np)
 
 
-def _fit(x: Any, sig: Sig, xp: Any = jnp) -> Any:
-    """A gradient in the operand's shape and type; None means zero, and so does jax's own kind of none."""
-    if x is None or x.dtype == jax.dtypes.float0:
-        return xp.zeros(sig.shape, sig.dtype.np)
-    assert x.shape == sig.shape, f"a gradient of shape {x.shape} for an operand of shape {sig.shape}"
-    if x.dtype == sig.dtype.np:
-        return x
-    if sig.dtype.kind == "f" and x.dtype.kind == "c":
-        x = x.real
-    return x.astype(sig.dtype.np)
-
-
-def _flatten(found: tuple) -> list:
-    flat: list[Any] = []
-    for x in found:
-        flat.extend(x) if isinstance(x, (list, tuple)) else flat.append(x)
-    return flat
-
-
 def only(names: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     return {n: arguments[n] for n in names}
 
@@ -396,115 +375,9 @@ class Interned(dict):
         return self.setdefault(key, made)
 
 
-_SMALL = frozenset(np.dtype(d.np) for d in (dtypes.float16, dtypes.bfloat16, dtypes.float8_e4m3fn, dtypes.float8_e5m2))
-
-
-class _Typed:
-    """A NumPy form with half precision computed in float32, and results in the inferred types.
-
-    One object, not a closure: there is one for every shape that an operator was interpreted at.
-    """
-
-    __slots__ = ("attrs", "form", "many", "wants", "widen")
-
-    def __init__(self, form: Callable, outs: tuple[Sig, ...], many: bool, sigs: tuple, attrs: tuple = ()):
-        self.form, self.many, self.attrs = form, many, attrs
-        self.wants = shared(tuple([s.dtype.np for s in outs]))
-        self.widen = any(s.dtype.np in _SMALL for s in sigs)
-
-    def __call__(self, *xs: Any) -> Any:
-        if self.widen:
-            xs = tuple([x.astype(np.float32) if x.dtype in _SMALL else x for x in map(np.asarray, xs)])
-        out = self.form(*xs, *self.attrs)
-        if self.many:
-            return [_settled(o, w) for o, w in zip(out, self.wants)]
-        want = self.wants[0]
-        return out if out.__class__ is np.ndarray and out.dtype is want else _settled(out, want)
-
-
-def _typed(form: Callable, outs: tuple[Sig, ...], many: bool, sigs: tuple[Sig, ...], attrs: tuple = ()) -> Callable:
-    """The form in the inferred types; a ufunc that gives them anyway is that already."""
-    if (
-        isinstance(form, np.ufunc)
-        and not attrs
-        and form.nout == 1 == len(outs)
-        and form.nin == len(sigs)
-        and outs[0].ndim
-        and not any(s.dtype.np in _SMALL for s in sigs)
-    ):
-        with contextlib.suppress(TypeError):  # a ufunc without a loop for these types
-            if form.resolve_dtypes((*[s.dtype.np for s in sigs], None))[-1] == outs[0].dtype.np:
-                return form
-    return _Typed(form, outs, many, sigs, attrs)
-
-
-class _NumpyRule:
-    """A gradient rule on NumPy arrays: what it names is either known or at a place among the arrays."""
-
-    __slots__ = ("form", "known", "needs", "places", "sigs", "widen")
-
-    def __init__(self, form: Callable, known: dict[str, Any], places: tuple, needs: tuple[int, ...], sigs: tuple[Sig, ...], widen: bool):
-        self.form, self.known, self.places, self.needs, self.sigs, self.widen = form, known, places, needs, sigs, widen
-
-    def __call__(self, *arrays: Any) -> list:
-        if self.widen:  # half precision is computed in float32
-            arrays = tuple([x.astype(np.float32) if x.dtype in _SMALL else x for x in map(np.asarray, arrays)])
-        named = self.known.copy()
-        for name, place in self.places:
-            named[name] = arrays[place]
-        found = self.form(**named)
-        flat = _flatten(found) if found.__class__ is tuple else _flatten((found,))
-        return [_fit(flat[i], sig, np) for i, sig in zip(self.needs, self.sigs)]
-
-
-def _settled(x: Any, want: Any) -> Any:
-    x = x if isinstance(x, np.ndarray) else np.asarray(x)
-    return x if x.dtype == want else primitives.cast(x, want)
-
-
 def _misfit(bound: Bound, sigs: tuple, e: Exception) -> Exception:
     named = bound.arguments([f"{list(s.shape)} {s.dtype.name}" for s in sigs])
     operands = ", ".join(f"{n}: {named[n]}" for n in bound.op.operand_names if named[n] is not None)
     reason = str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__
     kind = IndexError if isinstance(e, IndexError) else ValueError
     return errors.bad(f"{bound.op.name}({', '.join(bound.op.operand_names)})", "operands that fit together", operands, hint=reason, kind=kind)
-
-
-class on_numpy:
-    """The same function on NumPy arrays, made when it is first wanted: by then its module is complete."""
-
-    __slots__ = ("_fn", "_made")
-
-    def __init__(self, fn: Callable):
-        self._fn = fn
-        self._made: Any = None
-
-    def resolved(self) -> Callable:
-        if self._made is None:
-            self._made = _rebound(self._fn, {})
-        return self._made
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.resolved()(*args, **kwargs)
-
-
-def _rebound(fn: Any, seen: dict) -> Callable:
-    """The same function with `jnp` meaning NumPy, in the functions of its module that it calls as well."""
-    if fn in seen:
-        return seen[fn]
-    scope = dict(fn.__globals__)
-    scope["jnp"] = numerics
-    new = types.FunctionType(fn.__code__, scope, fn.__name__, fn.__defaults__, fn.__closure__)
-    new.__kwdefaults__ = fn.__kwdefaults__
-    seen[fn] = new
-    for name in _names(fn.__code__):
-        other = scope.get(name)
-        if isinstance(other, types.FunctionType) and other.__globals__.get("jnp") is jnp:
-            scope[name] = _rebound(other, seen)
-    return new
-
-
-def _names(code: types.CodeType) -> set[str]:
-    """The names that a function looks up, also in the functions and comprehensions inside it."""
-    inner = [_names(c) for c in code.co_consts if isinstance(c, types.CodeType)]
-    return set(code.co_names).union(*inner)

@@ -18,7 +18,7 @@ import numpy as np
 
 from bireme.core import device as devices
 from bireme.core import errors, flags, programs
-from bireme.core.graph import SYMBOLIC, Graph, Node, Sig, Unmade, Value, Zero, number_at, scalar_sig, shared, sig_of
+from bireme.core.graph import SYMBOLIC, Node, Sig, Unmade, Value, Zero, number_at, scalar_sig, shared
 
 
 class Segment:
@@ -550,37 +550,3 @@ def _after_fork_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
-
-
-# ---------------------------------------------------------------- capturing a graph
-
-
-class capture:
-    """Record calls into a Graph of their own, with symbolic inputs, instead of this thread's segment.
-
-    with capture() as g:
-        out = op(g.input(shape, dtype))
-    graph = g.finish([out])
-    """
-
-    def __enter__(self) -> capture:
-        self._outer = local.segment
-        self.segment = local.segment = Segment(symbolic=True)
-        self.segment.device = devices.current()
-        self.inputs: list[Value] = []
-        return self
-
-    def input(self, shape: tuple[int, ...], dtype: Any) -> Value:
-        """A symbolic input: a leaf of the graph without an array."""
-        v = Value(sig_of(tuple(shape), dtype), None, self.segment.device)
-        v.marks = SYMBOLIC
-        self.inputs.append(v)
-        return v
-
-    def __exit__(self, *exc) -> None:
-        local.segment = self._outer
-
-    def finish(self, outputs: list[Value]) -> Any:
-        """The captured graph as a callable object: `run(arrays) -> arrays`."""
-        seg = self.segment
-        return programs.Captured(Graph(seg.state, seg.device), self.inputs, outputs, seg)

@@ -22,11 +22,12 @@ from typing import Any
 
 from bireme.core import amp, convert, errors, flush, registry, shortcut, tape, view
 from bireme.core import dtype as dtypes
-from bireme.core.bound import Bound, GradOp, Interned, on_numpy
+from bireme.core.bound import Bound, GradOp, Interned
 from bireme.core.composite import Composite, told_as
 from bireme.core.convert import Attr, Axes, Axis, Const, DTypeArg, Extra, Ints, Key, Shape, Size
 from bireme.core.graph import shared
 from bireme.core.inplace import adopt, assign_inplace, count_changes, retypes, write_out
+from bireme.core.plans import on_numpy
 from bireme.core.tensor import Tensor
 
 __all__ = ["Attr", "Axes", "Axis", "Const", "DTypeArg", "Extra", "Ints", "Key", "Shape", "Size", "Tensor", "composite", "op"]

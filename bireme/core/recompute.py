@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
-from bireme.core import flush, registry, tape
+from bireme.core import backward, flush, registry, tape
 from bireme.core.grad_mode import GradMode, state
 from bireme.core.graph import Node, Number, Sig, Value, Zero
 from bireme.core.tensor import Parameter, Tensor, read, wrap
@@ -101,7 +101,7 @@ class Region:
             again = Replay(self, made)
         except LookupError:  # a gradient of the user's own, with every call run at once: nothing is recomputed
             return results
-        edge = tape.CustomEdge("recompute", tuple(again.targets), tuple(again.sigs), tuple([t._sig for t in made]), again)
+        edge = backward.CustomEdge("recompute", tuple(again.targets), tuple(again.sigs), tuple([t._sig for t in made]), again)
         flush.local.segment.edges.append(ref(edge))
         new: dict[int, Tensor] = {}
         for i, t in enumerate(made):
@@ -215,7 +215,7 @@ class Replay:
             pairs = [(again.tensor(*root), g) for root, g in zip(self._roots, gs) if g is not None]
         entries = [(place, t) for place, ts in again.entries.items() for t in ts]
         ys, seeds = [y for y, _ in pairs], [g for _, g in pairs]
-        found = tape.pulled(ys, seeds, [t for _, t in entries], create_graph, create_graph, set()) if entries else []
+        found = backward.pulled(ys, seeds, [t for _, t in entries], create_graph, create_graph, set()) if entries else []
         sums: list[Any] = [None] * len(self.targets)
         for (place, _), g in zip(entries, found):
             if g is not None:
@@ -313,7 +313,9 @@ class _Again:
             name, inputs, sigs, out_sigs, function, hooks, reads = self._plan._custom[number]
             if isinstance(function, Replay):
                 function = function.on([self._values[r] for r in reads])
-            found = self._edges[number] = tape.CustomEdge(name, tuple([self._mapped(t, s) for t, s in zip(inputs, sigs)]), sigs, out_sigs, function)
+            found = self._edges[number] = backward.CustomEdge(
+                name, tuple([self._mapped(t, s) for t, s in zip(inputs, sigs)]), sigs, out_sigs, function
+            )
             found.hooks = hooks
         return found
 

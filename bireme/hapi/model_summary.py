@@ -11,7 +11,8 @@ import numpy as np
 
 from bireme.core import dtype as dtypes
 from bireme.core import errors
-from bireme.core.flush import capture, flush
+from bireme.core.capture import capture
+from bireme.core.flush import flush
 from bireme.core.grad_mode import no_grad
 from bireme.core.random import get_rng_state, set_rng_state
 from bireme.core.tensor import Tensor

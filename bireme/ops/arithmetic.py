@@ -8,12 +8,13 @@ from jax import lax
 
 from bireme.core import dtype as dtypes
 from bireme.core import errors, flush, registry
+from bireme.core.arrays import convert
 from bireme.core.dtype import COMPLEX, FLOAT, INT
 from bireme.core.grad_mode import no_grad
 from bireme.core.graph import sig_of
 from bireme.core.inplace import assign_inplace
 from bireme.core.op import Const, DTypeArg, Extra, Tensor, composite, op
-from bireme.core.tensor import convert, read
+from bireme.core.tensor import read
 from bireme.ops import vectorised
 from bireme.ops.broadcast import conj_of, elementwise, sum_to
 
@@ -381,7 +382,7 @@ def increment(x: Tensor, value: float = 1.0) -> Tensor:
     >>> bireme.increment(bireme.to_tensor([1])).tolist()
     [2]
     """
-    if x.size > 1:
+    if x._value.sig.size > 1:
         raise errors.bad("increment(x)", "a tensor of one element", x)
     if x.dtype not in NUMBER:
         raise errors.bad("increment(x)", "numbers", x, kind=TypeError)

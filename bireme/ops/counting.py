@@ -10,10 +10,10 @@ import numpy as np
 
 from bireme.core import dtype as dtypes
 from bireme.core import errors, flush
-from bireme.core.bound import on_numpy
 from bireme.core.dtype import FLOAT, INT
 from bireme.core.graph import sig_of
 from bireme.core.op import Attr, Tensor, composite, op
+from bireme.core.plans import on_numpy
 from bireme.core.tensor import read
 from bireme.ops import creation, logic, reduce, shape
 from bireme.ops.ordering import REAL
@@ -56,7 +56,7 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: Attr = 0) -> T
         raise errors.bad("bincount(x)", "a tensor with one axis", x)
     if weights is not None and weights.shape != x.shape:
         raise errors.bad("bincount(weights)", f"shape {x.shape}, as x has", weights)
-    least = minlength.item() if isinstance(minlength, Tensor) and minlength.size == 1 else minlength
+    least = minlength.item() if isinstance(minlength, Tensor) and minlength._value.sig.size == 1 else minlength
     if not isinstance(least, (int, float, np.integer)):
         raise errors.bad("bincount(minlength)", "an integer", minlength, kind=TypeError)
     if least < 0:
@@ -115,12 +115,12 @@ bin_edges.infer(lambda bins: sig_of((bins + 1,), dtypes.float32))
 
 
 def _check_bins(name: str, bins: Any, low: Any, high: Any) -> tuple[int, float, float]:
-    n = bins.item() if isinstance(bins, Tensor) and bins.size == 1 else bins
+    n = bins.item() if isinstance(bins, Tensor) and bins._value.sig.size == 1 else bins
     if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
         raise errors.bad(f"{name}(bins)", "an integer", bins, kind=TypeError)
     if n < 1:
         raise errors.bad(f"{name}(bins)", "at least 1 bin", bins)
-    ends = [e.item() if isinstance(e, Tensor) and e.size == 1 else e for e in (low, high)]
+    ends = [e.item() if isinstance(e, Tensor) and e._value.sig.size == 1 else e for e in (low, high)]
     for where, e in zip(("min", "max"), ends):
         if not isinstance(e, (int, float, np.integer, np.floating)):
             raise errors.bad(f"{name}({where})", "a number", e, kind=TypeError)
@@ -161,7 +161,7 @@ def histogram(input: Tensor, bins: Attr = 100, min: Attr = 0.0, max: Attr = 0.0,
     n, low, high = _check_bins("histogram", bins, min, max)
     if weight is not None and (weight.shape != input.shape or weight.dtype is not input.dtype):
         raise errors.bad("histogram(weight)", f"shape {input.shape}, {input.dtype.name}, as input has", weight)
-    if low == high and input.size and (input.dtype in INT or input.dtype.is_inexact):
+    if low == high and input._value.sig.size and (input.dtype in INT or input.dtype.is_inexact):
         _check_range(input)
     places = bin_of(input, low, high, n)
     found = count_into(places, None if weight is None else weight.astype(dtypes.float32), n)
@@ -170,7 +170,7 @@ def histogram(input: Tensor, bins: Attr = 100, min: Attr = 0.0, max: Attr = 0.0,
     edges = bin_edges(input, low, high, n) if low == high else None
     width = (edges[n] - edges[0]) / n if edges is not None else (high - low) / n
     counts = found.astype(dtypes.float32)
-    return counts / (reduce.sum(counts) * width) if input.size else counts
+    return counts / (reduce.sum(counts) * width) if input._value.sig.size else counts
 
 
 @composite(method=True)
@@ -181,7 +181,7 @@ def histogram_bin_edges(input: Tensor, bins: Attr = 100, min: Attr = 0.0, max: A
     [1.0, 1.5, 2.0]
     """
     n, low, high = _check_bins("histogram_bin_edges", bins, min, max)
-    if low == high == 0 and not input.size:
+    if low == high == 0 and not input._value.sig.size:
         raise errors.bad("histogram_bin_edges(input)", "an element, where min and max are not given", input)
     if low == high != 0:  # one value was asked for: room on both sides of it
         low, high = low - 0.5, high + 0.5
@@ -275,7 +275,7 @@ def _steps(x: Tensor, d: int, n: Any, ends: Any) -> Tensor:
         if not low <= high:
             raise errors.bad("histogramdd(ranges)", "rising pairs of numbers", ends)
         return parts * high + (1 - parts) * low
-    if not x.size:
+    if not x._value.sig.size:
         return parts
     along = x.detach()[..., d]
     return parts * reduce.max(along) + (1 - parts) * reduce.min(along)  # in this form, both ends are exact

@@ -12,10 +12,10 @@ from jax import lax
 
 from bireme.core import dtype as dtypes
 from bireme.core import errors, flush
-from bireme.core.bound import on_numpy
 from bireme.core.dtype import FLOAT
 from bireme.core.graph import sig_of
 from bireme.core.op import Attr, Key, Tensor, composite, op
+from bireme.core.plans import on_numpy
 from bireme.core.tensor import read
 from bireme.ops.random import bits, normal_of, unit
 
@@ -91,7 +91,7 @@ def _(arguments):
             _must_be_probable("bernoulli(x)", x)
         return
     if isinstance(p, Tensor):
-        if p.size != 1:
+        if p._value.sig.size != 1:
             raise errors.bad("bernoulli(p)", "one number", p)
         arguments["p"] = p = p.reshape([])
     if isinstance(p, (int, float, Tensor)):
@@ -352,7 +352,7 @@ def multinomial(x: Tensor, num_samples: Attr = 1, replacement: bool = False) -> 
         raise errors.bad("multinomial(x)", f"one of {', '.join(sorted(d.name for d in FLOAT))}", x.dtype.name, kind=errors.NoKernel)
     if x.ndim not in (1, 2):
         raise errors.bad("multinomial(x)", "a tensor with one or two axes", x)
-    n = num_samples.item() if isinstance(num_samples, Tensor) and num_samples.size == 1 else num_samples
+    n = num_samples.item() if isinstance(num_samples, Tensor) and num_samples._value.sig.size == 1 else num_samples
     if isinstance(n, bool) or not isinstance(n, (int, float, np.number)) or n != int(n):
         raise errors.bad("multinomial(num_samples)", "an integer", num_samples, kind=TypeError)
     if n < 1:

@@ -10,10 +10,10 @@ from jax import lax
 
 from bireme.core import dtype as dtypes
 from bireme.core import errors
-from bireme.core.bound import on_numpy
 from bireme.core.dtype import BOOL, FLOAT, INT
 from bireme.core.graph import sig_of
 from bireme.core.op import Attr, Axis, Extra, Tensor, composite, op
+from bireme.core.plans import on_numpy
 
 REAL = FLOAT | INT
 ORDERED = FLOAT | INT | BOOL
@@ -250,7 +250,7 @@ def topk(x: Tensor, k: Attr, axis: Axis = None, largest: bool = True, sorted: bo
 
 
 def _count(name: str, k: Any) -> int:
-    found = k.item() if isinstance(k, Tensor) and k.size == 1 else k
+    found = k.item() if isinstance(k, Tensor) and k._value.sig.size == 1 else k
     if isinstance(found, (int, float, np.integer)) and found == int(found):
         return int(found)
     raise errors.bad(f"{name}(k)", "an integer", k, kind=TypeError)

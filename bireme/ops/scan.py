@@ -10,11 +10,11 @@ from jax import lax
 
 from bireme.core import dtype as dtypes
 from bireme.core import errors, tape
-from bireme.core.bound import on_numpy
 from bireme.core.dtype import FLOAT, INT
 from bireme.core.graph import sig_of
 from bireme.core.inplace import become
 from bireme.core.op import PUBLIC, Axis, DTypeArg, Tensor, op
+from bireme.core.plans import on_numpy
 from bireme.ops.broadcast import conj_of
 from bireme.ops.ordering import add_back, at
 

@@ -12,10 +12,10 @@ from jax import lax
 
 from bireme.core import dtype as dtypes
 from bireme.core import errors
-from bireme.core.bound import on_numpy
 from bireme.core.dtype import FLOAT, INT
 from bireme.core.graph import sig_of
 from bireme.core.op import PUBLIC, Attr, Axes, Axis, Extra, Tensor, composite, op
+from bireme.core.plans import on_numpy
 from bireme.core.tensor import value_of
 from bireme.ops.ordering import ValuesAndIndices, add_back, at, order, picked_grad
 from bireme.ops.reduce import reduced_shape

@@ -14,7 +14,8 @@ import numpy as np
 
 import bireme
 from bireme.core import dtype as dtypes
-from bireme.core import executor, flush
+from bireme.core import executor
+from bireme.core.capture import capture
 from bireme.core.dtype import BOOL, COMPLEX, FLOAT, INT, DType
 from bireme.core.registry import OPS
 from bireme.core.tensor import Tensor, wrap
@@ -282,7 +283,7 @@ class Recorded:
         rng = np.random.default_rng(5)
         self.arrays: list[np.ndarray] = []
         made = []
-        with flush.capture() as graph:
+        with capture() as graph:
 
             def enter(a: np.ndarray, grad: bool = False) -> Tensor:
                 self.arrays.append(np.asarray(a))

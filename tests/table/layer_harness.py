@@ -12,7 +12,8 @@ import numpy as np
 
 import bireme
 from bireme.core import dtype as dtypes
-from bireme.core import executor, flush
+from bireme.core import executor
+from bireme.core.capture import capture
 from bireme.core.tensor import Tensor, wrap
 from tests.table.harness import Bad, Sample, call, flat, same, weight_like
 
@@ -182,7 +183,7 @@ def static(row: LayerRow) -> None:
     layer.eval()
     xs = tensors(sample, "float32")
     want = [t.numpy() for t in run(layer, sample, xs)]
-    with flush.capture() as graph:
+    with capture() as graph:
         inputs = [wrap(graph.input(tuple(x.shape), x.dtype)) for x in xs]
         outs = run(layer, sample, inputs)
     program = graph.finish([t._value for t in outs])

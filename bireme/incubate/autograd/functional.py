@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bireme.autograd import derivative
-from bireme.core import errors, grad_mode, tape
+from bireme.core import backward, errors, grad_mode
 from bireme.core.tensor import Tensor, read, wrap
 from bireme.ops import clone, concat, ones_like, reshape, zeros_like
 
@@ -23,7 +23,7 @@ def vjp(func: Callable, xs: Tensors, v: Tensors | None = None) -> tuple[Any, Any
     """
     inputs, ys, outputs = _called("vjp", func, xs)
     seeds = _directions("vjp", v, outputs)
-    found = tape.grad(outputs, inputs, seeds, retain_graph=True, create_graph=True, allow_unused=True)
+    found = backward.grad(outputs, inputs, seeds, retain_graph=True, create_graph=True, allow_unused=True)
     return ys, _as(xs, [zeros_like(x) if g is None else g for g, x in zip(found, inputs)])
 
 
@@ -35,7 +35,7 @@ def jvp(func: Callable, xs: Tensors, v: Tensors | None = None) -> tuple[Any, Any
     42.0
     """
     inputs, ys, outputs = _called("jvp", func, xs)
-    found = tape.push(outputs, inputs, _directions("jvp", v, inputs))
+    found = backward.push(outputs, inputs, _directions("jvp", v, inputs))
     return ys, _as(ys, [zeros_like(y) if t is None else t for t, y in zip(found, outputs)])
 
 
@@ -48,7 +48,7 @@ def grad(outputs: Tensors, inputs: Tensors, grad_outputs: Tensors | None = None)
     """
     ys, xs = _several("grad(outputs)", outputs), _several("grad(inputs)", inputs)
     seeds = _directions("grad", grad_outputs, ys)
-    found = tape.grad(ys, xs, seeds, retain_graph=True, create_graph=True, allow_unused=True)
+    found = backward.grad(ys, xs, seeds, retain_graph=True, create_graph=True, allow_unused=True)
     return _as(inputs, [zeros_like(x) if g is None else g for g, x in zip(found, xs)])
 
 
@@ -60,7 +60,7 @@ def forward_grad(outputs: Tensors, inputs: Tensors, grad_inputs: Tensors | None 
     [6.0, 8.0]
     """
     ys, xs = _several("forward_grad(outputs)", outputs), _several("forward_grad(inputs)", inputs)
-    found = tape.push(ys, xs, _directions("forward_grad", grad_inputs, xs))
+    found = backward.push(ys, xs, _directions("forward_grad", grad_inputs, xs))
     return _as(outputs, [zeros_like(y) if t is None else t for t, y in zip(found, ys)])
 
 
@@ -96,7 +96,7 @@ class Hessian(Jacobian):
             expected = "a function that returns one number" + " per row" * batched
             got = f"shape {', '.join([str(y.shape) for y in outputs])}"
             raise errors.bad("Hessian(func)", expected, got, kind=RuntimeError)
-        found = tape.grad(outputs, inputs, retain_graph=True, create_graph=True, allow_unused=True)
+        found = backward.grad(outputs, inputs, retain_graph=True, create_graph=True, allow_unused=True)
         grads = [zeros_like(x) if g is None else g for g, x in zip(found, inputs)]
         derivative.Jacobian.__init__(self, *_flattened(grads, inputs, batched))
 
