@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import jax.numpy as jnp
+import numpy as np
 
 from bireme.core import errors
 from bireme.core.convert import check_range
@@ -122,7 +123,14 @@ def check_rows(name: str, dims: list[int], index: Tensor) -> None:
 # ---------------------------------------------------------------- elements along an axis
 
 
-@op(alias={"arr": "input", "axis": "dim"}, name_arg=False, out=True, method=True, numpy=True)
+def _take_along_numpy(arr, indices, axis, broadcast):
+    indices = np.broadcast_to(indices, _matched(arr.shape, indices.shape, axis, broadcast))
+    ends = [(-1,) + (1,) * (indices.ndim - k - 1) for k in range(indices.ndim)]
+    others = [np.arange(n).reshape(end) if arr.shape[k] > 1 else 0 for k, (n, end) in enumerate(zip(indices.shape, ends))]
+    return arr[(*others[:axis], indices, *others[axis + 1 :])]
+
+
+@op(alias={"arr": "input", "axis": "dim"}, name_arg=False, out=True, method=True, numpy=_take_along_numpy)
 def take_along_axis(arr: Tensor, indices: Tensor, axis: Axis, broadcast: bool = True) -> Tensor:
     """Elements of `arr` at `indices` along `axis`; other axes are matched, by broadcasting or else from the front.
 
@@ -205,7 +213,7 @@ def take(x: Tensor, index: Tensor, mode: str = "raise") -> Tensor:
         raise errors.bad("take(mode)", '"raise", "wrap" or "clip"', mode)
     if index.dtype.kind != "i":
         raise errors.bad("take(index)", "a tensor of integers", index.dtype.name, kind=errors.NoKernel)
-    n = x.size
+    n = x._value.sig.size
     check_filled("take(index)", n, index)
     if mode == "raise":
         check_range("take(index)", index, -n, n)

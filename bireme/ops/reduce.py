@@ -245,7 +245,16 @@ for _op, _np in ((all, np.all), (any, np.any)):
     _op.numpy_form = lambda x, axis, keepdim, f=_np: f(x, axis=_axes(axis, x.ndim), keepdims=keepdim)
 
 
-@op(method=True, floats=True, dtypes=FLOAT, torch=True, out=True, numpy=True)
+def _logsumexp_numpy(x, axis, keepdim):
+    axes = _axes(axis, x.ndim)
+    top = np.maximum.reduce(x, axes, None, None, True, -np.inf)
+    if not np.isfinite(top).all():
+        top = np.where(np.isfinite(top), top, 0)
+    out = np.log(np.add.reduce(np.exp(x - top), axes, None, None, True)) + top
+    return out if keepdim else out.squeeze(axes)
+
+
+@op(method=True, floats=True, dtypes=FLOAT, torch=True, out=True, numpy=_logsumexp_numpy)
 def logsumexp(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))), without overflow.
 
