@@ -126,7 +126,7 @@ def check_rows(name: str, dims: list[int], index: Tensor) -> None:
 def _take_along_numpy(arr, indices, axis, broadcast):
     indices = np.broadcast_to(indices, _matched(arr.shape, indices.shape, axis, broadcast))
     ends = [(-1,) + (1,) * (indices.ndim - k - 1) for k in range(indices.ndim)]
-    others = [np.arange(n).reshape(end) if arr.shape[k] > 1 else 0 for k, (n, end) in enumerate(zip(indices.shape, ends))]
+    others = [0 if arr.shape[k] == 1 else np.arange(n).reshape(end) for k, (n, end) in enumerate(zip(indices.shape, ends))]
     return arr[(*others[:axis], indices, *others[axis + 1 :])]
 
 
