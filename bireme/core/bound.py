@@ -113,7 +113,7 @@ class Bound:
                     raise errors.bad(f"{self.op.name.removesuffix('_of')}()", f"a result of at most {MAX_AXES} axes", f"{s.ndim} axes")
                 if (s.nbytes > SMALL and s.nbytes > devices.current().capacity) or (s.size == 0 and _unthinkable(s)):
                     raise self._too_large(s)
-            bounded(self._outs)[sigs] = found
+            found = bounded(self._outs)[shared(sigs)] = shared(found)
         return found
 
     def _too_large(self, sig: Sig) -> Exception:
@@ -152,7 +152,7 @@ class Bound:
                 found = typed(form, self.infer(sigs), self.many, sigs, attrs)
             else:
                 found = interpreter.plan(self.lower("cpu"), sigs, self.many)
-            bounded(self._plans, 128)[sigs] = found
+            bounded(self._plans, 128)[shared(sigs)] = found
         return found
 
     def _numpy(self) -> tuple[Any, tuple]:
@@ -182,10 +182,14 @@ class Bound:
 
     def grad_bound(self, given: tuple[bool, ...], needs: tuple[int, ...], sigs: tuple, outs: tuple) -> GradBound:
         """The gradient as an operator: of its operands in `needs`, with gradients of the outputs in `given`."""
-        key, grads = (given, needs, sigs, outs), self._grads
+        grads = self._grads
         if grads is None:
             grads = self._grads = Interned()
-        return grads[key] or grads.keep(key, GradBound(self, given, needs, sigs, outs))
+        found = grads[given, needs, sigs, outs]
+        if found is None:
+            key = (shared(given), shared(needs), shared(sigs), shared(outs))
+            found = grads.keep(key, GradBound(self, *key))
+        return found
 
 
 class GradBound:
@@ -203,7 +207,7 @@ class GradBound:
     def __init__(self, base: Any, given: tuple, needs: tuple, sigs: tuple, outs: tuple):
         self.base, self.given, self.needs, self.sigs, self.outs = base, given, needs, sigs, outs
         self.op = base.op.grad_op
-        self.operand_places = tuple(range(len(sigs))) if base.reads is None else tuple(i for i in range(len(sigs)) if i in base.reads)
+        self.operand_places = shared(tuple([i for i in range(len(sigs)) if base.reads is None or i in base.reads]))
         self.takes_outs = base.reads_out
         self._grads: Interned | None = None
         self._plan: Any = None  # there is one: the Sigs of a gradient's operands follow from those of the base
@@ -221,7 +225,7 @@ class GradBound:
         return self.base.by_numpy
 
     def infer(self, sigs: tuple[Sig, ...]) -> tuple[Sig, ...]:
-        return tuple([self.sigs[i] for i in self.needs])
+        return shared(tuple([self.sigs[i] for i in self.needs]))
 
     def work(self, sigs: tuple[Sig, ...], outs: tuple[Sig, ...]) -> float:
         return 2 * self.base.work(self.sigs, self.outs)

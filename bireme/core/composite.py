@@ -54,7 +54,7 @@ class Composite:
                 if call is not None:
                     line, seg, device, tensors, *_ = call
                     state = seg.state
-                    path = state.next.get(line)
+                    path = state.get(line)
                     if path is not None:
                         seg.device = device
                         return path.again(seg, tensors)
@@ -69,7 +69,7 @@ class Composite:
                         if call is not None and not repeats:
                             path = steps.path(state, seg)
                             if path is not None:
-                                state.next[line] = path
+                                state[line] = path
                         return result
                 arguments = sign.bind(args, kwargs)
                 if key is None or key in memo or arguments.get("out") is not None:

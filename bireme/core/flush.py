@@ -138,7 +138,7 @@ def record(bound: Any, operands: list) -> list[Value]:
                 return record(bound, operands)
         state = seg.state
         found = tuple(key)
-        node = None if debug_mode.at_once else state.next.get(found)  # a known one has the line where it was met first
+        node = None if debug_mode.at_once else state.get(found)  # a known one has the line where it was met first
         if node is None:
             node = _extend(seg, state, found, bound, operands)
         if seg.device is None:
@@ -230,13 +230,13 @@ def roll_back(seg: Segment) -> None:
         v = r()
         if v is not None:
             v.leaf_of = None
-    del seg.leaves[state.leaves :], seg.arrays[state.leaves :], seg.numbers[state.numbers :], seg.values[state.values :]
+    del seg.leaves[state.leaves :], seg.arrays[state.leaves :], seg.numbers[state.numbers :], seg.values[state.end :]
 
 
 def _extend(seg: Segment, state: Node, key: tuple, bound: Any, operands: list) -> Node:
     """A sequence met for the first time: infer, check, and add a Node to the tree."""
     sigs = shared(tuple([scalar_sig(v[0]) if v.__class__ is tuple else v.sig for v in operands]))
-    outs = shared(bound.infer(sigs))
+    outs = bound.infer(sigs)
     node = Node()
     node.parent, node.bound, node.key, node.sigs, node.outs = state, bound, key, sigs, outs
     leaves, numbers = state.leaves, state.numbers
@@ -251,8 +251,8 @@ def _extend(seg: Segment, state: Node, key: tuple, bound: Any, operands: list) -
             args.append(number_at(r, numbers))
             numbers += 1
     node.args, node.leaves, node.numbers = tuple(args), leaves, numbers
-    node.first = state.values
-    node.values = state.values + len(outs)
+    node.first = state.end
+    node.end = state.end + len(outs)
     node.depth = state.depth + 1
     size = sum([s.nbytes for s in outs])
     node.nbytes = state.nbytes + size
@@ -261,7 +261,7 @@ def _extend(seg: Segment, state: Node, key: tuple, bound: Any, operands: list) -
     limit, size_limit = flags.max_pending_nodes.value, flags.max_pending_bytes.value
     node.over = node.depth % limit == 0 or node.nbytes // size_limit > state.nbytes // size_limit
     if not debug_mode.at_once:  # debugging wants each call's own line, so nothing is shared between call sites
-        state.next[key] = node
+        state[key] = node
         _nodes[0] += 1
     return node
 

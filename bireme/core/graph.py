@@ -103,18 +103,18 @@ class Unmade(Value):
     __slots__ = ()
 
 
-class Node:
-    """One recorded call, as a step in the tree of all segments recorded so far.
+class Node(dict):
+    """One recorded call, as a step in the tree of all segments recorded so far: the dict of the steps that came after it.
 
     Recording walks down the tree: the same sequence of calls ends at the same Node, which therefore *is* the key of
-    the segment, and knows the results' Sigs without inferring them again. `next` is keyed by (bound operator, operand
+    the segment, and knows the results' Sigs without inferring them again. It is keyed by (bound operator, operand
     references): an int is a value (>= 0) or leaf (< 0) of the segment, a Sig a leaf met for the first time, a DType a
     Python number that travels in the segment's packed numbers. Beside that it is keyed by calls as they were written
     (see `shortcut`): those of operators lead to the same Nodes, those of composites to a Path of several.
     """
 
     __slots__ = (
-        "parent", "bound", "key", "args", "sigs", "outs", "first", "values", "leaves", "numbers", "next", "depth", "nbytes",
+        "parent", "bound", "key", "args", "sigs", "outs", "first", "end", "leaves", "numbers", "depth", "nbytes",
         "work", "pos", "graph", "over", "passes", "plain",
     )  # fmt: skip
 
@@ -124,17 +124,19 @@ class Node:
     args: tuple[Any, ...]
     sigs: tuple[Sig, ...]  # of the operands
     outs: tuple[Sig, ...]
-    next: dict[tuple, Any]
     pos: Any
     graph: Graph | None
+
+    __hash__ = object.__hash__  # type: ignore[assignment]  # itself, whatever came after it
+    __eq__ = object.__eq__
 
     def __init__(self) -> None:
         """A root: the state of an empty segment."""
         self.parent = self.bound = self.pos = self.graph = None
         self.key = self.args = self.sigs = self.outs = ()
-        self.first = self.values = self.leaves = self.numbers = self.depth = self.nbytes = 0
+        self.first = self.end = self.leaves = self.numbers = self.depth = self.nbytes = 0
         self.work = 0.0
-        self.next, self.over = {}, False
+        self.over = False
         self.passes: dict | None = None  # backward passes that began here, see `walk`
         self.plain: bool | None = None  # whether operands and results are all floating or complex, where somebody has asked
 
@@ -189,7 +191,7 @@ class Graph:
         """The calls that results in `live` depend on: what nobody holds any more is not computed."""
         wanted, found = set(live), []
         for node in reversed(self.nodes):
-            if not wanted.isdisjoint(range(node.first, node.values)):
+            if not wanted.isdisjoint(range(node.first, node.end)):
                 wanted.update([r for r in node.args if r.__class__ is int and r >= 0])
                 found.append(node)
         found.reverse()

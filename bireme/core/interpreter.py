@@ -43,7 +43,7 @@ class Interpreter:
             args = [slot[r.place] if r.__class__ is Number else r for r in node.args]
             # a result that nobody reads afterwards is dropped at once
             free = {r for r in node.args if r.__class__ is int and r >= 0 and last[r] == n and r not in wanted}
-            free |= {i for i in range(node.first, node.values) if i not in last and i not in wanted}
+            free |= {i for i in range(node.first, node.end) if i not in last and i not in wanted}
             take = _taker(args)
             steps.append((node.bound.plan(operands), take, node.first, node.bound.many, tuple(free)))
         where = [places[place] for place in numbers]

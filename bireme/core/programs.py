@@ -116,7 +116,7 @@ def _entry_of(state: Node, device: Any, n_live: int) -> Entry:
 def execute(seg: Any, held: set[int]) -> None:
     """Run a cut segment: results go to `seg.results` in the same bytecode as the call."""
     state: Node = seg.state
-    live = tuple([i for i, r in enumerate(seg.values[: state.values]) if r() is not None])
+    live = tuple([i for i, r in enumerate(seg.values[: state.end]) if r() is not None])
     seg.live = live
     if not live:
         seg.results.append(())
@@ -180,7 +180,7 @@ def _failed(e: BaseException, seg: Any, entry: Entry) -> BaseException:
     and whenever a result is asked for; otherwise it is tried again, as after an interrupt."""
     first, last = entry.graph.nodes[0], entry.graph.nodes[-1]
     where = f"{errors.place_of(first.pos)} to {errors.place_of(last.pos)}"
-    message = f"{type(e).__name__} while running {_names(entry.graph)} recorded at {where}: {e}"
+    message = f"{type(e).__name__} while running {_names(entry.graph)} first recorded at {where}: {e}"
     error = MemoryError(message) if isinstance(e, MemoryError) or "RESOURCE_EXHAUSTED" in str(e) else RuntimeError(message)
     lost = sum([isinstance(a, jax.Array) and a.is_deleted() for a in seg.arrays])
     if lost:

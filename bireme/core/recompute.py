@@ -64,15 +64,15 @@ class Region:
             while node is not start:
                 nodes.append(node)
                 node = node.parent
-            shift = self._size - start.values
+            shift = self._size - start.end
             for node in reversed(nodes):
-                operands = [self._operand(seg, r, start.values, shift) for r in node.args]
+                operands = [self._operand(seg, r, start.end, shift) for r in node.args]
                 self.steps.append(Step(node.bound, operands, node.first + shift, len(node.outs), edges.get(node.first)))
-            for i in range(start.values, seg.state.values):
+            for i in range(start.end, seg.state.end):
                 v = seg.values[i]()
                 if v is not None:
                     self._made[v] = i + shift
-            self._size += seg.state.values - start.values
+            self._size += seg.state.end - start.end
             self._start = seg.state
 
     def _operand(self, seg: flush.Segment, r: Any, first: int, shift: int) -> Any:

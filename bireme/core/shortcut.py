@@ -136,7 +136,7 @@ def remembered(op: Any) -> Callable:
             if call is not None:
                 line, seg, device, operands, numbers, leaves, needs = call
                 state = seg.state
-                node = state.next.get(line)
+                node = state.get(line)
                 if node is not None and not node.over:
                     seg.device = device
                     if node.__class__ is Path:
@@ -163,7 +163,7 @@ def remembered(op: Any) -> Callable:
                 bound, sources = found
                 result = op.record(bound, _fetched(sources, args, kwargs))
                 if state is not None and seg.state.parent is state and _in_order(sources, args, places):
-                    state.next[line] = seg.state
+                    state[line] = seg.state
                 return result
             if found is not None and _local.trace is None:
                 tensors = given(args, kwargs)
@@ -171,7 +171,7 @@ def remembered(op: Any) -> Callable:
                     result = found.again(tensors)
                     path = None if state is None else found.path(state, seg)
                     if path is not None:
-                        state.next[line] = path  # type: ignore[union-attr]  # there is a path only where there is a state
+                        state[line] = path  # type: ignore[index]  # there is a path only where there is a state
                     return result
             return first(args, kwargs, None if found is not None else key)
         except errors.TELLING as e:
@@ -290,7 +290,7 @@ def binary(op: Any, other: Callable) -> Callable:
                 leaves.append(v)
             else:
                 return long_way(x, y)
-        node = seg.state.next.get((bound, rx, ry))
+        node = seg.state.get((bound, rx, ry))
         if node is not None and not node.over:
             needs = not x.stop_gradient or not (number or y.stop_gradient)
             made = tape.step_to_one(seg, node, [x, y], [y] if number else (), leaves, needs)

@@ -194,7 +194,7 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
             else:
                 key = None
     if key is not None and len(numbers) < len(operands):  # made of nothing, it belongs on the current device, which `record` looks at
-        node = seg.state.next.get(tuple(key))
+        node = seg.state.get(tuple(key))
         if node is not None and not node.over and not flush.debug_mode.at_once:
             outs = step(seg, node, operands, numbers, leaves, needs)
             if outs is not None:

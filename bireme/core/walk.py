@@ -274,7 +274,7 @@ class Path:
         owners = {id(t): (self.places[e], i) for e in self.places for i, t in enumerate(e.inputs) if t is not None and t.__class__ is not tuple}
         for leaf, g in walk.leaves.values():
             v = g._value
-            if v.segment is not seg or v.index < start.values or id(leaf) not in owners:
+            if v.segment is not seg or v.index < start.end or id(leaf) not in owners:
                 return False
             self.leaves.append((*owners[id(leaf)], v.index, v.sig))
         self.segment, self.places, self.seeds = None, {}, None
@@ -289,9 +289,9 @@ class Path:
         for _, _, index, sig in self.leaves:
             made[index] = v = new(Value)
             v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = sig, None, seg, index, None, device, 0, None
-        values = [_GONE] * (end.values - start.values)
+        values = [_GONE] * (end.end - start.end)
         for index, v in made.items():
-            values[index - start.values] = ref(v)
+            values[index - start.end] = ref(v)
         try:
             for place, i in enumerate(self.reads, start.leaves):
                 v = wiring.seeds[i]
