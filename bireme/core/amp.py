@@ -80,7 +80,7 @@ def cast_arguments(op: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple,
     policy = state.policy
     assert policy is not None
     wanted = policy.target(op)
-    if wanted is None or op.name == "cast":
+    if wanted is None or op.carries:
         return args, kwargs
     takes = op.signature.takes
     args = tuple([_cast(x, wanted) for x in args])

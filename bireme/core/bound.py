@@ -337,6 +337,7 @@ class GradOp:
         self.name = name + ".grad"
         self.grad_rule = self.grad_numpy = None
         self.scales: tuple[int, ...] = ()
+        self.carries = False
         self.lowerings: dict = {}
         self._next: GradOp | None = None
         self.container = list

@@ -85,6 +85,7 @@ class Op:
         self._may_be_remembered = all(p.kind in ("tensor", "number", "list") for p in self.signature.operands) and not self.signature.sizes
         self._all_given = (1,) * len(self.operand_names)
         self.scales = tuple([self.operand_names.index(n) for n in options.get("scales", "").split()])
+        self.carries = bool(options.get("carries"))
         self.options = options
 
     # ------------------------------------------------------------ rules
@@ -330,7 +331,7 @@ class Op:
 
 _OPTIONS = frozenset((
     "name", "public", "method", "inplace", "writes", "out", "torch", "alias", "rejects", "varargs", "pack", "pairs", "name_arg",
-    "promote", "mix", "floats", "dtypes", "numbers", "retype", "view", "passes", "scales", "differentiable", "numpy", "plain", "amp", "by_numpy",
+    "promote", "mix", "floats", "dtypes", "numbers", "retype", "view", "passes", "scales", "carries", "differentiable", "numpy", "plain", "amp", "by_numpy",
 ))  # fmt: skip
 
 
@@ -343,8 +344,8 @@ def op(**options: Any) -> Callable[[Callable], Op]:
     """Declare an operator.
 
     How it is called: `name`, `public`, `method`, `inplace`, `writes`, `out`, `torch`, `alias`, `rejects`, `varargs`, `pack`, `pairs`, `name_arg`.
-    What it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `retype`. What it is: `view`, `passes`, `differentiable`, `numpy`,
-    `by_numpy`, `plain`, `amp`.
+    What it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `retype`. What it is: `view`, `passes`,
+    `scales`, `carries`, `differentiable`, `numpy`, `by_numpy`, `plain`, `amp`.
     """
 
     _known(options)

@@ -320,7 +320,7 @@ def _edge(bound: Any, operands: list, sigs: tuple, made: list[Value], out_sigs: 
     if state.pack is not None and not _only_scales(bound, saved):
         _pack(edge)
     flush.local.segment.edges.append(ref(edge))
-    return edge, whole or bound.op.name == "cast"
+    return edge, whole or bound.op.carries
 
 
 def _carried(bound: Any, kind: str, outs: tuple) -> bool:
@@ -328,7 +328,7 @@ def _carried(bound: Any, kind: str, outs: tuple) -> bool:
 
     What is counted, compared or looked up by integers is not made of them.
     """
-    return bound.op.name == "cast" or (kind == "i" and any(s.dtype.kind == "i" for s in outs))
+    return bound.op.carries or (kind == "i" and any(s.dtype.kind == "i" for s in outs))
 
 
 def _only_scales(bound: Any, saved: list) -> bool:

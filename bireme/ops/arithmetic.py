@@ -24,7 +24,7 @@ NUMBER = FLOAT | COMPLEX | INT
 # ---------------------------------------------------------------- types
 
 
-@op(method=True, inplace=True, retype=True, name_arg=False, numpy=convert)
+@op(method=True, inplace=True, retype=True, carries=True, name_arg=False, numpy=convert)
 def cast(x: Tensor, dtype: DTypeArg) -> Tensor:
     """The same numbers in another type; floats become integers towards zero.
 
