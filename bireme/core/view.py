@@ -103,9 +103,18 @@ class View:
 
     def overwrite(self, t: Tensor, v: Value) -> None:
         """New values without history."""
-        with grad_mode.no_grad():
-            self._put(t, wrap(v), tracked=False)
-        self.version = self.cell.version
+        cell = self.cell
+        if self.path:
+            with grad_mode.no_grad():
+                self._put(t, wrap(v), tracked=False)
+        else:
+            cell.collapse()  # a parameter that somebody looked at once with detach() shares with nobody any more
+            t._value = v
+            if t._view is None:
+                return
+            cell.value = v
+            cell.version += 1
+        self.version = cell.version
 
     def write(self, t: Tensor, new: Tensor, since: int) -> None:
         """New values by an in-place operator: the root is rebased, so gradients flow through what was written.

@@ -15,7 +15,7 @@ from bireme.core import device as devices
 from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.flush import layer_entered, local
-from bireme.core.tensor import Parameter, Tensor
+from bireme.core.tensor import Parameter, Tensor, read, wrap
 from bireme.nn.parameter import make_parameter
 from bireme.ops import zeros
 from bireme.utils import unique_name
@@ -567,7 +567,9 @@ def _kind(value: Any) -> str | None:
 
 def _convert_tensor(t: Tensor, place: Any, dtype: Any) -> None:
     """Change type and device of a tensor that others hold: the handle stays, its value is another one."""
-    new = t.detach() if dtype is None or t.dtype is dtype else t.detach().astype(dtype)
+    new = wrap(read(t))  # no detach(): the two would share storage from then on
+    if dtype is not None and t.dtype is not dtype:
+        new = new.astype(dtype)
     if place is not None:
         new = new._to_device(place)
     t._assign_value(new)

@@ -11,6 +11,7 @@ from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.tensor import Tensor
 from bireme.ops import maximum, sqrt, to_tensor, update
+from bireme.optimizer.adaptive import not_negative
 from bireme.optimizer.lr import LRScheduler
 from bireme.optimizer.optimizer import Optimizer, Pairs
 from bireme.optimizer.states import HALF, Slot
@@ -62,8 +63,8 @@ class Adam(Optimizer):
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         where = type(self).__name__
         self._beta1, self._beta2 = _beta(where, "beta1", beta1), _beta(where, "beta2", beta2)
-        if not isinstance(epsilon, Tensor) and epsilon < 0:
-            raise errors.bad(f"{where}(epsilon)", "a number of 0 or more", epsilon)
+        if not isinstance(epsilon, Tensor):
+            not_negative(where, epsilon=epsilon)
         self._epsilon = epsilon
         self._multi_precision = multi_precision
         self._amsgrad = amsgrad
@@ -125,7 +126,8 @@ class Adam(Optimizer):
             _, slots, grads = found.setdefault(id(slot.pows), (slot.pows, [], []))
             slots.append(slot)
             grads.append(g)
-        return [(pows, slots, self._grads_for(slots, grads)) for pows, slots, grads in found.values()]
+        # the update operator takes gradients as they are
+        return [(pows, slots, self._grads_for(slots, grads) if self._amsgrad else grads) for pows, slots, grads in found.values()]
 
     def _advance(self, pows: Pows, slots: list[Slot], first: Tensor, second: Tensor) -> None:
         if len(slots) == pows.members:
@@ -221,7 +223,7 @@ class AdamW(Adam):
     ):
         for what, given in (("lr_ratio", lr_ratio), ("apply_decay_param_fun", apply_decay_param_fun)):
             if given is not None and not callable(given):
-                raise errors.bad(f"AdamW({what})", "a function or None", given, kind=TypeError)
+                raise errors.bad(f"AdamW({what})", "a function or None", given, kind=errors.Alien)
         self._lr_ratio, self._apply_decay_param_fun = lr_ratio, apply_decay_param_fun
         self._low_moments = use_lowprecision_moment
         super().__init__(
@@ -266,11 +268,11 @@ class AdamW(Adam):
 
 def _beta(where: str, what: str, beta: float | Tensor) -> float | Tensor:
     if isinstance(beta, Tensor):
-        if beta.size != 1:
+        if beta._value.sig.size != 1:
             raise errors.bad(f"{where}({what})", "a number or a tensor of one element", f"shape {beta.shape}")
         return beta.reshape([])
     if isinstance(beta, bool) or not isinstance(beta, (int, float)):
-        raise errors.bad(f"{where}({what})", "a number in [0, 1)", beta, kind=TypeError)
+        raise errors.bad(f"{where}({what})", "a number in [0, 1)", beta, kind=errors.Alien)
     if not 0 <= beta < 1:
         raise errors.bad(f"{where}({what})", "a number in [0, 1)", beta)
     return beta
