@@ -123,7 +123,10 @@ class Path:
                         v = t._value
                         if v.segment is not seg and v.leaf_of is not seg and v not in leaves:
                             leaves.append(v)
-                made = tape.step(seg, node, operands, numbers, leaves, needs)
+                if bound.many:
+                    made = tape.step(seg, node, operands, numbers, leaves, needs)
+                elif (one := tape.step_to_one(seg, node, operands, numbers, leaves, needs)) is not None:
+                    made = [one]
             if made is None:
                 made = tape.apply(bound, operands)
             if op.is_view:
