@@ -71,8 +71,8 @@ LIST = object()  # in what a call's memory knows of an operand: all tensors of a
 def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: dict[str, int]) -> tuple | None:
     """A call as it is written, as a key that the segment's state may know: (key, segment, device, operands, numbers, new leaves, gradients wanted).
 
-    None where only the long way will do: a tensor by keyword, a list of tensors unless it comes first, a view that must be refreshed, work
-    that waits, a composite's body that is looked at.
+    None where only the long way will do: a list of tensors unless it comes first, a view that must be refreshed, work that waits, a
+    composite's body that is looked at.
     """
     if _modes.at_once or _local.trace is not None or len(args) > len(places):
         return None
@@ -85,7 +85,7 @@ def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, A
     operands: list[Any] = []
     numbers: list[float] = []
     leaves: list[Value] = []
-    for x, code in zip(args, places):
+    for x, code in _coded(args, places, kwargs, takes) if kwargs else zip(args, places):
         if isinstance(x, Tensor):
             view = x._view
             if view is not None and view.version != view.cell.version:
@@ -111,11 +111,15 @@ def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, A
             numbers.append(x)
         elif not _add_value(key, x):
             return None
-    for name, x in kwargs.items():
-        key.append(name)
-        if name in takes or not _add_value(key, x):
-            return None
     return tuple(key), seg, device, operands, numbers, leaves, needs
+
+
+def _coded(args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: dict[str, int]) -> list[tuple[Any, int]]:
+    """Arguments with what their parameters take; a name comes before what is given under it."""
+    coded = list(zip(args, places))
+    for name, x in kwargs.items():
+        coded += ((name, ATTRIBUTE), (x, takes.get(name, ATTRIBUTE)))
+    return coded
 
 
 def remembered(op: Any) -> Callable:
@@ -162,7 +166,7 @@ def remembered(op: Any) -> Callable:
             if found.__class__ is tuple:
                 bound, sources = found
                 result = op.record(bound, _fetched(sources, args, kwargs))
-                if state is not None and seg.state.parent is state and _in_order(sources, args, places):
+                if state is not None and seg.state.parent is state and _in_order(sources, args, places, kwargs, takes):
                     state[line] = seg.state
                 return result
             if found is not None and _local.trace is None:
@@ -233,14 +237,16 @@ def _fetched(sources: tuple, args: tuple, kwargs: dict[str, Any]) -> list:
     return operands
 
 
-def _in_order(sources: tuple, args: tuple, places: tuple[int, ...]) -> bool:
+def _in_order(sources: tuple, args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: dict[str, int]) -> bool:
     """Whether the operands are the tensors and numbers of the call, in order, at least one tensor among them, and nothing else."""
     own = [where for where, kind in sources if kind is LIST]
     if own and (own != [0] or not args[0]):
         return False
-    tensors = [isinstance(x, Tensor) or i in own for i, x in enumerate(args)]
-    travel = [i for i, (x, code) in enumerate(zip(args, places)) if tensors[i] or (code is NUMBER and travels(x))]
-    return any(tensors) and travel == [where for where, _ in sources]
+    given: list[tuple[Any, Any, int]] = [(i, x, code) for i, (x, code) in enumerate(zip(args, places))]
+    given += [(name, x, takes.get(name, ATTRIBUTE)) for name, x in kwargs.items()]
+    tensors = [where for where, x, _ in given if isinstance(x, Tensor) or where in own]
+    travel = [where for where, x, code in given if where in tensors or (code is NUMBER and travels(x))]
+    return bool(tensors) and travel == [where for where, _ in sources]
 
 
 def binary(op: Any, other: Callable) -> Callable:
