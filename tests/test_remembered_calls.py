@@ -165,3 +165,20 @@ def test_shapes_stay_themselves_when_many_are_known(monkeypatch):
         graph.sig_of((n, 11, 13), dtype.float64)
     assert graph.sig_of((3, 7), dtype.float32) is x._value.sig
     assert (x + bireme.ones([3, 7])).sum().item() == 42.0
+
+
+def test_tensors_and_numbers_by_name_in_any_order():
+    rng = np.random.default_rng(0)
+    F = bireme.nn.functional
+    for turn in range(4):  # met anew, of known kinds, known as written
+        x, w, b, y = (bireme.to_tensor(rng.standard_normal(s)) for s in ((3, 4), (4, 4), (4,), (3, 4)))
+        nx, nw, nb, ny = (t.numpy() for t in (x, w, b, y))
+        for found in (F.linear(x, weight=w, bias=b), F.linear(x, bias=b, weight=w), F.linear(weight=w, bias=b, x=x)):
+            np.testing.assert_allclose(found.numpy(), nx @ nw + nb)
+        np.testing.assert_allclose(bireme.subtract(y=y, x=x).numpy(), nx - ny)
+        np.testing.assert_allclose(bireme.subtract(x=x, y=y).numpy(), nx - ny)
+        np.testing.assert_allclose(bireme.lerp(x, weight=0.25 * turn, y=y).numpy(), nx + 0.25 * turn * (ny - nx), atol=1e-7)
+        x.stop_gradient = w.stop_gradient = False
+        bireme.matmul(y=w, x=x).sum().backward()
+        np.testing.assert_allclose(x.grad.numpy(), np.ones((3, 4)) @ nw.T)
+        np.testing.assert_allclose(w.grad.numpy(), nx.T @ np.ones((3, 4)))
