@@ -169,7 +169,6 @@ def test_shapes_stay_themselves_when_many_are_known(monkeypatch):
 
 def test_tensors_and_numbers_by_name_in_any_order():
     rng = np.random.default_rng(0)
-    F = bireme.nn.functional
     for turn in range(4):  # met anew, of known kinds, known as written
         x, w, b, y = (bireme.to_tensor(rng.standard_normal(s)) for s in ((3, 4), (4, 4), (4,), (3, 4)))
         nx, nw, nb, ny = (t.numpy() for t in (x, w, b, y))

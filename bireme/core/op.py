@@ -331,7 +331,8 @@ class Op:
 
 _OPTIONS = frozenset((
     "name", "public", "method", "inplace", "writes", "out", "torch", "alias", "rejects", "varargs", "pack", "pairs", "name_arg",
-    "promote", "mix", "floats", "dtypes", "numbers", "retype", "view", "passes", "scales", "carries", "differentiable", "numpy", "plain", "amp", "by_numpy",
+    "promote", "mix", "floats", "dtypes", "numbers", "retype", "view", "passes", "scales", "carries", "differentiable", "numpy",
+    "by_numpy", "plain", "amp",
 ))  # fmt: skip
 
 

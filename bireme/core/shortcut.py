@@ -71,20 +71,16 @@ LIST = object()  # in what a call's memory knows of an operand: all tensors of a
 def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: dict[str, int]) -> tuple | None:
     """A call as it is written, as a key that the segment's state may know: (key, segment, device, operands, numbers, new leaves, gradients wanted).
 
-    None where only the long way will do: a list of tensors unless it comes first, a view that must be refreshed, work that waits, a
-    composite's body that is looked at.
+    None where only the long way will do: a view that must be refreshed, work that waits, a composite's body that is looked at.
     """
     if _modes.at_once or _local.trace is not None or len(args) > len(places):
         return None
     seg, policy, needs = _local.segment, _mixed.policy, False
     device, waits = seg.device, _local.waiting is not None
     key: list[Any] = [call] if policy is None else [call, policy]
-    if args and places[0] and (args[0].__class__ is list or args[0].__class__ is tuple):  # of tensors, as those of concat
-        key += (args[0].__class__, len(args[0]))
-        args, places = (*args[0], *args[1:]), (OPERAND,) * len(args[0]) + places[1:]
     operands: list[Any] = []
     numbers: list[float] = []
-    leaves: list[Value] = []
+    leaves: dict[Value, None] = {}
     for x, code in _coded(args, places, kwargs, takes) if kwargs else zip(args, places):
         if isinstance(x, Tensor):
             view = x._view
@@ -101,7 +97,7 @@ def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, A
                 if waits or v.array is None or v.device is not device or v in leaves:
                     return None
                 key.append(v.sig)
-                leaves.append(v)
+                leaves[v] = None
             operands.append(x)
             if not x.stop_gradient:
                 needs = True
@@ -109,6 +105,8 @@ def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, A
             key.append(x.__class__)
             operands.append(x)
             numbers.append(x)
+        elif code and (x.__class__ is list or x.__class__ is tuple) and x and isinstance(x[0], Tensor):
+            return written(call, *_spread(_coded(args, places, kwargs, takes)), {}, takes)
         elif not _add_value(key, x):
             return None
     return tuple(key), seg, device, operands, numbers, leaves, needs
@@ -120,6 +118,17 @@ def _coded(args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: 
     for name, x in kwargs.items():
         coded += ((name, ATTRIBUTE), (x, takes.get(name, ATTRIBUTE)))
     return coded
+
+
+def _spread(coded: list[tuple[Any, int]]) -> tuple[tuple, tuple[int, ...]]:
+    """Arguments and what their parameters take, with the tensors of lists one by one after the list's kind and length."""
+    flat: list[tuple[Any, int]] = []
+    for x, code in coded:
+        if code and (x.__class__ is list or x.__class__ is tuple):
+            flat += ((x.__class__.__name__, ATTRIBUTE), (len(x), ATTRIBUTE), *[(t, code) for t in x])
+        else:
+            flat.append((x, code))
+    return tuple([x for x, _ in flat]), tuple([code for _, code in flat])
 
 
 def remembered(op: Any) -> Callable:
@@ -221,6 +230,8 @@ def _add_value(key: list, x: Any) -> bool:
         key += (kind, x)
     elif (kind is list or kind is tuple) and all(i.__class__ is int for i in x):
         key += (kind, tuple(x))
+    elif kind is tuple and all(i.__class__ in SIMPLE for i in x):
+        key += (tuple(map(type, x)), x)
     else:
         return False
     return True
@@ -240,11 +251,9 @@ def _fetched(sources: tuple, args: tuple, kwargs: dict[str, Any]) -> list:
 def _in_order(sources: tuple, args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: dict[str, int]) -> bool:
     """Whether the operands are the tensors and numbers of the call, in order, at least one tensor among them, and nothing else."""
     own = [where for where, kind in sources if kind is LIST]
-    if own and (own != [0] or not args[0]):
-        return False
     given: list[tuple[Any, Any, int]] = [(i, x, code) for i, (x, code) in enumerate(zip(args, places))]
     given += [(name, x, takes.get(name, ATTRIBUTE)) for name, x in kwargs.items()]
-    tensors = [where for where, x, _ in given if isinstance(x, Tensor) or where in own]
+    tensors = [where for where, x, _ in given if isinstance(x, Tensor) or (where in own and x)]
     travel = [where for where, x, code in given if where in tensors or (code is NUMBER and travels(x))]
     return bool(tensors) and travel == [where for where, _ in sources]
 

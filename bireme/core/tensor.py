@@ -258,11 +258,14 @@ class Tensor(OnHost):
 
     def _assign_value(self, new: Tensor) -> None:
         """Take another tensor's value without touching the tape or the in-place version: what optimizers do."""
-        v, old = read(new), self._value
+        v, old = new._value if new._view is None else read(new), self._value
         seg = v.segment
         if seg is not None and old.leaf_of is seg and old.array is not None:
             seg.replaced.append((ref(self), old.leaf))
-        store(self, v)
+        if self._view is None:
+            self._value = v
+        else:
+            store(self, v)
 
     def set_value(self, value: Any) -> None:
         """Replace the values; shape must agree, and the dtype stays.
