@@ -42,7 +42,7 @@ def test_figures_of_a_tensor(capsys):
 def test_the_checker_names_operator_and_line():
     d.enable_tensor_checker(TensorCheckerConfig(enable=True))
     x = bireme.to_tensor([-1.0])
-    with pytest.raises(RuntimeError, match=r"log: produced NaN in a result of shape \[1\]\n  at test_amp_debugging.py:\d+"):
+    with pytest.raises(RuntimeError, match=r"log: There are NAN or INF \(num_nan=1, num_inf=0\) in .* shape \[1\]\n  at test_amp_debugging.py:\d+"):
         bireme.log(x)
     d.disable_tensor_checker()
     assert bireme.log(x).isnan().all()
@@ -52,7 +52,7 @@ def test_the_checker_sees_gradients():
     x = bireme.to_tensor([0.0], stop_gradient=False)
     y = bireme.sqrt(x)
     d.enable_tensor_checker(TensorCheckerConfig(enable=True))
-    with pytest.raises(RuntimeError, match=r"sqrt.*: produced infinity"):
+    with pytest.raises(RuntimeError, match=r"sqrt.*: There are NAN or INF"):
         y.backward()
 
 
@@ -96,7 +96,7 @@ def test_a_checked_layer():
             return 1 / x
 
     assert Inverse()(bireme.to_tensor([4.0])).tolist() == [0.25]
-    with pytest.raises(RuntimeError, match=r"Inverse: \w+ produced infinity(.|\n)*test_amp_debugging.py"):
+    with pytest.raises(RuntimeError, match=r"Inverse: \w+: There are NAN or INF(.|\n)*test_amp_debugging.py"):
         Inverse()(bireme.to_tensor([0.0]))
     with pytest.raises(RuntimeError, match="an input by position"):
         Inverse()()
@@ -119,6 +119,16 @@ def test_operators_by_type(capsys):
     assert f"op count: {len(rows)}" in lines[-2]
     counts = bireme.base.core.get_low_precision_op_list()
     assert (counts["matmul_v2"], counts["elementwise_add"], counts["exp"]) == ("0,0,1,0", "0,0,1,1", "1,0,0,0")
+
+
+def test_the_bias_of_a_convolution_counts_as_an_addition():
+    x = bireme.ones([1, 1, 3, 3])
+    for bias, expected in ((None, "0,0,1,0"), (False, None)):
+        convolution = bireme.nn.Conv2D(1, 1, 2, bias_attr=bias)
+        with d.collect_operator_stats():
+            convolution(x)
+        counts = bireme.base.core.get_low_precision_op_list()
+        assert (counts["conv2d"], counts.get("elementwise_add")) == ("0,0,1,0", expected)
 
 
 def test_a_checker_keeps_the_seed_and_counts_to_its_last_step():

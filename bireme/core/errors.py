@@ -22,6 +22,11 @@ class NonFiniteError(RuntimeError):
     """Raised under FLAGS_check_nan_inf when an operator produced NaN or infinity."""
 
 
+def nonfinite(name: str, nans: int, infinities: int, shape: Any) -> str:
+    """What a NonFiniteError says of an operator's result."""
+    return f"{name}: There are NAN or INF (num_nan={nans}, num_inf={infinities}) in a result of shape {list(shape)}"
+
+
 class WrongType(TypeError, ValueError):
     """An argument of the wrong type: Paddle raises TypeError for some and ValueError for others, so code may catch either."""
 

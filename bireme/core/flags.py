@@ -87,15 +87,29 @@ unread("memory is XLA's business", allocator_strategy="auto_growth", eager_delet
        memory_fraction_of_eager_deletion=1.0, fraction_of_gpu_memory_to_use=0.92, fraction_of_cpu_memory_to_use=1.0,
        initial_gpu_memory_in_mb=0, initial_cpu_memory_in_mb=500, reallocate_gpu_memory_in_mb=0, gpu_memory_limit_mb=0,
        use_system_allocator=False, use_pinned_memory=True, init_allocated_mem=False, use_shm_cache=False,
-       auto_growth_chunk_size_in_mb=0)  # fmt: skip
+       auto_growth_chunk_size_in_mb=0, alloc_fill_value=-1, fraction_of_cuda_pinned_memory_to_use=0.5, free_idle_chunk=False,
+       free_when_no_cache_hit=False, gpu_allocator_retry_time=10000, log_memory_stats=False, pinned_memory_as_cpu_backend=False,
+       sync_after_alloc=False, use_auto_growth_v2=False, use_auto_growth_pinned_allocator=False, use_cuda_malloc_async_allocator=False,
+       use_cuda_managed_memory=False, use_stream_safe_cuda_allocator=True, use_virtual_memory_auto_growth=False)  # fmt: skip
 unread("XLA chooses its kernels, and the same ones every time", cudnn_deterministic=False, cudnn_exhaustive_search=False,
        cudnn_batchnorm_spatial_persistent=False, conv_workspace_size_limit=512, embedding_deterministic=0, cpu_deterministic=False,
        enable_cublas_tensor_op_math=False, gemm_use_half_precision_compute_type=False, use_autotune=False, use_mkldnn=False,
-       search_cache_max_number=1000000, einsum_opt=False, enable_api_kernel_fallback=True)  # fmt: skip
+       search_cache_max_number=1000000, einsum_opt=False, enable_api_kernel_fallback=True, use_onednn=False, tracer_onednn_ops_on="",
+       tracer_onednn_ops_off="", use_stride_compute_kernel=False, enable_blaslt_global_search=False, blha_use_fp32_qk_sum=False,
+       multi_block_attention_min_partition_size=1024, fused_multi_transformer_op_use_mbfmha=False, manually_trans_conv_filter=False,
+       enable_auto_layout_pass=True, enable_fuse_parallel_matmul_pass=True)  # fmt: skip
+unread("derivatives of any order need no operators taken apart", prim_forward=False, prim_backward=False, prim_enable_dynamic=False,
+       prim_skip_dynamic=True, prim_check_ops=False, prim_forward_blacklist="")  # fmt: skip
 unread("gradients are always added in one order", sort_sum_gradient=False, max_inplace_grad_add=0)
 unread("how Paddle's engine runs, looks and speaks", benchmark=False, call_stack_level=1, low_precision_op_list=0, dygraph_debug=0,
        host_trace_level=1, paddle_num_threads=1, inner_op_parallelism=0, tensor_operants_mode="eager", new_executor_serial_run=False,
-       new_executor_use_inplace=False)  # fmt: skip
+       new_executor_use_inplace=False, new_executor_sequential_run=False, new_executor_static_build=False, new_executor_use_cuda_graph=False,
+       new_executor_use_local_scope=True, enable_pir_in_executor=True, enable_pir_in_executor_trace_run=False,
+       enable_pir_with_pt_in_dy2st=True, enable_cse_in_dy2st=True, pir_apply_inplace_pass=True, print_ir=False, print_kernel_run_info=False,
+       share_tensor_for_grad_tensor_holder=False, enable_auto_parallel_align_mode=False, enable_async_trace=False, async_trace_count=5,
+       eager_communication_connection=False, dataloader_use_file_descriptor=False, use_default_stream=False, check_cuda_error=False,
+       force_sync_ops="", accuracy_check_atol_fp32=1e-6, accuracy_check_rtol_fp32=1e-6, accuracy_check_atol_fp16=1e-3,
+       accuracy_check_rtol_fp16=1e-3, accuracy_check_atol_bf16=1e-3, accuracy_check_rtol_bf16=1e-3)  # fmt: skip
 
 
 def set_flags(flags: dict[str, Any]) -> None:

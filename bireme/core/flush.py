@@ -479,8 +479,7 @@ def _run_at_once(seg: Segment, bound: Any, operands: list, outs: list[Value]) ->
             if v.sig.dtype.is_inexact:
                 found = np.asarray(force(v)).astype(np.complex128 if v.sig.dtype.is_complex else np.float64)
                 if not np.isfinite(found).all():
-                    what = "NaN" if np.isnan(found).any() else "infinity"
-                    text = f"{bound.op.name}: produced {what} in a result of shape {list(v.sig.shape)}"
+                    text = errors.nonfinite(bound.op.name, int(np.isnan(found).sum()), int(np.isinf(found).sum()), v.sig.shape)
                     if flags.check_nan_inf_level.value > 0:
                         sys.stdout.write(f"{text}, at {errors.place_of(pos)}\n")
                     else:

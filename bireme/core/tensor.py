@@ -44,12 +44,14 @@ class Tensor(OnHost):
     _name: str | None = None
     persistable = False
 
-    def __init__(self, value: Any = None, dtype: Any = None, place: Any = None, stop_gradient: bool = True, *more: Any,
+    def __init__(self, value: Any = None, dtype: Any = None, place: Any = None, *more: Any, stop_gradient: bool = True,
                  name: str | None = None, persistable: bool = False, zero_copy: bool = False, dims: Any = None, type: Any = None):  # fmt: skip
         # memory is never shared with `value`, whatever `zero_copy` says: arrays of the engine do not change
-        if isinstance(dtype, Place) or isinstance(value, DType) or dims is not None or more:
+        if isinstance(dtype, Place) or isinstance(value, DType) or dims is not None or len(more) > 1:
             given = _as_paddle_has_them(value, dtype, place, stop_gradient, more, name, persistable, dims)
             value, dtype, place, stop_gradient, name, persistable = given
+        elif more:
+            stop_gradient = more[0]
         elif isinstance(value, Tensor):
             persistable = persistable or value.persistable
         source = [] if value is None else value
@@ -453,13 +455,13 @@ def _as_paddle_has_them(value: Any, dtype: Any, place: Any, stop_gradient: Any, 
     if isinstance(value, DType) or dims is not None:
         kind, extents = (value, dtype) if isinstance(value, DType) else (dtype, dims)
         zeros = np.zeros(list(extents), dtypes.of(kind).np)
-        return zeros, None, None, True, place if isinstance(place, str) else name, persistable or (bool(more) and bool(more[0]))
-    if not isinstance(dtype, Place) or len(more) > 2:
-        raise errors.bad("Tensor()", "a value, a dtype, a place and stop_gradient", f"{4 + len(more)} arguments", kind=TypeError)
+        return zeros, None, None, True, place if isinstance(place, str) else name, persistable or bool(more[1:2] and more[1])
+    if not isinstance(dtype, Place) or len(more) > 3:
+        raise errors.bad("Tensor()", "a value, a dtype, a place and stop_gradient", f"{3 + len(more)} arguments", kind=TypeError)
     by_name = isinstance(place, str)
     keeps = persistable or (isinstance(place, bool) and place) or (isinstance(value, Tensor) and value.persistable and not by_name)
-    stays = more[1] if len(more) > 1 else stop_gradient if place is None else True
-    return value, None, dtype, stays, place if by_name else more[0] if more else name, keeps
+    stays = more[2] if len(more) > 2 else stop_gradient
+    return value, None, dtype, stays, place if by_name else more[1] if len(more) > 1 else name, keeps
 
 
 def _as_paddle_shows(host: np.ndarray) -> np.ndarray:
