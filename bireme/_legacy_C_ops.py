@@ -10,8 +10,6 @@ from bireme import _C_ops, tensor
 from bireme.core import errors
 from bireme.core.tensor import Tensor
 
-__all__ = ["mul"]
-
 # kernels that have got other names since, and attributes
 _NOW = {
     "elementwise_add": "add", "elementwise_add_": "add_", "elementwise_div": "divide", "elementwise_max": "maximum", "elementwise_min": "minimum",
@@ -35,6 +33,18 @@ def mul(x: Tensor, y: Tensor, *attributes: Any) -> Tensor:
     return tensor.reshape(out, [*x.shape[:rows], *y.shape[inner:]])
 
 
+def instance_norm(x: Tensor, scale: Tensor | None, bias: Tensor | None, *attributes: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Each channel of each sample over its deviation; with the means, and what stands for the deviations: 1 / sqrt(variance + epsilon).
+
+    >>> [t.shape for t in bireme._legacy_C_ops.instance_norm(bireme.ones([2, 3, 4]), None, None, "epsilon", 0.1)]
+    [[2, 3, 4], [6], [6]]
+    """
+    epsilon = _pairs("instance_norm", attributes).pop("epsilon", 1e-5)
+    rows = tensor.reshape(x, [x.shape[0] * x.shape[1], -1])
+    spread = tensor.rsqrt(tensor.var(rows, 1, unbiased=False) + epsilon)
+    return _C_ops.instance_norm(x, scale, bias, epsilon), tensor.mean(rows, 1), spread
+
+
 def _pairs(name: str, attributes: tuple) -> dict[str, Any]:
     if len(attributes) % 2 or not all(isinstance(n, str) for n in attributes[::2]):
         raise errors.bad(f"{name}(attributes)", "names of attributes, each followed by its value", attributes, kind=TypeError)
@@ -42,7 +52,7 @@ def _pairs(name: str, attributes: tuple) -> dict[str, Any]:
 
 
 def __getattr__(name: str) -> Callable:
-    kernel = getattr(_C_ops, _NOW.get(name, name), None)
+    kernel = None if name.startswith("__") else getattr(_C_ops, _NOW.get(name, name), None)
     if kernel is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -1,5 +1,6 @@
 """`bireme.base`: what code written for Paddle takes from its inner package does something here, or is not there."""
 
+import importlib
 import inspect
 
 import numpy as np
@@ -112,7 +113,7 @@ def test_hooks_after_a_gradient_and_after_a_pass():
     x._register_backward_hook(lambda: seen.append(x.grad.item()))
     core.eager._add_backward_final_hook(lambda: seen.append("end"))
     core.eager.scale(x, 2.0, 1.0).backward()
-    (x * 3).backward()
+    core.eager.run_backward([x * 3], [bireme.ones([1])], False)
     assert seen == [2.0, "end", 5.0]
     with pytest.raises(ValueError, match="expected a leaf that requires gradients"):
         (x * 2)._register_backward_hook(lambda: None)
@@ -131,6 +132,16 @@ def test_a_tensor_under_the_methods_of_older_code():
     assert x._to("cpu", "float64")._use_gpudnn(False).dtype is bireme.float64
     with pytest.raises(AssertionError, match=r"_to\(blocking\)"):
         x._to(blocking=1)
+    y.grad.scale_(0.5)
+    y._reset_grad_inplace_version(False)
+    assert y.grad.inplace_version == 1
+    y._reset_grad_inplace_version(True)
+    assert y.grad.inplace_version == 0 and y.grad.tolist() == (x * 0.5).tolist()
+    z = bireme.zeros([1])
+    z.get_tensor()._share_data_with(x.get_tensor())
+    assert z.tolist() == x.tolist()
+    z._clear_data()
+    assert not z._is_initialized()
     x._clear()
     assert not x._is_initialized() and bireme.ones([1]).type is core.VarDesc.VarType.DENSE_TENSOR
 
@@ -238,6 +249,20 @@ def test_kernels_as_functions():
         _ = kernels.no_such
 
 
+def test_kernels_in_their_oldest_form():
+    kernels, x = bireme._legacy_C_ops, bireme.to_tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    assert kernels.reduce_sum(x, "dim", [1], "keep_dim", True).tolist() == [[6.0], [15.0]]
+    assert kernels.matmul_v2(x, x, "trans_y", True).tolist() == bireme.matmul(x, x, transpose_y=True).tolist()
+    assert kernels.mul(x, x.T).tolist() == bireme.matmul(x, x.T).tolist()
+    out, mean, spread = kernels.instance_norm(x.reshape([1, 2, 3]), bireme.ones([2]), None, "epsilon", 0.0)
+    assert np.allclose(out, [[[-(1.5**0.5), 0.0, 1.5**0.5]] * 2]) and mean.tolist() == [2.0, 5.0] and np.allclose(spread, 1.5**0.5)
+    assert kernels.scale_(x, "scale", 0.5) is x and x[0].tolist() == [0.5, 1.0, 1.5]
+    with pytest.raises(TypeError, match="each followed by its value"):
+        kernels.scale(x, "scale")
+    with pytest.raises(AttributeError, match="no_such"):
+        _ = kernels.no_such
+
+
 def test_kernels_of_networks():
     kernels, F = bireme._C_ops, bireme.nn.functional
     x = bireme.arange(32.0).reshape([1, 2, 4, 4])
@@ -254,6 +279,28 @@ def test_kernels_of_networks():
     assert loss.item() == 2.0 and total.item() == 0.5
     label = numbers(1.0, -1.0)
     assert kernels.sigmoid_cross_entropy_with_logits(numbers(0.0, 5.0), label, None, True, -1).tolist() == pytest.approx([np.log(2), 0.0])
+
+
+def test_indexing_as_functions():
+    index, x = importlib.import_module("bireme.base.variable_index"), bireme.zeros([2, 2])
+    assert index._setitem_static(x, (0, slice(None)), 1.0) is x and index._getitem_static(x, (slice(None), 1)).tolist() == [1.0, 0.0]
+
+
+def test_kernels_of_shapes():
+    kernels, x = bireme._C_ops, bireme.arange(24.0).reshape([2, 3, 4])
+    assert kernels.slice(x, [1, 2], [1, 0], [2, 2], [1, 1], [1]).tolist() == [[4.0, 5.0], [16.0, 17.0]]
+    changed = kernels.set_value_with_tensor(x, bireme.zeros([2, 4]), [1], [2], [1], [1], [1], [])
+    assert changed[:, 1].sum().item() == 0.0 and changed[:, 0].tolist() == x[:, 0].tolist()
+    assert kernels.set_value(x, [0], [1], [1], [0], [], [], [1], [7.0])[0].sum().item() == 84.0
+    assert kernels.einsum([x, x], "ijk,ijk->i")[0].tolist() == (x * x).sum([1, 2]).tolist()
+    places = [t.tolist() for t in kernels.unique(bireme.to_tensor([3, 1, 3]), False, False, False, [], "int64")]
+    assert places == [[1, 3], [1, 0], [1, 0, 1], [1, 2]]
+    assert kernels.index_add(bireme.zeros([3]), bireme.to_tensor([0, 2]), bireme.ones([2]), 0).tolist() == [1.0, 0.0, 1.0]
+    out = bireme.zeros([2])
+    assert kernels.assign_value_(out, [1, 2], bireme.float32, [1.0, 2.0], bireme.CPUPlace()) is out and out.tolist() == [[1.0, 2.0]]
+    unit, length = kernels.norm(bireme.to_tensor([[3.0, 4.0]]), 1, 0.0, False)
+    assert length.item() == 5.0 and unit.tolist() == [[pytest.approx(0.6), pytest.approx(0.8)]]
+    assert kernels.segment_pool(bireme.to_tensor([1.0, 2.0, 4.0]), bireme.to_tensor([0, 0, 1]), "SUM").tolist() == [3.0, 4.0]
 
 
 def numbers(*values):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bireme import linalg, signal, tensor
-from bireme._C_ops import math, nn
+from bireme._C_ops import math, nn, shapes
 from bireme._C_ops.updates import (
     adadelta_,
     adagrad_,
@@ -57,7 +57,7 @@ _SAME: dict[Any, str] = {
     linalg: "cholesky_solve det eig eigh eigvals lstsq lu_solve lu_unpack matrix_power multi_dot qr slogdet solve svd svdvals triangular_solve",
     signal: "frame overlap_add",
     math: """
-    cumprod cumsum elementwise_pow fft_c2c fft_c2r fft_r2c frobenius_norm histogram l1_norm logcumsumexp logsigmoid logsumexp mean_all mish
+    argsort cumprod cumsum elementwise_pow fft_c2c fft_c2r fft_r2c frobenius_norm histogram l1_norm logcumsumexp logsigmoid logsumexp mean_all mish
     p_norm prelu prod rrelu squared_l2_norm tanh_shrink
     """,
     nn: """
@@ -66,6 +66,12 @@ _SAME: dict[Any, str] = {
     fractional_max_pool2d fractional_max_pool3d group_norm huber_loss instance_norm kldiv_loss layer_norm linear_interp lp_pool2d
     margin_cross_entropy max_pool2d_with_index max_pool3d_with_index nearest_interp nll_loss pad pad3d pool2d pool3d
     sigmoid_cross_entropy_with_logits spectral_norm temporal_shift trilinear_interp unfold unpool unpool3d warpctc warprnnt
+    """,
+    shapes: """
+    argmax argmin as_strided assign_out_ assign_value assign_value_ eigvalsh einsum expand_as fill fill_diagonal full_ full_int_array
+    full_with_tensor gaussian gaussian_inplace_ increment_ index_add index_add_ lu matrix_rank matrix_rank_tol meshgrid norm
+    repeat_interleave repeat_interleave_with_tensor_index segment_pool send_u_recv set_value set_value_ set_value_with_tensor
+    set_value_with_tensor_ slice split_with_num stft tensor_unfold uniform_inplace_ unique unique_consecutive view_dtype view_shape
     """,
     Tensor: """
     ceil_ clip_ erfinv_ exp_ exponential_ fill_ fill_diagonal_ fill_diagonal_tensor fill_diagonal_tensor_ floor_ lerp_ put_along_axis_
@@ -77,6 +83,7 @@ _PLACED = {
     "arange": 4, "empty": 2, "empty_like": 2, "eye": 3, "full": 3, "full_like": 3, "linspace": 4, "logspace": 5, "ones": 2, "ones_like": 2,
     "randint": 4, "randperm": 2, "tril_indices": 4, "triu_indices": 4, "uniform": 5, "zeros": 2, "zeros_like": 2,
 }  # fmt: skip
+_NAMED = {"slice": "part"}  # there, as another word than Python's own
 _WHERE = {name: where for where, names in _SAME.items() for name in names.split()}
 
 
@@ -94,7 +101,7 @@ def _placed(name: str) -> Callable:
 
 def __getattr__(name: str) -> Any:
     if name in _WHERE:
-        return getattr(_WHERE[name], name)
+        return getattr(_WHERE[name], _NAMED.get(name, name))
     if name in _PLACED:
         return _placed(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

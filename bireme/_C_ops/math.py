@@ -47,6 +47,16 @@ def logcumsumexp(x: Tensor, axis: int = -1, flatten: bool = False, exclusive: bo
     return _scan(tensor.logcumsumexp, lambda x: tensor.finfo(x.dtype).min, x, axis, flatten, exclusive, reverse)
 
 
+def argsort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = False) -> tuple[Tensor, Tensor]:
+    """The elements in order along an axis, and where they stood.
+
+    >>> [t.tolist() for t in bireme._C_ops.argsort(bireme.to_tensor([2.0, 3.0, 1.0]), 0, True)]
+    [[3.0, 2.0, 1.0], [1, 0, 2]]
+    """
+    places = tensor.argsort(x, axis, descending, stable)
+    return tensor.take_along_axis(x, places, axis), places
+
+
 def prod(x: Tensor, dims: Any, keep_dim: bool = False, reduce_all: bool = False) -> Tensor:
     """Products over axes."""
     return tensor.prod(x, None if reduce_all else dims, keep_dim)

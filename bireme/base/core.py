@@ -10,7 +10,7 @@ import numpy as np
 from bireme.amp.debugging import clear_low_precision_op_list, get_low_precision_op_list
 from bireme.core import dtype as dtypes
 from bireme.core import registry
-from bireme.core.backward import final_hooks
+from bireme.core.backward import backward, final_hooks
 from bireme.core.device import CPUPlace, CUDAPinnedPlace, CUDAPlace, CustomPlace, IPUPlace, Place, XPUPinnedPlace, XPUPlace
 from bireme.core.dtype import DType as DataType
 from bireme.core.flags import get_flags, known, set_flags
@@ -41,15 +41,15 @@ def _scale(x: Tensor, scale: float, bias: float, bias_after_scale: bool = True, 
 
 
 # code asks `isinstance(x, core.eager.Tensor)`
-eager = SimpleNamespace(Tensor=Tensor, scale=_scale, _add_backward_final_hook=final_hooks.append)
+eager = SimpleNamespace(Tensor=Tensor, scale=_scale, run_backward=backward, _add_backward_final_hook=final_hooks.append)
 
 __all__ = [
     "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "CustomPlace", "DataType", "DenseTensor", "Generator", "IPUPlace", "LoDTensor", "Place", "VarDesc",
-    "XPUPinnedPlace", "XPUPlace", "clear_low_precision_op_list", "default_cpu_generator", "eager", "from_dlpack", "get_all_custom_device_type",
-    "get_all_device_type", "get_cuda_device_count", "get_low_precision_op_list", "globals", "is_bfloat16_supported", "is_compiled_with_cinn",
-    "is_compiled_with_cuda", "is_compiled_with_custom_device", "is_compiled_with_dist", "is_compiled_with_distribute", "is_compiled_with_ipu",
-    "is_compiled_with_mkldnn", "is_compiled_with_onednn", "is_compiled_with_rocm", "is_compiled_with_xpu", "is_float16_supported",
-    "set_prim_eager_enabled", "size_of_dtype", "supports_bfloat16",
+    "XPUPinnedPlace", "XPUPlace", "clear_low_precision_op_list", "default_cpu_generator", "default_cuda_generator", "eager", "from_dlpack",
+    "get_all_custom_device_type", "get_all_device_type", "get_cuda_device_count", "get_low_precision_op_list", "globals", "is_bfloat16_supported",
+    "is_compiled_with_cinn", "is_compiled_with_cuda", "is_compiled_with_custom_device", "is_compiled_with_dist", "is_compiled_with_distribute",
+    "is_compiled_with_ipu", "is_compiled_with_mkldnn", "is_compiled_with_onednn", "is_compiled_with_rocm", "is_compiled_with_xpu",
+    "is_float16_supported", "op_support_gpu", "set_prim_eager_enabled", "size_of_dtype", "supports_bfloat16",
 ]  # fmt: skip
 
 
@@ -138,11 +138,29 @@ def get_cuda_device_count() -> int:
     return cuda.device_count()
 
 
+def op_support_gpu(op_type: str) -> bool:
+    """Whether an operator can be computed on a GPU: XLA computes all of them there.
+
+    >>> bireme.base.core.op_support_gpu("layer_norm")
+    True
+    """
+    return True
+
+
 def default_cpu_generator() -> Generator:
     """Where random numbers come from.
 
     >>> bireme.base.core.default_cpu_generator().manual_seed(3).initial_seed()
     3
+    """
+    return default_generator()
+
+
+def default_cuda_generator(device_id: int = -1) -> Generator:
+    """Where random numbers come from, on GPUs too: there is one stream for all devices.
+
+    >>> bireme.base.core.default_cuda_generator(0) is bireme.base.core.default_cpu_generator()
+    True
     """
     return default_generator()
 

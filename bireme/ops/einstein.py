@@ -28,11 +28,19 @@ def parsed(equation: str, ranks: tuple[int, ...]) -> tuple[tuple[tuple[int, ...]
     """Labels of each operand's axes and of the result's, as numbers; those that an ellipsis stands for are negative."""
     inputs, arrow, output = equation.replace(" ", "").partition("->")
     terms = inputs.split(",")
+    if "->" in output:
+        raise _wrong(equation, "one arrow at most", "multiple `->` were found.")
+    if not ranks:
+        hint = "Required at least one operand in Einsum API, but received 0 operands"
+        raise errors.bad("einsum(operands)", f"{len(terms)} tensors for {equation!r}", "none", hint, kind=errors.Unfit)
     if len(terms) != len(ranks):
-        raise errors.bad("einsum(operands)", f"{len(terms)} tensors for {equation!r}", f"{len(ranks)}", kind=errors.Unfit)
+        hint = f"Invalid equation: the number of operands is {len(ranks)}, but found {len(terms)} segments in the label equation."
+        raise errors.bad("einsum(operands)", f"{len(terms)} tensors for {equation!r}", f"{len(ranks)}", hint, kind=errors.Unfit)
     for term in (*terms, output):
         if _LABELS.fullmatch(term) is None:
-            raise errors.bad("einsum(equation)", "letters, at most one ellipsis for each tensor, commas and one arrow", equation, kind=errors.Unfit)
+            odd = re.sub(r"[A-Za-z.]", "", term)[:1]
+            hint = f"{odd} is not a valid label, which should be letters." if odd else "`.` is found outside of an ellipsis."
+            raise _wrong(equation, "letters, at most one ellipsis for each tensor, commas and one arrow", hint)
     found = [_labels(term, ndim, i) for i, (term, ndim) in enumerate(zip(terms, ranks))]
     hidden = min([min(labels, default=0) for labels in found], default=0)
     ellipsis = tuple(range(min(hidden, 0), 0))
@@ -41,12 +49,17 @@ def parsed(equation: str, ranks: tuple[int, ...]) -> tuple[tuple[tuple[int, ...]
         return tuple(found), ellipsis + tuple(sorted([label for label in seen if seen.count(label) == 1]))
     out = _labels(output, len(output.replace("...", "")) + (len(ellipsis) if "..." in output else 0), None)
     if ellipsis and "..." not in output:
-        raise errors.bad("einsum(equation)", "an ellipsis in the result as in the operands", equation, kind=errors.Unfit)
+        raise _wrong(equation, "an ellipsis in the result as in the operands", "missing ellipsis in output labels.")
     known = {label for labels in found for label in labels}
     for label in out:
         if label >= 0 and label not in known:
             raise errors.bad("einsum(equation)", f"an operand with the label {_ALPHABET[label]!r} of the result", equation)
     return tuple(found), out
+
+
+def _wrong(equation: str, expected: str, hint: str) -> Exception:
+    """An error of the notation; the hint is in the words that programs look for."""
+    return errors.bad("einsum(equation)", expected, equation, f"Invalid equation: {hint}", kind=errors.Unfit)
 
 
 def _labels(term: str, ndim: int, place: int | None) -> tuple[int, ...]:
@@ -55,7 +68,8 @@ def _labels(term: str, ndim: int, place: int | None) -> tuple[int, ...]:
     named = len(before) + len(after)
     if (named > ndim) if dots else (named != ndim):
         expected = f"{'at least ' if dots else ''}{named} axes for {term!r}"
-        raise errors.bad("einsum(operands)", expected, f"{ndim} in operand {place}", kind=errors.Unfit)
+        hint = f"Invalid equation: the label string {term!r} misses dimensions." if named < ndim else None
+        raise errors.bad("einsum(operands)", expected, f"{ndim} in operand {place}", hint, kind=errors.Unfit)
     return (*map(_ALPHABET.index, before), *range(named - ndim, 0), *map(_ALPHABET.index, after))
 
 
