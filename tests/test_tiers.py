@@ -169,6 +169,25 @@ def test_varying_shapes_have_a_bounded_number_of_programs():
     assert stats()["compiles"] <= 8
 
 
+def test_a_few_sizes_are_compiled_and_many_are_not():
+    def run(n):
+        x = bireme.to_tensor(np.ones((n, 967), "float32"))
+        return (x.exp() * x.sin() + x.tanh()).sum(axis=0).numpy()
+
+    rng = np.random.default_rng(0)
+    for n in rng.permutation(np.tile(np.arange(100, 190), 4)):  # sentences of every length
+        run(int(n))
+    assert stats()["compiles"] == 2
+    bireme.debug.reset_stats()
+    for n in rng.permutation(np.tile(np.arange(200, 206), 40)):  # buckets: in the end each has its program
+        run(int(n))
+    with bireme.debug.no_recompile():
+        interpreted = stats()["interprets"]
+        for n in range(200, 206):
+            run(n)
+    assert stats()["interprets"] == interpreted
+
+
 def test_the_growing_axis_is_named():
     for n in (81, 82, 83):
         x = bireme.to_tensor(np.ones((n, 957), "float32"))

@@ -257,17 +257,25 @@ def _serving(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Prog
     return None
 
 
+FIRST, OFTEN, SHARE = 2, 8, 32  # shapes of a family that are compiled as soon as they come back; what further ones need
+
+
 def _may_compile(entry: Entry) -> bool:
     """Whether this skeleton may have one more program: a bounded number, replaced only by a clearly busier shape.
 
-    Clearly busier means: met 48 times since the program that would go was last used. With shapes drawn at random that
-    hardly ever happens, so no step waits for a compile once the bound is reached.
+    Where shapes keep changing, a compile may take as long as a hundred interpreted runs. So on CPU the first few shapes are
+    compiled when they come back, which is all that most loops have, and further ones when they came back several times
+    and are a good part of all runs, as the sizes of buckets are. Clearly busier means: met 48 times since the program that
+    would go was last used. With shapes drawn at random neither happens, and no step waits for a compile late in a run.
     """
     family, bound = entry.family, flags.programs_per_skeleton.value
     family.clock += 1
     entry.recent.append(family.clock)
-    if entry.compiled or len(family.entries) < bound:
+    if entry.compiled:
         return True
+    if len(family.entries) < bound:
+        busy = entry.met >= OFTEN and entry.met * SHARE >= family.clock
+        return busy or len(family.entries) < FIRST or not (entry.graph.device.is_cpu and flags.interpret.value)
     if not family.entries:
         return False
     oldest = min(family.entries.values(), key=lambda e: e.last)
