@@ -33,7 +33,7 @@ PARTS = {
         *("paddle.hapi", "paddle.regularizer", "paddle.utils", "paddle.incubate", "paddle.reader", "paddle.dataset"),
     ],
     "programs": ["paddle.jit", "paddle.static", "paddle.cost_model"],
-    "deployment": ["paddle.inference", "paddle.onnx"],
+    "deployment": ["paddle.inference", "paddle.incubate.inference", "paddle.onnx"],
     "several devices": ["paddle.distributed", "paddle.incubate.distributed"],
     "probability": ["paddle.distribution"],
     "sparse and graphs": ["paddle.sparse", "paddle.geometric"],
@@ -41,11 +41,17 @@ PARTS = {
     "quantization": ["paddle.quantization", "paddle.nn.quant", "paddle.incubate.asp"],
     "tools": ["paddle.profiler", "paddle.sysconfig", "paddle.utils.cpp_extension"],
 }
-# Names of `paddle` itself that come with another part than the operators.
+# Names of `paddle` itself and of its Tensor that come with another part than the operators.
 ELSEWHERE = {
     "training": ["LazyGuard", "Model", "ParamAttr", "batch", "create_parameter", "flops", "load", "save", "summary"],
-    "programs": ["disable_static", "enable_static"],
-    "several devices": ["DataParallel"],
+    "programs": ["disable_static", "enable_static", "Tensor.block"],
+    "several devices": ["DataParallel", "Tensor.get_selected_rows", "Tensor.rows"],
+    "sparse and graphs": [
+        *("Tensor.coalesce", "Tensor.cols", "Tensor.crows", "Tensor.indices", "Tensor.is_coalesced", "Tensor.nnz"),
+        *("Tensor.to_dense", "Tensor.to_sparse_coo", "Tensor.to_sparse_csr", "Tensor.values"),
+    ],
+    "domains": ["Tensor.get_map_tensor", "Tensor.set_string_list", "Tensor.set_vocab"],  # of the tokenizer's strings
+    "tools": ["device.xpu.set_debug_level"],  # the log of one maker's own kernels
 }
 ORIGIN = {prefix: part for part, prefixes in PARTS.items() for prefix in prefixes}
 ORIGIN |= {f"paddle.{name}": part for part, names in ELSEWHERE.items() for name in names}
