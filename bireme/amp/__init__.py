@@ -1,6 +1,8 @@
 """Mixed precision: casting where it pays, scaling the loss where half precision would lose its gradients."""
 
 from bireme.amp import debugging
+from bireme.amp.amp_lists import black_list as black_list
+from bireme.amp.amp_lists import white_list as white_list
 from bireme.amp.auto_cast import (
     amp_guard,
     auto_cast,

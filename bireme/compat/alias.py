@@ -24,6 +24,7 @@ INNER = {
     "autograd": "autograd.backward_mode",
     "autograd.derivative": "autograd.autograd",
     "base.core": "base.libpaddle",
+    "base.data_feeder": "common_ops_import",
     "core.dtype": "framework.dtype",
     "defaults": "framework.framework",
     "files": "framework.io",
@@ -32,7 +33,7 @@ INNER = {
     "incubate.nn.functional": "incubate.nn.functional.fused_layer_norm incubate.nn.functional.fused_matmul_bias "
     "incubate.nn.functional.fused_rms_norm incubate.nn.functional.fused_transformer",
     "incubate.autograd.functional": "incubate.autograd.primapi",
-    "incubate.optimizer": "incubate.optimizer.lbfgs",
+    "incubate.optimizer": "incubate.optimizer.lbfgs incubate.optimizer.line_search_dygraph",
     "incubate.optimizer.average": "incubate.optimizer.modelaverage",
     "incubate.optimizer.functional": "incubate.optimizer.functional.bfgs incubate.optimizer.functional.lbfgs",
     "io.collate": "io.dataloader.collate",
@@ -59,7 +60,7 @@ INNER = {
 }  # fmt: skip
 
 # modules of Paddle's that hold the names of another one here as well: `paddle.nn.layer.Linear`
-WIDER = {"bireme.nn.initializer": "bireme.nn.seeded", "bireme.nn.layer": "bireme.nn"}
+WIDER = {"bireme.core": "bireme.base.core", "bireme.nn.initializer": "bireme.nn.seeded", "bireme.nn.layer": "bireme.nn"}
 
 
 def missing(name: str) -> str:
@@ -179,4 +180,5 @@ def install_as_paddle() -> None:
         sys.modules.update({f"{THERE}.{name}": sys.modules[f"{HERE}.{here}"] for name in names.split()})
     package.__version__ = version.__version__ = version.full_version = version.interface  # type: ignore[attr-defined]  # modules made for the alias
     version.major, version.minor, version.patch = version.interface.split(".")
+    package.__git_commit__ = version.commit  # type: ignore[attr-defined]
     dtype.package[0] = THERE

@@ -117,12 +117,12 @@ class DataLoader:
         indices, skipped, seed = self._start()
         job = Job(self.dataset, self.collate_fn, self.worker_init_fn, self.auto_collate_batch, self.drop_last)
         if self.num_workers == 0:
-            return _Here(job, indices, skipped, device, self._progress)
+            return _Here(self, job, indices, skipped, device)
         team = self._team
         if team is None:
             team = _Team(self, job, device, seed)
             self._team = team if self._persistent_workers else None
-        return _There(self, team, indices, skipped, seed, self._progress)
+        return _There(self, team, indices, skipped, seed)
 
     def __call__(self) -> Iterator[Any]:
         return iter(self)
@@ -193,11 +193,22 @@ class _Endless:
         return itertools.repeat([None] * self.batch_size)
 
 
-class _Here:
+class _Epoch:
+    """An iterator whose length is that of its loader, however far it has come."""
+
+    def __init__(self, loader: DataLoader):
+        self.loader, self.progress = loader, loader._progress
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+
+class _Here(_Epoch):
     """An epoch that is read in this process, as it is asked for."""
 
-    def __init__(self, job: Job, indices: Iterator[Any], skipped: int, device: Device, progress: dict):
-        self.fetch, self.indices, self.device, self.progress = Fetcher(job), indices, device, progress
+    def __init__(self, loader: DataLoader, job: Job, indices: Iterator[Any], skipped: int, device: Device):
+        super().__init__(loader)
+        self.fetch, self.indices, self.device = Fetcher(job), indices, device
         if self.fetch.samples is not None:
             for _ in range(skipped):
                 self.fetch(next(indices))
@@ -234,11 +245,12 @@ class _Team:
         self.close = weakref.finalize(self, self.workers.close)
 
 
-class _There:
+class _There(_Epoch):
     """An epoch that workers read ahead."""
 
-    def __init__(self, loader: DataLoader, team: _Team, indices: Iterator[Any], skipped: int, seed: int, progress: dict):
-        self.team, self.indices, self.seed, self.progress = team, indices, seed, progress
+    def __init__(self, loader: DataLoader, team: _Team, indices: Iterator[Any], skipped: int, seed: int):
+        super().__init__(loader)
+        self.team, self.indices, self.seed = team, indices, seed
         self.keep, self.timeout = loader._persistent_workers, loader.timeout
         self.ahead = loader.prefetch_factor * loader.num_workers
         self.active = list(range(loader.num_workers))

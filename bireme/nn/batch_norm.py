@@ -137,6 +137,11 @@ class SyncBatchNorm(_BatchNorm):
         name: str | None = None,
     ):
         super().__init__(num_features, momentum, epsilon, weight_attr, bias_attr, data_format, None, name)
+        # unlike others it keeps what attributes leave out, as ones and zeros that are not trained: checkpoints have their keys
+        for attr, what, start in ((weight_attr, "weight", 1.0), (bias_attr, "bias", 0.0)):
+            if attr is False:
+                still = ParamAttr(initializer=Constant(start), trainable=False)
+                setattr(self, what, self.create_parameter([num_features], still, is_bias=what == "bias"))
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x)
@@ -151,10 +156,13 @@ class SyncBatchNorm(_BatchNorm):
         """
         made = layer
         if isinstance(layer, _BatchNorm) and not isinstance(layer, SyncBatchNorm):
-            made = cls(
-                layer._num_features, layer._momentum, layer._epsilon, layer._weight_attr, layer._bias_attr, layer._data_format, layer._name
-            )  # fmt: skip
-            made.weight, made.bias, made._mean, made._variance = layer.weight, layer.bias, layer._mean, layer._variance
+            # its own parameters are given up at once: no other parameter may have the name that an attribute gives
+            attrs = [False if attr is False else None for attr in (layer._weight_attr, layer._bias_attr)]
+            made = cls(layer._num_features, layer._momentum, layer._epsilon, *attrs, layer._data_format, layer._name)
+            made._weight_attr, made._bias_attr = layer._weight_attr, layer._bias_attr
+            made.weight = made.weight if layer.weight is None else layer.weight
+            made.bias = made.bias if layer.bias is None else layer.bias
+            made._mean, made._variance = layer._mean, layer._variance
             made._use_global_stats, made.training = layer._use_global_stats, layer.training
         for name, part in layer.named_children():
             made.add_sublayer(name, cls.convert_sync_batchnorm(part))

@@ -14,9 +14,15 @@ Pairs = list[tuple[Any, Tensor | None]]
 
 
 class ClipGradBase:
-    """Takes pairs (parameter, gradient) and returns them with clipped gradients; those without a gradient drop out."""
+    """Takes pairs (parameter, gradient) and returns them with clipped gradients; those without a gradient drop out.
+
+    A class of one's own overrides `_dygraph_clip`, which takes and returns the pairs.
+    """
 
     def __call__(self, params_grads: Pairs) -> Pairs:
+        return self._dygraph_clip(params_grads)
+
+    def _dygraph_clip(self, params_grads: Pairs) -> Pairs:
         pairs = [(p, g) for p, g in params_grads if g is not None]
         chosen = [i for i, (p, _) in enumerate(pairs) if getattr(p, "need_clip", True)]
         if not chosen:

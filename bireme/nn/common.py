@@ -43,6 +43,7 @@ class Linear(Layer):
         name: str | None = None,
     ):
         super().__init__()
+        self._weight_attr, self._bias_attr = weight_attr, bias_attr
         self.weight = self.create_parameter([in_features, out_features], weight_attr)
         self.bias = self.create_parameter([out_features], bias_attr, is_bias=True)
         self.in_features, self.out_features, self.name = in_features, out_features, name
@@ -90,7 +91,7 @@ class Embedding(Layer):
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise errors.bad("Embedding(padding_idx)", f"a row in [{-num_embeddings}, {num_embeddings - 1}]", padding_idx)
         self._num_embeddings, self._embedding_dim, self._padding_idx = num_embeddings, embedding_dim, padding_idx
-        self._max_norm, self._norm_type = max_norm, norm_type
+        self._max_norm, self._norm_type, self._weight_attr = max_norm, norm_type, weight_attr
         self._scale_grad_by_freq, self._sparse, self._name = scale_grad_by_freq, sparse, name
         if _weight is None:
             self.weight = self.create_parameter([num_embeddings, embedding_dim], weight_attr, dtype, device=device)
@@ -230,6 +231,7 @@ class Bilinear(Layer):
     ):
         super().__init__()
         self._in1_features, self._in2_features, self._out_features, self._name = in1_features, in2_features, out_features, name
+        self._weight_attr, self._bias_attr = weight_attr, bias_attr
         self.weight = self.create_parameter([out_features, in1_features, in2_features], weight_attr)
         self.bias = self.create_parameter([1, out_features], bias_attr, is_bias=True)
 

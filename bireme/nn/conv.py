@@ -26,7 +26,7 @@ class _Base(Layer):
         name, n = type(self).__name__, self._axes
         for which, count in (("in_channels", in_channels), ("out_channels", out_channels), ("groups", groups)):
             if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-                raise errors.bad(f"{name}({which})", "an integer of 1 or more", count)
+                raise errors.bad(f"{name}({which})", "an integer of 1 or more", count, kind=errors.Unfit)
         if in_channels % groups:
             raise errors.bad(f"{name}(in_channels)", f"a multiple of groups = {groups}", in_channels)
         if out_channels % groups:
@@ -55,6 +55,11 @@ def _sizes(value: Any, n: int, where: str) -> list[int]:
     if min(found) < 1:
         raise errors.bad(where, "numbers of 1 or more", found)
     return found
+
+
+def _must_have_weight(name: str, weight_attr: Any) -> None:
+    if weight_attr is False:
+        raise errors.bad(f"{name}(weight_attr)", "an attribute of the kernel, or None", False, kind=errors.Unfit)
 
 
 class _Conv(_Base):
@@ -86,6 +91,8 @@ class _Conv(_Base):
         if padding_mode != "zeros" and not isinstance(padding, int):
             raise errors.bad(f"{name}(padding)", f"an int with padding_mode {padding_mode}", padding, kind=TypeError)
         self._padding, self._padding_mode = padding, padding_mode
+        self._param_attr, self._bias_attr = weight_attr, bias_attr
+        _must_have_weight(name, weight_attr)
         # Paddle counts all input channels here, also when groups divide them
         deviation = math.sqrt(2.0 / (in_channels * math.prod(self._kernel_size)))
         self.weight = self.create_parameter(
@@ -198,6 +205,8 @@ class _Transposed(_Base):
 
     def _make(self, padding: Any, output_padding: Any, weight_attr: Any, bias_attr: Any) -> None:
         self._padding, self._output_padding = padding, output_padding
+        self._param_attr, self._bias_attr = weight_attr, bias_attr
+        _must_have_weight(type(self).__name__, weight_attr)
         shape = [self._in_channels, self._out_channels // self._groups, *self._kernel_size]
         self.weight = self.create_parameter(shape, weight_attr)
         self.bias = self.create_parameter([self._out_channels], bias_attr, is_bias=True)

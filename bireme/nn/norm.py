@@ -33,6 +33,7 @@ class LayerNorm(Layer):
         if not isinstance(normalized_shape, (list, tuple)):
             raise errors.bad("LayerNorm(normalized_shape)", "an int or a list of them", normalized_shape, kind=TypeError)
         self._normalized_shape, self._epsilon = list(normalized_shape), epsilon
+        self._weight_attr, self._bias_attr = weight_attr, bias_attr
         count = [math.prod(self._normalized_shape)]  # flat, as state dicts have them
         self.weight = self.create_parameter(count, weight_attr, default_initializer=Constant(1.0))
         self.bias = self.create_parameter(count, bias_attr, is_bias=True)
@@ -217,6 +218,8 @@ class SpectralNorm(Layer):
             setattr(self, name, held)
 
     def forward(self, x: Tensor) -> Tensor:
+        if not isinstance(x, Tensor):
+            raise errors.bad("SpectralNorm(x)", "a Tensor", x, kind=TypeError)
         if x.shape != self._weight_shape:
             raise errors.bad("SpectralNorm(x)", f"shape {self._weight_shape}", f"shape {x.shape}")
         return spectral_norm_of(x, self.weight_u, self.weight_v, self._eps, self._dim, self._power_iters)

@@ -120,7 +120,19 @@ def attr_of(attr: Any, where: str) -> ParamAttr | None:
         return ParamAttr(initializer=attr)
     if isinstance(attr, WeightDecayRegularizer):
         return ParamAttr(regularizer=attr)
-    raise errors.bad(where, "a ParamAttr, a str, an initializer, a regularizer or a bool", attr, kind=TypeError)
+    raise errors.bad(where, "a ParamAttr, a str, an initializer, a regularizer or a bool", attr, kind=errors.Alien)
+
+
+def _to_attr(arg: Any) -> Any:
+    """The ParamAttr that an attribute means, False where there is to be no parameter; of a list, one by one.
+
+    >>> bireme.ParamAttr._to_attr("w").name
+    'w'
+    """
+    return [_to_attr(a) for a in arg] if isinstance(arg, (list, tuple)) else attr_of(arg, "ParamAttr._to_attr(arg)") or False
+
+
+ParamAttr._to_attr = staticmethod(_to_attr)  # type: ignore[attr-defined]  # layers of programs ask for it
 
 
 def _shape(shape: Any, where: str) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from bireme.nn.common import Dropout, Linear
 from bireme.nn.container import LayerList
 from bireme.nn.layer import Layer
 from bireme.nn.norm import LayerNorm
+from bireme.nn.parameter import attr_of
 from bireme.ops import concat, dropout, full, matmul, reshape, scaled_dot_product_attention, transpose, triu, zeros
 from bireme.ops.nn_attention import attention_weights
 
@@ -37,12 +39,32 @@ def _positive(where: str, **sizes: int) -> None:
 
 
 def _attributes(where: str, attr: Any, count: int) -> list[Any]:
-    """One attribute for each part of a layer: a list has them one by one, anything else holds for all."""
+    """One attribute for each part of a layer: a list has them one by one, anything else holds for all, its name with a number."""
     if isinstance(attr, (list, tuple)):
         if len(attr) != count:
             raise errors.bad(where, f"one attribute, or a list of {count}", f"{len(attr)} of them", kind=errors.Unfit)
         return list(attr)
-    return [attr] * count
+    found = attr_of(attr, where)
+    if found is None or found.name is None:
+        return [attr] * count
+    made = [copy.copy(found) for _ in range(count)]
+    for i, part in enumerate(made):
+        part.name = f"{found.name}_{i}"
+    return made
+
+
+def _convert_param_attr_to_list(param_attr: Any, n: int) -> list[Any]:
+    """One ParamAttr, or False, for each of `n` parts; layers of programs ask for it."""
+    return [attr_of(a, "param_attr") or False for a in _attributes("param_attr", param_attr, n)]
+
+
+def _convert_attention_mask(attn_mask: Tensor | None, dtype: Any) -> Tensor | None:
+    """A mask to be added to scores of `dtype`: 0 where bool or an integer keeps, floats as they are; layers of programs ask for it."""
+    if attn_mask is None or attn_mask.dtype.is_inexact:
+        return attn_mask if attn_mask is None else attn_mask.astype(dtype)
+    # as in Paddle, so large a number that it leaves no weight, but where nothing is kept: there all weigh alike
+    kept = attn_mask if attn_mask.dtype.name == "bool" else attn_mask.astype("bool")
+    return (kept.astype(dtype) - 1.0) * 1e9
 
 
 def _activation(where: str, name: str) -> Any:
@@ -70,11 +92,7 @@ def _keeps(mask: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None:
     shape = [1] * (4 - len(mask.shape)) + list(mask.shape)
     if len(shape) != 4 or any(m not in (1, s) for m, s in zip(shape, scores, strict=True)):
         raise errors.bad("MultiHeadAttention(attn_mask)", f"a shape that can be broadcast to {scores}", f"shape {mask.shape}")
-    if mask.dtype.is_inexact:
-        return mask
-    # as in Paddle, so large a number that it leaves no weight, but where nothing is kept: there all weigh alike
-    kept = mask if mask.dtype.name == "bool" else mask.astype("bool")
-    return (kept.astype("float32") - 1.0) * 1e9
+    return mask if mask.dtype.is_inexact else _convert_attention_mask(mask, "float32")
 
 
 class MultiHeadAttention(Layer):
@@ -121,6 +139,22 @@ class MultiHeadAttention(Layer):
     def _keys_and_values(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         return self._heads("key", key, self.k_proj, self.kdim), self._heads("value", value, self.v_proj, self.vdim)
 
+    def _attended(self, query: Tensor, key: Tensor, value: Tensor, cache: Cache | StaticCache | None) -> tuple[Any, ...]:
+        """Queries, keys and values, those of the cache with them, [batch, length, heads, width]; and the cache for the next step."""
+        q = self._heads("query", query, self.q_proj, self.embed_dim)
+        if isinstance(cache, StaticCache):
+            return q, _swap(cache.k), _swap(cache.v), cache
+        k, v = self._keys_and_values(key, value)
+        if cache is None:
+            return q, k, v, None
+        cache = Cache(concat([cache[0], _swap(k)], 2), concat([cache[1], _swap(v)], 2))
+        return q, _swap(cache.k), _swap(cache.v), cache
+
+    def _prepare_qkv(self, query: Tensor, key: Tensor, value: Tensor, cache: Cache | StaticCache | None = None) -> tuple[Any, ...]:
+        """Queries, keys and values, [batch, heads, length, width], and the cache if there is one: classes of programs build on it."""
+        *made, cache = self._attended(query, key, value, cache)
+        return (*map(_swap, made), *([] if cache is None else [cache]))
+
     def compute_kv(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values after their linear maps, [batch, heads, length, width].
 
@@ -153,14 +187,7 @@ class MultiHeadAttention(Layer):
         attn_mask: Tensor | None = None,
         cache: Cache | StaticCache | None = None,
     ) -> Any:
-        q = self._heads("query", query, self.q_proj, self.embed_dim)
-        if isinstance(cache, StaticCache):
-            k, v = _swap(cache.k), _swap(cache.v)
-        else:
-            k, v = self._keys_and_values(query if key is None else key, query if value is None else value)
-            if cache is not None:
-                cache = Cache(concat([cache[0], _swap(k)], 2), concat([cache[1], _swap(v)], 2))
-                k, v = _swap(cache.k), _swap(cache.v)
+        q, k, v, cache = self._attended(query, query if key is None else key, query if value is None else value, cache)
         if k.shape[:2] != v.shape[:2] or k.shape[0] != q.shape[0]:
             got = f"lengths {k.shape[1]} and {v.shape[1]}, batches of {q.shape[0]}, {k.shape[0]} and {v.shape[0]}"
             raise errors.bad("MultiHeadAttention(key, value)", "keys and values of one length, and one batch for all", got)

@@ -102,9 +102,7 @@ class RMSProp(Optimizer):
         name: str | None = None,
     ):
         _given("RMSProp", learning_rate=learning_rate, rho=rho, epsilon=epsilon, momentum=momentum)
-        for what, value in (("epsilon", epsilon), ("momentum", momentum), ("rho", rho)):
-            if not value >= 0.0:
-                raise errors.bad(f"RMSProp({what})", "a number of 0 or more", value)
+        not_negative("RMSProp", epsilon=epsilon, momentum=momentum, rho=rho)
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         self._rho, self._epsilon, self._momentum, self._centered = rho, epsilon, momentum, bool(centered)
 
@@ -138,8 +136,7 @@ class Adamax(Optimizer):
     ):
         _given("Adamax", learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon)
         between("Adamax", beta1=beta1, beta2=beta2)
-        if not epsilon >= 0:
-            raise errors.bad("Adamax(epsilon)", "a number of 0 or more", epsilon)
+        not_negative("Adamax", epsilon=epsilon)
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         self._beta1, self._beta2, self._epsilon = beta1, beta2, epsilon
 
@@ -203,11 +200,22 @@ class Rprop(Optimizer):
 def between(where: str, **betas: Any) -> None:
     """Refuse a beta outside [0, 1)."""
     for what, beta in betas.items():
+        if not isinstance(beta, (int, float, Tensor)):
+            raise errors.bad(f"{where}({what})", "a number in [0, 1)", beta, kind=errors.Alien)
         if not 0 <= beta < 1:
             raise errors.bad(f"{where}({what})", "a number in [0, 1)", beta)
+
+
+def not_negative(where: str, **numbers: Any) -> None:
+    """Refuse what is no number, or one below 0."""
+    for what, value in numbers.items():
+        if not isinstance(value, (int, float, Tensor)):
+            raise errors.bad(f"{where}({what})", "a number of 0 or more", value, kind=errors.Alien)
+        if not value >= 0:
+            raise errors.bad(f"{where}({what})", "a number of 0 or more", value)
 
 
 def _given(where: str, **settings: Any) -> None:
     for what, value in settings.items():
         if value is None:
-            raise errors.bad(f"{where}({what})", "a number", None, kind=TypeError)
+            raise errors.bad(f"{where}({what})", "a number", None, kind=errors.Alien)

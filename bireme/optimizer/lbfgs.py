@@ -143,9 +143,9 @@ class LBFGS(Optimizer):
     def _move(self, begin: list[Tensor], direction: Tensor, step: float) -> None:
         start = 0
         for p, value in zip(self._parameter_list, begin):
-            part = direction[start : start + p.size].reshape(p.shape)
+            part = direction[start : start + p._value.sig.size].reshape(p.shape)
             p._assign_value((value + part * step).astype(p.dtype))
-            start += p.size
+            start += p._value.sig.size
 
     def minimize(self, loss: Tensor, startup_program: Any = None, parameters: Any = None, no_grad_set: Any = None) -> NoReturn:
         """An error: one loss is not enough here."""

@@ -11,7 +11,7 @@ from bireme.core.flush import close_step, open_guards, run_closed
 from bireme.core.grad_mode import no_grad
 from bireme.core.tensor import Tensor, wrap
 from bireme.nn.clip import ClipGradBase
-from bireme.ops import logical_or
+from bireme.ops import logical_or, to_tensor
 from bireme.optimizer.lr import LRScheduler
 from bireme.optimizer.states import Slot, States
 from bireme.regularizer import L2Decay, WeightDecayRegularizer
@@ -35,9 +35,10 @@ class Optimizer(States):
         name: str | None = None,
     ):
         self._where = type(self).__name__
+        self._type = self._where.lower()
         if not isinstance(learning_rate, (float, LRScheduler)):
             expected = "a float or a schedule of bireme.optimizer.lr"
-            raise errors.bad(f"{self._where}(learning_rate)", expected, learning_rate, kind=TypeError)
+            raise errors.bad(f"{self._where}(learning_rate)", expected, learning_rate, kind=errors.Alien)
         self._learning_rate = learning_rate
         self._weight_decay = self._regularizer(weight_decay, "weight_decay")
         self._grad_clip = self._clipper(grad_clip, "grad_clip")
@@ -47,12 +48,17 @@ class Optimizer(States):
         self._parameter_list: list[Tensor] = [p for group in self._param_groups for p in group["params"]]
         self._check_names()
         self._slots: dict[int, Slot] = {}
+        self._added, self._waiting = {}, {}
         self._skip: Tensor | None = None
 
     @property
     def type(self) -> str:
-        """The rule's name in lower case, as Paddle's optimizers have it."""
-        return self._where.lower()
+        """The rule's name in lower case, as Paddle's optimizers have it; a rule of one's own may set another."""
+        return self._type
+
+    @type.setter
+    def type(self, name: str) -> None:
+        self._type = name
 
     # ------------------------------------------------------------ what was given
 
@@ -88,6 +94,19 @@ class Optimizer(States):
         if len(ids) != len(set(ids)):
             raise errors.bad(where, "each parameter in one group", "a parameter that is in two")
         return groups
+
+    def _add_param_group(self, param_group: dict) -> None:
+        """Take another group of parameters; the optimizer must have been made with groups."""
+        where = f"{self._where}._add_param_group(param_group)"
+        if not self._grouped:
+            raise errors.bad(where, "an optimizer that was made with groups", "one made with a list of parameters", kind=TypeError)
+        (new,) = self._make_groups([param_group])
+        known = {id(p) for p in self._parameter_list}
+        if any(id(p) in known for p in new["params"]):
+            raise errors.bad(where, "parameters of no other group", "one that is in another")
+        self._param_groups.append(new)
+        self._parameter_list += new["params"]
+        self._check_names()
 
     def _distinct(self, params: list, where: str) -> list[Tensor]:
         for p in params:
@@ -153,7 +172,8 @@ class Optimizer(States):
                 if own:
                     # Paddle clips first, so the decay itself is never clipped
                     clipped = own if group["grad_clip"] is None else group["grad_clip"](own)
-                    self._update(group, self._decayed(group, clipped))
+                    change = self._update if type(self)._append_optimize_op is Optimizer._append_optimize_op else self._update_each
+                    change(group, self._decayed(group, clipped))
         finally:
             self._skip = None
         close_step()
@@ -167,6 +187,42 @@ class Optimizer(States):
     def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
         """Parameters and accumulators after a step; written by each rule."""
         raise NotImplementedError(f"{type(self).__name__}._new: not written")
+
+    # ------------------------------------------------------------ rules that programs write, as in Paddle: parameter by parameter
+
+    def _update_each(self, group: dict, pairs: Pairs) -> None:
+        if self._skip is not None and self._skip.item():  # what such a rule writes cannot be taken back: here the answer is waited for
+            return
+        # where there are groups, Paddle hands out dicts that have their settings
+        self._create_accumulators(None, self._with_settings(group, [p for p, _ in pairs]))
+        for pair in pairs:
+            self._append_optimize_op(None, self._with_settings(group, pair))
+        self._finish_update(None, self._with_settings(group, pairs))
+
+    def _with_settings(self, group: dict, params: Any) -> Any:
+        return {**group, "params": params} if self._grouped else params
+
+    def _append_optimize_op(self, block: Any, param_and_grad: Any) -> Any:
+        """Update one parameter; a rule of one's own overrides this, and `_create_accumulators` if it keeps anything."""
+        p, g = self._update_param_group(param_and_grad) if isinstance(param_and_grad, dict) else param_and_grad
+        group = next(group for group in self._param_groups if any(q is p for q in group["params"]))
+        self._update(group, [(p, g)])
+
+    def _create_accumulators(self, block: Any, parameters: Any) -> None:
+        """Make what is kept for these parameters, by `_add_accumulator`."""
+
+    def _finish_update(self, block: Any, parameters_and_grads: Any) -> None:
+        """What comes after the parameters of a group are updated."""
+
+    def _update_param_group(self, parameters: dict) -> Any:
+        """The parameters of a group; a rule of one's own takes its settings here."""
+        return parameters.get("params")
+
+    def _create_param_lr(self, param_and_grad: Any) -> Tensor:
+        """The learning rate of a parameter, as a tensor."""
+        p = param_and_grad[0]
+        group = next((group for group in self._param_groups if any(q is p for q in group["params"])), self._param_groups[0])
+        return to_tensor(self.get_lr() * self._rate(group, p), "float32")
 
     def _decayed(self, group: dict, pairs: Pairs) -> Pairs:
         inside = self._decay_inside(group)

@@ -46,6 +46,8 @@ class States:
     _parameter_list: list[Tensor]
     _slots: dict[int, Slot]
     _skip: Tensor | None
+    _added: dict[str, None]  # accumulators of rules that programs write, in order
+    _waiting: dict[str, Any]  # what a checkpoint had for them, until they are made
     _rule_skips: Any = False  # whether the update operator itself leaves everything as it was where `_skip` says so
 
     @property
@@ -61,6 +63,20 @@ class States:
         if found is None:
             raise errors.bad(f"{self._where}._get_accumulator(name)", f"one of {', '.join(held) or 'none yet'}", name, kind=RuntimeError)
         return found
+
+    def _add_accumulator(self, name: str, param: Tensor, dtype: Any = None, fill_value: float = 0.0, shape: Any = None, type: Any = None,
+                         device: Any = None) -> Tensor:  # fmt: skip
+        """Keep a tensor for a parameter, filled with a number; the one that is kept under this name already, if there is one."""
+        slot = self._slot(param)
+        if name not in slot.state:
+            where, key = f"{self._where}._add_accumulator", self._key(param, name)
+            kind = self._state_dtype(param) if dtype is None else dtypes.of(dtype, f"{where}(dtype)")
+            start = np.full(param.shape if shape is None else shape, fill_value, kind.np)
+            loaded = self._waiting.pop(key, None)
+            value = to_tensor(start, place=param.place) if loaded is None else _like(f"{where}, {key}", loaded, param, kind, start.shape)
+            self._set_state(slot, name, value)
+            self._added[name] = None
+        return slot.state[name]
 
     def _slot(self, p: Tensor) -> Slot:
         slot = self._slots.get(id(p))
@@ -143,6 +159,7 @@ class States:
         """
         slots = [self._slots[id(p)] for p in self._parameter_list if id(p) in self._slots]
         out: dict[str, Any] = {slot.state[a].name: self._filed(slot, a) for a in self._accumulators for slot in slots}
+        out.update({slot.state[a].name: slot.state[a] for a in self._added for slot in slots if a in slot.state})
         out.update(self._shared_state(slots))
         masters = {slot.param.name: slot.master for slot in slots if slot.master is not None}
         if masters:
@@ -189,6 +206,7 @@ class States:
             hint = "build the model in the same order as when it was saved, or inside bireme.utils.unique_name.guard()"
             raise errors.bad(where, f"the state of {without[0]}", f"that of {others[0]}", hint)
         self._slots.clear()
+        self._waiting = {key: value for key, (_, value) in found.items()}
         for p in self._parameter_list:
             if id(p) in taken or p.name in masters:
                 self._restore(self._slot(p), taken.get(id(p), {}))

@@ -11,7 +11,7 @@ from bireme.core import errors
 from bireme.core.tensor import Tensor
 from bireme.ops import update_rules
 from bireme.optimizer.adam import Adam
-from bireme.optimizer.adaptive import between
+from bireme.optimizer.adaptive import between, not_negative
 from bireme.optimizer.lr import LRScheduler
 from bireme.optimizer.optimizer import Optimizer
 from bireme.optimizer.states import Slot
@@ -34,11 +34,10 @@ class _Running(Optimizer):
         name: str | None,
     ):
         where = type(self).__name__
-        if learning_rate is None:
-            raise errors.bad(f"{where}(learning_rate)", "a number", None)
+        if learning_rate is None or (isinstance(learning_rate, float) and learning_rate < 0):
+            raise errors.bad(f"{where}(learning_rate)", "a number of 0 or more", learning_rate, kind=errors.WrongType)
         between(where, beta1=beta1, beta2=beta2)
-        if not epsilon >= 0:
-            raise errors.bad(f"{where}(epsilon)", "a number of 0 or more", epsilon)
+        not_negative(where, epsilon=epsilon)
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         self._beta1, self._beta2, self._epsilon = beta1, beta2, epsilon
 
@@ -86,8 +85,7 @@ class NAdam(_Running):
         grad_clip: Any = None,
         name: str | None = None,
     ):
-        if not momentum_decay >= 0:
-            raise errors.bad("NAdam(momentum_decay)", "a number of 0 or more", momentum_decay)
+        not_negative("NAdam", momentum_decay=momentum_decay)
         super().__init__(learning_rate, beta1, beta2, epsilon, parameters, weight_decay, grad_clip, name)
         self._momentum_decay = momentum_decay
 
