@@ -267,6 +267,17 @@ def test_every_list_names_operators_that_exist():
     assert [n for names in _ALIASES.values() for n in names.split() if n not in own] == []
 
 
+def test_the_lists_under_paddles_names_say_what_is_done():
+    marks = {name.removesuffix("_of"): o.options["amp"] for name, o in OPS.items() if getattr(o, "options", {}).get("amp")}
+    white, black = amp.white_list()["float16"], amp.black_list()["float16"]
+    for names, kinds in ((white["O1"], {"low"}), (black["O2"], {"wide"}), (black["O1"] - black["O2"], {"high"})):
+        found = [marks[own] for n in names for own in _ALIASES.get(n, n).split() if own in marks]
+        assert set(found) == kinds
+        assert len(found) >= len(names) / 3  # the others are made of several operators, or not there
+    assert white["O1"] == white["O2"]
+    assert black["O1"] == amp.black_list()["bfloat16"]["O1"]
+
+
 @pytest.mark.parametrize(
     ("name", "call"),
     [

@@ -125,3 +125,20 @@ def test_what_does_not_fit():
         F.scaled_dot_product_attention(q, k, v, attn_mask=bireme.zeros([2, 3]))
     with pytest.raises(TypeError, match="a bool or floating mask"):
         F.scaled_dot_product_attention(q, k, v, attn_mask=bireme.zeros([3, 3], "int64"))
+
+
+def test_the_interpreter_goes_by_blocks_of_rows(monkeypatch):
+    """Heads that share keys, a mask for each row and one for all: the same numbers whether scores come at once or not."""
+    mask = np.random.default_rng(2).normal(size=(2, 1, 20, 20))
+
+    def made(mask):
+        parts = [*tensors(), bireme.to_tensor(mask, stop_gradient=False)]
+        out = nn_attention.attention(*parts, True)
+        (out * out).sum().backward()
+        return [t.numpy() for t in (out, *[p.grad for p in parts])]
+
+    whole = [made(mask), made(mask[:, :, :1])]
+    monkeypatch.setattr(nn_attention, "BLOCK", 2 * 4 * 20 * 3)
+    for one, other in zip(whole, [made(mask), made(mask[:, :, :1])], strict=True):
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)

@@ -65,7 +65,8 @@ def test_inner_modules_of_paddle_are_found():
         from paddle.tensor.manipulation import reshape
         pairs = [(load, bireme.load), (BatchSampler, bireme.io.BatchSampler), (cross_entropy, bireme.nn.functional.cross_entropy),
                  (layers.Layer, bireme.nn.Layer), (RNNCellBase, bireme.nn.RNNCellBase), (reshape, bireme.reshape),
-                 (paddle.nn.layer.conv.Conv2D, bireme.nn.Conv2D), (paddle.nn.layer.MaxPool2D, bireme.nn.MaxPool2D)]
+                 (paddle.nn.layer.conv.Conv2D, bireme.nn.Conv2D), (paddle.nn.layer.MaxPool2D, bireme.nn.MaxPool2D),
+                 (paddle.core.is_compiled_with_cuda, bireme.base.core.is_compiled_with_cuda)]
         print(all(a is b for a, b in pairs), hasattr(paddle.nn.layer, "zork"))
     """)
     assert said == ["True False"]
@@ -91,6 +92,7 @@ def test_inner_modules_have_their_names():
         assert issubclass(paddle.nn.initializer.NormalInitializer, paddle.nn.initializer.Normal)
         from paddle.base import unique_name
         from paddle.base.param_attr import ParamAttr
+        from paddle.common_ops_import import check_type, convert_dtype
         from paddle.framework.io import load
         from paddle.io.dataloader.collate import default_collate_fn, default_convert_fn
         from paddle.io.dataloader.worker import get_worker_info
@@ -100,6 +102,7 @@ def test_inner_modules_have_their_names():
         from paddle.nn.layer.transformer import MultiHeadAttention
         from paddle.optimizer.adamw import AdamW
         from paddle.optimizer.rprop import Rprop
+        assert isinstance(paddle.__git_commit__, str)
         print(Layer is paddle.nn.Layer, ParamAttr is paddle.ParamAttr, unique_name.guard is paddle.utils.unique_name.guard, load is paddle.load)
     """)
     assert said == ["True True True True"]

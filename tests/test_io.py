@@ -415,7 +415,7 @@ def test_workers_keep_the_order():
     here = [shape_of(b) for b in io.DataLoader(Numbers(23), batch_size=4)]
     for options in ({}, {"use_shared_memory": False}, {"use_buffer_reader": False}, {"prefetch_factor": 1, "drop_last": True}):
         loader = io.DataLoader(Numbers(23), batch_size=4, num_workers=2, **options)
-        assert len(loader) == len(here) - bool(options.get("drop_last"))
+        assert len(loader) == len(iter(loader)) == len(here) - bool(options.get("drop_last"))
         assert [shape_of(b) for b in loader] == here[: len(loader)]
 
 

@@ -117,3 +117,27 @@ def test_padding_reads_as_zeros_whatever_the_row_holds():
 def test_trainable_is_a_bool():
     with pytest.raises(ValueError, match="trainable: expected a bool, got 3"):
         nn.Linear(2, 2).weight.trainable = 3
+
+
+def test_silu_in_place():
+    start = bireme.to_tensor([-1.0, 2.0], stop_gradient=False)
+    x = start * 1.0
+    y = nn.Silu(inplace=True)(x)
+    assert y is x and x.tolist() == nn.functional.silu(start).tolist()
+    x.sum().backward()
+    (expected,) = bireme.grad(nn.functional.silu(start).sum(), start)
+    assert start.grad.tolist() == expected.tolist()
+    with pytest.raises(ValueError, match="a leaf that requires gradients"):
+        nn.functional.silu(start, True)
+
+
+def test_cosines_of_long_vectors_in_float16():
+    x = bireme.full([2, 4096], 200.0, "float16")
+    out = nn.CosineSimilarity()(x, -x)
+    assert out.dtype is bireme.float16 and out.tolist() == [-1.0, -1.0]
+
+
+@pytest.mark.parametrize("make", [lambda: nn.Conv2D(1, 1, 3, weight_attr=False), lambda: nn.Conv1DTranspose(1, 1, 3, weight_attr=False)])
+def test_a_convolution_has_a_kernel(make):
+    with pytest.raises(AssertionError, match=r"\(weight_attr\): expected an attribute of the kernel"):
+        make()

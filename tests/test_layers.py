@@ -17,7 +17,7 @@ LAYERS = [
     [
         *("autograd", "param_attr", "nn", "optimizer", "amp", "io", "files", "metric", "regularizer", "utils"),
         *("jit", "static", "distribution", "sparse", "geometric", "distributed", "quantization", "profiler"),
-        *("incubate", "sysconfig", "framework", "base", "batch", "_C_ops"),
+        *("incubate", "sysconfig", "framework", "base", "batch", "_C_ops", "_legacy_C_ops"),
     ],
     ["hapi", "callbacks", "vision", "text", "audio", "hub", "onnx", "inference", "compat", "reader", "dataset"],
     ["bireme"],

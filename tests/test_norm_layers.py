@@ -59,6 +59,13 @@ def test_conversion_takes_the_parameters_over():
     assert isinstance(made[1][0], nn.SyncBatchNorm) and made[1][0].weight is inner.weight and made[1][0]._mean is inner._mean
 
 
+def test_a_converted_layer_keeps_the_name_that_was_given():
+    layer = nn.BatchNorm2D(2, weight_attr=bireme.ParamAttr(name="converted.scale"), bias_attr=False)
+    made = nn.SyncBatchNorm.convert_sync_batchnorm(layer)
+    assert made.weight is layer.weight and made.weight.name == "converted.scale"
+    assert made.bias.tolist() == [0.0, 0.0] and made.bias.stop_gradient
+
+
 def test_group_norm_without_attributes_keeps_its_keys():
     layer = nn.GroupNorm(2, 4, weight_attr=False, bias_attr=False)
     assert list(layer.state_dict()) == ["weight", "bias"] and all(p.stop_gradient for p in layer.parameters())

@@ -255,6 +255,84 @@ def test_groups_have_settings_of_their_own():
     assert (p.item(), q.item()) == pytest.approx((0.95, 0.75))
 
 
+def test_a_group_is_added_later():
+    first, second = bireme.Parameter(np.ones(1, "float32")), bireme.Parameter(np.ones(1, "float32"))
+    sgd = SGD(0.5, parameters=[{"params": [first]}])
+    sgd._add_param_group({"params": [second], "learning_rate": 0.5})
+    (first + second).backward()
+    sgd.step()
+    assert (first.item(), second.item()) == (0.5, 0.75)
+    with pytest.raises(ValueError, match="of no other group"):
+        sgd._add_param_group({"params": [first]})
+    with pytest.raises(TypeError, match="made with groups"):
+        SGD(0.5, parameters=[first])._add_param_group({"params": [second]})
+
+
+class Signed(bireme.optimizer.Optimizer):
+    """A rule as programs write them for Paddle: parameter by parameter, with an accumulator of its own."""
+
+    def _create_accumulators(self, block, parameters):
+        for p in parameters:
+            self._add_accumulator("velocity", p, fill_value=1.0)
+
+    def _append_optimize_op(self, block, param_and_grad):
+        p, g = param_and_grad
+        velocity = self._get_accumulator("velocity", p)
+        velocity.set_value(velocity * 0.5 + g.sign())
+        p.set_value(p - self._create_param_lr(param_and_grad) * velocity)
+
+
+def test_a_rule_that_a_program_writes():
+    p = bireme.Parameter(np.ones(2, "float32"))
+    opt = Signed(0.5, parameters=[p], weight_decay=0.0)
+    assert opt.type == "signed"
+    opt.type = "sign"
+    give(p, [3.0, -2.0])
+    opt.step()
+    assert p.tolist() == [0.25, 1.25]
+    (key, kept), *rest = opt.state_dict().items()
+    assert key == f"{p.name}_velocity_0" and kept.tolist() == [1.5, -0.5] and not rest
+    again = Signed(0.5, parameters=[p])
+    again.set_state_dict({key: kept.numpy()})
+    again.step()
+    assert p.tolist() == [-0.625, 1.875]
+
+
+def test_a_rule_that_a_program_writes_has_the_settings_of_groups():
+    class Scaled(bireme.optimizer.Optimizer):
+        def _update_param_group(self, parameters):
+            self.factor = parameters.get("factor", 1.0)
+            return parameters["params"]
+
+        def _append_optimize_op(self, block, param_and_grad):
+            p, g = self._update_param_group(param_and_grad)
+            p.set_value(p - self._create_param_lr((p, g)) * g * self.factor)
+
+    p, q = parameter([1.0]), parameter([1.0])
+    give(p, [1.0])
+    give(q, [1.0])
+    Scaled(0.5, parameters=[{"params": [p], "factor": 2.0}, {"params": [q], "learning_rate": 0.5}]).step()
+    assert (p.item(), q.item()) == (0.0, 0.75)
+
+
+def test_a_rule_may_be_called_for_one_parameter():
+    class Halved(SGD):
+        def _append_optimize_op(self, block, param_and_grad):
+            p, g = param_and_grad
+            return super()._append_optimize_op(block, (p, g * 0.5))
+
+    p, q = parameter([1.0]), parameter([1.0])
+    give(p, [1.0])
+    give(q, [2.0])
+    Halved(0.5, parameters=[p, q]).step()
+    assert (p.item(), q.item()) == (0.75, 0.5)
+    scaler = bireme.amp.GradScaler(init_loss_scaling=2.0)
+    opt = Halved(0.5, parameters=[p])
+    give(p, [np.inf])
+    scaler.step(opt)
+    assert p.item() == 0.75
+
+
 def test_betas_of_a_group():
     p, q = parameter([1.0]), parameter([1.0])
     opt = AdamW(1.0, parameters=[{"params": [p], "beta1": 0.5, "weight_decay": 0.0}, {"params": [q]}], weight_decay=0.5)
@@ -384,6 +462,18 @@ def test_minimize_uses_the_gradients_there_are():
 
 
 # ---------------------------------------------------------------- decay and clipping
+
+
+def test_clipping_of_ones_own():
+    class Halved(nn.ClipGradByGlobalNorm):
+        @bireme.no_grad()
+        def _dygraph_clip(self, params_grads):
+            return [(p, g / 2) for p, g in params_grads]
+
+    w = parameter([1.0])
+    (w * 4.0).sum().backward()
+    SGD(0.25, parameters=[w], grad_clip=Halved(1.0)).step()
+    assert w.tolist() == [0.5]
 
 
 def test_clipping_comes_before_decay():
@@ -530,6 +620,9 @@ def test_states_that_do_not_fit():
         (lambda p: SGD(0.1, parameters=[{"x": 1}]), ValueError, "dicts that have 'params'"),
         (lambda p: SGD(0.1, parameters=[{"params": [p]}, p]), ValueError, "dicts that have 'params'"),
         (lambda p: SGD(0.1, parameters=[{"params": [p]}, {"params": [p]}]), ValueError, "in one group"),
+        (lambda p: NAdam(-0.1, parameters=[p]), ValueError, r"NAdam\(learning_rate\): expected a number of 0 or more"),
+        (lambda p: Adam(0.1, epsilon=None, parameters=[p]), AssertionError, r"Adam\(epsilon\): expected a number of 0 or more, got None"),
+        (lambda p: RAdam(0.1, beta1="x", parameters=[p]), TypeError, r"RAdam\(beta1\): expected a number in"),
         (lambda p: SGD(0.1, parameters=[p], weight_decay="1"), TypeError, r"SGD\(weight_decay\)"),
         (lambda p: SGD(0.1, parameters=[p], grad_clip=3), TypeError, r"SGD\(grad_clip\)"),
         (lambda p: AdamW(0.1, parameters=[p], weight_decay=L2Decay(0.1)), TypeError, r"AdamW\(weight_decay\)"),

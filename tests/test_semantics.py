@@ -227,7 +227,7 @@ def test_to():
 
 def test_changes_in_place_are_counted_as_paddle_makes_them():
     for change, count in ((lambda x: x.hypot_(x), 3), (lambda x: x.nan_to_num_(), 3), (lambda x: x.ldexp_(t([1])), 2), (lambda x: x.cumsum_(), 1),
-                          (lambda x: x.cumsum_(dtype="float64"), 2), (lambda x: x.tan_(), 1)):  # fmt: skip
+                          (lambda x: x.cumsum_(dtype="float64"), 2), (lambda x: x.tan_(), 1), (lambda x: x.sinc_(), 4)):  # fmt: skip
         x = bireme.ones([2, 2])
         change(x)
         assert x.inplace_version == count
@@ -287,3 +287,16 @@ def test_sums_in_half_precision_are_made_in_float32(kind, interpret):
         bireme.set_flags({"FLAGS_interpret": True})
     wide = [*[float(numbers.sum())] * 5, float((numbers**2).sum()), float(numbers.sum())]
     np.testing.assert_allclose(found, wide, rtol=8e-3)
+
+
+def test_methods_that_a_program_replaces_are_not_called_inside(monkeypatch):
+    """Programs give Tensor the methods of another library: `x.size(0)` instead of the plain number."""
+    monkeypatch.setattr(bireme.Tensor, "size", lambda x, axis: x.shape[axis])
+    x = bireme.to_tensor([[1.0, 2.0], [3.0, 5.0]])
+    assert x.size(1) == 2
+    assert bireme.numel(x).item() == 4
+    assert bireme.ravel(x).shape == [4]
+    assert bireme.nn.LayerNorm(2)(x).shape == [2, 2]
+    assert bireme.nn.BatchNorm1D(2)(x).shape == [2, 2]
+    assert bireme.nn.functional.sequence_mask(bireme.to_tensor([1, 2])).shape == [2, 2]
+    assert bireme.full([2], bireme.to_tensor([3.0])).tolist() == [3.0, 3.0]

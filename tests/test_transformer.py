@@ -176,3 +176,25 @@ def test_own_encoder_and_decoder():
     model = Transformer(4, 2, custom_encoder=Double(), custom_decoder=Double())
     assert model(x, x).tolist() == (2 * x).tolist()
     assert model.generate_square_subsequent_mask(bireme.to_tensor(3)).tolist() == np.where(np.tril(np.ones((3, 3))), 0, -np.inf).tolist()
+
+
+def test_what_classes_of_programs_build_on():
+    """Programs derive their own attention and layers: they call Paddle's inner functions, which have no other name."""
+    from bireme.nn.transformer import _convert_attention_mask, _convert_param_attr_to_list
+
+    layer, x = MultiHeadAttention(4, 2), some(1, 3, 4)
+    q, k, v = layer._prepare_qkv(x, x, x)
+    assert q.shape == [1, 2, 3, 2]
+    weights = nn.functional.softmax(bireme.matmul(q * 2**-0.5, k, transpose_y=True))
+    made = layer.out_proj(bireme.matmul(weights, v).transpose([0, 2, 1, 3]).reshape([1, 3, 4]))
+    np.testing.assert_allclose(made.numpy(), layer(x).numpy(), rtol=1e-5, atol=1e-6)
+    cache = layer._prepare_qkv(x, x, x, layer.gen_cache(x))[3]
+    assert (type(cache), cache.k.shape) == (MultiHeadAttention.Cache, [1, 2, 3, 2])
+
+    assert _convert_attention_mask(None, "float32") is None
+    assert _convert_attention_mask(bireme.to_tensor([True, False]), "float32").tolist() == [0.0, -1e9]
+    assert _convert_attention_mask(bireme.to_tensor([1.0, 0.0]), "float64").dtype == bireme.float64
+
+    assert [a.name for a in _convert_param_attr_to_list(bireme.ParamAttr("w"), 2)] == ["w_0", "w_1"]
+    assert _convert_param_attr_to_list(False, 2) == [False, False]
+    assert [a if a is False else a.name for a in bireme.ParamAttr._to_attr(["w", None, False])] == ["w", None, False]

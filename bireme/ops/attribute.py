@@ -58,7 +58,7 @@ def is_empty(x: Tensor, name: str | None = None) -> Tensor:
     >>> bireme.is_empty(bireme.zeros([0, 3])).item()
     True
     """
-    return Tensor(value_of(_tensor(x, "is_empty(x)").size == 0))
+    return Tensor(value_of(_tensor(x, "is_empty(x)")._value.sig.size == 0))
 
 
 def numel(x: Tensor, name: str | None = None) -> Tensor:
@@ -67,7 +67,7 @@ def numel(x: Tensor, name: str | None = None) -> Tensor:
     >>> bireme.numel(bireme.zeros([2, 3])).item()
     6
     """
-    return Tensor(value_of(_tensor(x, "numel(x)").size))
+    return Tensor(value_of(_tensor(x, "numel(x)")._value.sig.size))
 
 
 def rank(input: Tensor) -> Tensor:

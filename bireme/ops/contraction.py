@@ -220,7 +220,7 @@ def _axes_of_pairs(axes: Any, x: Tensor, y: Tensor) -> tuple[list[int], list[int
         axes = axes.tolist()
     if isinstance(axes, (int, np.integer)):
         if not 0 <= axes <= builtins.min(x.ndim, y.ndim):
-            raise errors.bad(where, f"0 to {builtins.min(x.ndim, y.ndim)} axes", axes, kind=errors.Unfit)
+            raise errors.bad(where, f"0 to {builtins.min(x.ndim, y.ndim)} axes", axes, kind=errors.Unfit if axes < 0 else errors.OutOfRange)
         return list(range(x.ndim - axes, x.ndim)), list(range(axes))
     if not isinstance(axes, (list, tuple)):
         raise errors.bad(where, "an integer, or one or two lists of axes", axes, kind=TypeError)

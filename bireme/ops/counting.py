@@ -159,6 +159,8 @@ def histogram(input: Tensor, bins: Attr = 100, min: Attr = 0.0, max: Attr = 0.0,
     [0, 2, 1, 0]
     """
     n, low, high = _check_bins("histogram", bins, min, max)
+    if input.dtype in INT:  # as in Paddle, bounds are of the input's type
+        low, high = int(low), int(high)
     if weight is not None and (weight.shape != input.shape or weight.dtype is not input.dtype):
         raise errors.bad("histogram(weight)", f"shape {input.shape}, {input.dtype.name}, as input has", weight)
     if low == high and input._value.sig.size and (input.dtype in INT or input.dtype.is_inexact):

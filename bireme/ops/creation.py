@@ -89,7 +89,7 @@ def _pair_or_operand(arguments):
         return
     t = arguments["fill_value"]
     if isinstance(t, Tensor) and t.ndim != 0:
-        if t.size != 1:
+        if t._value.sig.size != 1:
             raise errors.bad("full(fill_value)", "a number or a tensor of one element", t)
         arguments["fill_value"] = t.reshape([])
 

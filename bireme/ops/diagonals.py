@@ -194,7 +194,7 @@ def fill_diagonal(x: Tensor, value: Tensor | float, offset: int = 0, wrap: bool 
 @fill_diagonal.prepare
 def _(arguments):
     x, value = arguments["x"], arguments["value"]
-    if isinstance(value, Tensor) and value.size == 1:
+    if isinstance(value, Tensor) and value._value.sig.size == 1:
         arguments["value"] = reshaped(value, [])
     elif not isinstance(value, (int, float, np.number)):
         raise errors.bad("fill_diagonal(value)", "a number", value, kind=TypeError)
@@ -298,7 +298,7 @@ def diag(x: Tensor, offset: int = 0, padding_value: Any = 0) -> Tensor:
     if x.ndim == 2:
         return clone(diagonal(x, offset))
     padding = padding_value.item() if isinstance(padding_value, Tensor) else padding_value
-    return diag_of(reshaped(x, [x.size]), offset, int(padding) if x.dtype.is_integer and isinstance(padding, float) else padding)
+    return diag_of(reshaped(x, [x._value.sig.size]), offset, int(padding) if x.dtype.is_integer and isinstance(padding, float) else padding)
 
 
 @composite(method=True)

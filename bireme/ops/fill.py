@@ -51,7 +51,7 @@ def uniform_filled(x: Tensor, min: Attr = -1.0, max: Attr = 1.0, seed: int = 0) 
     >>> bireme.zeros([2]).uniform_(1.0, 1.5).astype("int32").tolist()
     [1, 1]
     """
-    low, high = [v.item() if isinstance(v, Tensor) and v.size == 1 else v for v in (min, max)]
+    low, high = [v.item() if isinstance(v, Tensor) and v._value.sig.size == 1 else v for v in (min, max)]
     if not low < high:
         raise errors.bad("uniform_(max)", f"more than min, {low}", high)
     with streams.seeded(seed):

@@ -84,7 +84,7 @@ def _(query, key, value, mask, valid):
 
 def lengths_of(where: str, t: Tensor, batch: int) -> Tensor:
     """A length for each sequence, as [batch]."""
-    if t.dtype.kind != "i" or t.size != batch:
+    if t.dtype.kind != "i" or t._value.sig.size != batch:
         raise errors.bad(where, f"{batch} integers, one for each sequence", t)
     return t if t.ndim == 1 else t.reshape([batch])
 

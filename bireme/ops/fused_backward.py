@@ -80,8 +80,8 @@ def cross_entropy_with_softmax_bwd_w_downcast(label: Tensor, softmax: Tensor, lo
     [[0.5, -0.5]]
     """
     name = "cross_entropy_with_softmax_bwd_w_downcast"
-    rows = softmax.size // max(softmax.shape[-1], 1) if softmax.ndim else 0
-    if not softmax.ndim or label.dtype.kind != "i" or label.size != rows or loss_grad.size != rows:
+    rows = softmax._value.sig.size // max(softmax.shape[-1], 1) if softmax.ndim else 0
+    if not softmax.ndim or label.dtype.kind != "i" or label._value.sig.size != rows or loss_grad._value.sig.size != rows:
         raise errors.bad(f"{name}(label)", f"an integer for each of {rows} rows, and a gradient", f"shapes {label.shape} and {loss_grad.shape}")
     return softmax_minus_label(softmax, label, loss_grad)
 

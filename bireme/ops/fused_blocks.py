@@ -23,7 +23,7 @@ def blha_get_max_len(seq_lens_encoder: Tensor, seq_lens_decoder: Tensor, batch_s
     [[5], [7]]
     """
     for name, t in (("seq_lens_encoder", seq_lens_encoder), ("seq_lens_decoder", seq_lens_decoder)):
-        if t.dtype.kind != "i" or not t.size:
+        if t.dtype.kind != "i" or not t._value.sig.size:
             raise errors.bad(f"blha_get_max_len({name})", "integers, one for each sequence", t)
     return tuple([largest(t).reshape([1]).astype("int32") for t in (seq_lens_encoder, seq_lens_decoder)])
 
@@ -155,7 +155,7 @@ def _check(qkv: Tensor, key_cache: Tensor, value_cache: Tensor, tables: Tensor, 
         raise errors.bad(f"{NAME}(block_tables)", "integers of shape [batch, blocks of a sequence]", tables)
     for name, t in lengths.items():
         wanted = tables.shape[0] + (name == "cu_seqlens_q")
-        if t.dtype.kind != "i" or t.size != wanted:
+        if t.dtype.kind != "i" or t._value.sig.size != wanted:
             raise errors.bad(f"{NAME}({name})", f"{wanted} integers", t)
 
 

@@ -158,9 +158,9 @@ def fused_weighted_swiglu_act_quant(x: Tensor, prob: Tensor | None = None, using
     """
     floating("fused_weighted_swiglu_act_quant(x)", x)
     halves("fused_weighted_swiglu_act_quant(x)", x)
-    rows = swiglu(x.detach().astype("float32").reshape([-1, x.shape[-1]]) if x.size else x.detach().astype("float32").flatten(0, -2))
+    rows = swiglu(x.detach().astype("float32").reshape([-1, x.shape[-1]]) if x._value.sig.size else x.detach().astype("float32").flatten(0, -2))
     if prob is not None:
-        if prob.size != rows.shape[0]:
+        if prob._value.sig.size != rows.shape[0]:
             raise errors.bad("fused_weighted_swiglu_act_quant(prob)", f"{rows.shape[0]} weights, one for each row", prob)
         rows = rows * prob.detach().reshape([-1, 1]).astype("float32")
     return tuple(quantised_rows(rows, using_pow2_scaling))

@@ -131,7 +131,7 @@ def _gate(name: str, x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, k
         raise errors.bad(f"{name}(k)", f"a number from 1 to {experts} experts", k)
     if capacity < 1:
         raise errors.bad(f"{name}(capacity)", "a number above 0", capacity)
-    if corr_bias is not None and corr_bias.size != experts:
+    if corr_bias is not None and corr_bias._value.sig.size != experts:
         raise errors.bad(f"{name}(corr_bias)", f"{experts} elements", corr_bias)
     score = gate_logits if corr_bias is None else gate_logits + corr_bias.reshape([1, experts]).astype(gate_logits.dtype)
     return topk(score.detach(), k, 1)[1]
@@ -245,7 +245,7 @@ def cal_aux_loss(gate_prob: Tensor, dispatch_mask: Tensor, tokens_mask: Tensor |
     elif here is not None:
         tokens = here
     else:
-        tokens = total(gate_prob.detach() * 0.0) + gate_prob.size / num_experts
+        tokens = total(gate_prob.detach() * 0.0) + gate_prob._value.sig.size / num_experts
     tokens = clip(tokens, clip_min)
     counts = total(dispatch_mask, 0) if dispatch_mask.ndim == 2 else dispatch_mask
     share = counts.detach().astype(kind) / tokens
@@ -267,7 +267,7 @@ def build_src_rank_and_local_expert_id(expert_num_global_tensor: Tensor, expert_
     where = "build_src_rank_and_local_expert_id"
     given = expert_num_global if isinstance(expert_num_global, tuple) else ()
     counts = np.array([n for n in given if isinstance(n, (int, np.integer)) and n >= 0], np.int64)
-    if not counts.size == len(given) == expert_num_global_tensor.size:
+    if not counts.size == len(given) == expert_num_global_tensor._value.sig.size:
         raise errors.bad(f"{where}(expert_num_global)", f"{expert_num_global_tensor.size} numbers of tokens", expert_num_global)
     if num_local_experts < 1:
         raise errors.bad(f"{where}(num_local_experts)", "a number above 0", num_local_experts)

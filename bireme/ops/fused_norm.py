@@ -90,7 +90,7 @@ def _before(name: str, x: Tensor, axis: Any, bias: Tensor | None, residual: Tens
     start = one_axis(axis, x.ndim, f"{name}(begin_norm_axis)")
     dims = x.shape[start:]
     if bias is not None:
-        if bias.size != math.prod(dims):
+        if bias._value.sig.size != math.prod(dims):
             raise errors.bad(f"{name}(bias)", f"{math.prod(dims)} elements", bias)
         bias = bias if bias.shape == dims else bias.reshape(dims)
         x = x + bias.astype(x.dtype)
@@ -104,7 +104,7 @@ def _before(name: str, x: Tensor, axis: Any, bias: Tensor | None, residual: Tens
 def _shaped(name: str, which: str, t: Tensor | None, dims: list[int]) -> Tensor | None:
     if t is None:
         return None
-    if t.size != math.prod(dims):
+    if t._value.sig.size != math.prod(dims):
         raise errors.bad(f"{name}({which})", f"{math.prod(dims)} elements", t)
     return t if t.shape == dims else t.reshape(dims)
 

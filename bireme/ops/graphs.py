@@ -102,7 +102,7 @@ def drawn(where: str, row: Tensor, colptr: Tensor, nodes: Tensor, most: int, eid
 def _numbers(where: str, eids: Any, row: Tensor) -> Tensor:
     if not isinstance(eids, Tensor):
         raise errors.bad(where, "the edges' numbers, as return_eids is True", eids)
-    if eids.size != row.size or eids.dtype is not row.dtype:
+    if eids._value.sig.size != row._value.sig.size or eids.dtype is not row.dtype:
         raise errors.bad(where, f"{row.size} numbers of {row.dtype.name}", f"shape {eids.shape}, {eids.dtype.name}")
     return eids
 

@@ -231,7 +231,7 @@ def column_stack(x: Any) -> Tensor:
     >>> bireme.column_stack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
     [[1, 3], [2, 4]]
     """
-    return concat([reshaped(t, [t.size, 1]) if t.ndim < 2 else t for t in _tensors("column_stack(x)", x)], 1)
+    return concat([reshaped(t, [t._value.sig.size, 1]) if t.ndim < 2 else t for t in _tensors("column_stack(x)", x)], 1)
 
 
 @op(promote="x", mix="same")
@@ -288,8 +288,8 @@ def grid(args: list[Tensor]) -> list[Tensor]:
             raise errors.bad(f"meshgrid(args[{i}])", "at most one axis", x)
         if x.dtype is not args[0].dtype:
             raise errors.bad(f"meshgrid(args[{i}])", args[0].dtype.name, x.dtype.name, kind=errors.NoKernel)
-    shape = [x.size for x in args]
-    return [expand(reshaped(x, [1] * i + [x.size] + [1] * (len(args) - i - 1)), shape) for i, x in enumerate(args)]
+    shape = [x._value.sig.size for x in args]
+    return [expand(reshaped(x, [1] * i + [x._value.sig.size] + [1] * (len(args) - i - 1)), shape) for i, x in enumerate(args)]
 
 
 def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
@@ -338,9 +338,9 @@ def combinations(x: Tensor, r: Any = 2, with_replacement: bool = False) -> Tenso
         raise errors.bad("combinations(r)", "an integer of 0 or more", r)
     if r == 0:
         return index_select(x, Tensor(value_of(np.zeros(0, np.int64))))
-    n = math.comb(x.size + r - 1 if with_replacement else x.size, r)
+    n = math.comb(x._value.sig.size + r - 1 if with_replacement else x._value.sig.size, r)
     if n * r > MAX_EXTENT:
         raise errors.bad("combinations(x, r)", "as many as a tensor can hold", f"{n:,} combinations")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    chosen = np.fromiter(itertools.chain.from_iterable(choose(range(x.size), r)), np.int64, n * r)
+    chosen = np.fromiter(itertools.chain.from_iterable(choose(range(x._value.sig.size), r)), np.int64, n * r)
     return reshaped(index_select(x, Tensor(value_of(chosen))), [n, r])

@@ -173,8 +173,8 @@ def masked_scatter(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     if value.dtype is not x.dtype:
         raise errors.bad("masked_scatter(value)", f"x's type {x.dtype.name}", value.dtype.name, kind=errors.Unfit)
     dims = broadcast_shape("masked_scatter", tuple(x.shape), tuple(mask.shape))
-    if value.size < math.prod(dims):
-        _check_enough(mask, math.prod(dims) // mask.size, value.size)
+    if value._value.sig.size < math.prod(dims):
+        _check_enough(mask, math.prod(dims) // mask._value.sig.size, value._value.sig.size)
     return masked_put(x, mask, value)
 
 

@@ -187,7 +187,7 @@ square.infer(same)
 square.grad(lambda g, x: g * conj_of(2 * x), numpy=True)
 
 
-@op(method=True, inplace=True, floats=True, amp="high")
+@op(method=True, inplace=True, floats=True, amp="high", numpy=True)
 def reciprocal(x: Tensor) -> Tensor:
     """One over `x`.
 
@@ -243,7 +243,7 @@ def _(g, x, eps):
     return jnp.where((x >= low) & (x <= 1 - low), g / (x * (1 - x)), jnp.where(jnp.isnan(x), x, 0 if eps else np.nan))
 
 
-@op(method="abs __abs__", inplace=True, retype=True)
+@op(method="abs __abs__", inplace=True, retype=True, numpy=np.abs)
 def abs(x: Tensor) -> Tensor:
     """Absolute value; the modulus of complex numbers.
 
@@ -264,7 +264,7 @@ def _(g, x):
     return g * jnp.sign(x)
 
 
-@op(method=True, dtypes=NUMBER, torch=True, out=True)
+@op(method=True, dtypes=NUMBER, torch=True, out=True, numpy=True)
 def sign(x: Tensor) -> Tensor:
     """-1, 0 or 1; complex numbers divided by their modulus.
 
@@ -277,7 +277,7 @@ def sign(x: Tensor) -> Tensor:
 sign.infer(same)
 
 
-@sign.grad
+@sign.grad(numpy=True)
 def _(g, x):
     if not jnp.iscomplexobj(x):
         return jnp.zeros_like(g)
@@ -330,6 +330,6 @@ def _(arguments):
     for name in ("scale", "bias"):
         t = arguments[name]
         if isinstance(t, Tensor) and t.ndim:
-            if t.size != 1:
+            if t._value.sig.size != 1:
                 raise errors.bad(f"scale({name})", "a number or a tensor of one element", t)
             arguments[name] = t.reshape([])

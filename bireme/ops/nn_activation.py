@@ -12,9 +12,10 @@ import numpy as np
 from jax import lax
 from scipy import special
 
-from bireme.core import errors
+from bireme.core import errors, tape
 from bireme.core.dtype import COMPLEX, FLOAT
 from bireme.core.graph import sig_of
+from bireme.core.inplace import assign_inplace
 from bireme.core.op import PUBLIC, Axis, DTypeArg, Extra, Key, Shape, Tensor, composite, op
 from bireme.ops.arithmetic import cast
 from bireme.ops.broadcast import conj_of, same
@@ -41,7 +42,7 @@ relu.infer(same)
 relu.grad(lambda g, out: jnp.where(out > 0, g, jnp.zeros_like(g)), numpy=True)
 
 
-@op(inplace=True, dtypes=FLOAT)
+@op(inplace=True, dtypes=FLOAT, numpy=True)
 def leaky_relu(x: Tensor, negative_slope: Tensor | float = 0.01) -> Tensor:
     """x where it is not negative, else negative_slope * x.
 
@@ -52,6 +53,12 @@ def leaky_relu(x: Tensor, negative_slope: Tensor | float = 0.01) -> Tensor:
 
 
 leaky_relu.infer(lambda x: x)
+
+
+@leaky_relu.grad(numpy=True)
+def _(g, x, negative_slope):
+    slope = negative_slope.astype(x.dtype)
+    return jnp.where(x >= 0, g, g * slope), jnp.sum(jnp.where(x >= 0, jnp.zeros_like(x), x) * g).astype(negative_slope.dtype)
 
 
 @leaky_relu.check
@@ -131,7 +138,7 @@ def _(g, x, approximate, platform):
     return g * _gelu_slope(wide, approximate, jnp.tanh, lax.erf, jnp.exp).astype(x.dtype)
 
 
-@op(dtypes=FLOAT | COMPLEX, alias={"x": "input"})
+@op(dtypes=FLOAT | COMPLEX, alias={"x": "input"}, numpy=lambda x: x * (1 / (1 + np.exp(-x)) if np.iscomplexobj(x) else special.expit(x)))
 def silu(x: Tensor, inplace: Extra = False) -> Tensor:
     """x times its sigmoid.
 
@@ -155,6 +162,23 @@ def _sigmoid(x):
 def _(g, x):
     s = _sigmoid(x)
     return g * conj_of(s * (1 + x * (1 - s)))
+
+
+def _or_in_place(plain: Any) -> Any:
+    """With `inplace=True`, the tensor itself takes the result."""
+
+    @functools.wraps(plain)
+    def silu(*args: Any, **kwargs: Any) -> Any:
+        since, made = tape.now(), plain(*args, **kwargs)
+        wanted = kwargs.get("inplace", args[1] if len(args) > 1 else False)
+        if not isinstance(wanted, (bool, int)):
+            raise errors.bad("silu(inplace)", "True or False", wanted, kind=TypeError)
+        return assign_inplace(args[0] if args else kwargs.get("x", kwargs.get("input")), made, "silu", since) if wanted else made
+
+    return silu
+
+
+silu.public = PUBLIC["silu"] = _or_in_place(silu.public)
 
 
 @op(dtypes=FLOAT | COMPLEX, amp="high")
@@ -374,7 +398,7 @@ def _(g, x):
     return g / (1 + size) - along * x / jnp.square(1 + size)
 
 
-@op(dtypes=FLOAT, numpy=True)
+@op(dtypes=FLOAT, numpy=True, amp="high")
 def tanhshrink(x: Tensor) -> Tensor:
     """x - tanh(x).
 

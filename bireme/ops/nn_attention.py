@@ -15,6 +15,7 @@ from bireme.core import errors
 from bireme.core.dtype import BOOL, FLOAT
 from bireme.core.graph import sig_of
 from bireme.core.op import Const, Extra, Tensor, composite, op
+from bireme.core.plans import on_numpy
 from bireme.ops.random import randint, unit
 
 BLOCK = 1 << 24  # scores that exist at a time: above it, blocks of rows come one after another
@@ -66,6 +67,11 @@ def _part(q, k, v, mask, bounds, drop, start, shift, scale, softcap):
     return out.reshape(b, h, rows, v.shape[-1]), lse
 
 
+def _block(b, h, rows, n):
+    """How many rows have their scores at a time."""
+    return rows if b * h * rows * n <= BLOCK else min(rows, max(16, BLOCK // (b * h * n) // 16 * 16))
+
+
 def attend(query, key, value, mask=None, bounds=None, drop=None, shift=None, scale=None, softcap=0.0):
     """Attention of [batch, rows, heads, width] and the logarithms of its denominators, [batch, heads, rows].
 
@@ -81,10 +87,10 @@ def attend(query, key, value, mask=None, bounds=None, drop=None, shift=None, sca
         wide = jnp.float32 if q.dtype.itemsize < 4 else q.dtype
         return jnp.zeros((b, rows, h, v.shape[-1]), q.dtype), jnp.full((b, h, rows), -np.inf, wide)
     mask = mask if mask is None else mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
-    if b * h * rows * n <= BLOCK:
+    if _block(b, h, rows, n) == rows:
         out, lse = _part(q, k, v, mask, bounds, drop, 0, shift, scale, softcap)
         return jnp.transpose(out, (0, 2, 1, 3)), lse
-    size = min(rows, max(16, BLOCK // (b * h * n) // 16 * 16))
+    size = _block(b, h, rows, n)
     count = -(-rows // size)
 
     def blocks(x):
@@ -124,7 +130,130 @@ def check_shapes(where, query, key, value, mask=None, mask_name="attn_mask"):
             raise errors.bad(f"{where}({mask_name})", "a bool or floating mask", mask.dtype.name, kind=errors.NoKernel)
 
 
-@op(promote="query key value", dtypes=FLOAT, amp="low")
+class _Steps:
+    """The interpreter's attention: nothing is traced for a new length, and of long rows a block at a time has its scores."""
+
+    def __init__(self, query, key, value, mask, bounds=None, drop=None, shift=None, scale=None, softcap=0.0):
+        self.b, self.rows, self.h, d = query.shape
+        self.n, self.shared = key.shape[1], self.h // key.shape[2]
+        self.kind = query.dtype
+        self.wide = np.dtype(np.float32) if self.kind.itemsize < 4 else self.kind
+        self.q, self.k, self.v = self.split(query, self.shared), self.split(key, 1), self.split(value, 1)
+        self.scale = np.asarray(1 / math.sqrt(max(d, 1)) if scale is None else scale, self.wide)
+        self.mask = mask if mask is None else mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
+        self.bounds, self.drop, self.shift, self.softcap = bounds, drop, shift, softcap
+        self.size = _block(self.b, self.h, self.rows, self.n)
+        self.blocks = [slice(start, min(start + self.size, self.rows)) for start in range(0, self.rows, self.size)]
+
+    def split(self, x, shared):
+        """[batch, heads of the keys, heads that share them, rows, width] of [batch, rows, heads, width]."""
+        x = np.swapaxes(x, 1, 2)
+        return np.ascontiguousarray(x.reshape(x.shape[0], x.shape[1] // shared, shared, *x.shape[2:]), self.wide)
+
+    def joined(self, x):
+        """The other way round, in the type of the operands."""
+        return np.swapaxes(x.reshape(x.shape[0], -1, *x.shape[3:]), 1, 2).astype(self.kind)
+
+    def by_head(self, x):
+        """What is given for each head, or once for all, beside the scores."""
+        return x[:, :, None] if x.shape[1] == 1 else x.reshape(x.shape[0], -1, self.shared, *x.shape[2:])
+
+    def weights(self, rows):
+        """Weights, the factor of each that dropout leaves, logarithms of the denominators, and what the cap made of the scores."""
+        s, bent, least = (self.q[..., rows, :] @ np.swapaxes(self.k, -1, -2)) * self.scale, None, np.asarray(-np.inf, self.wide)
+        row = np.arange(self.rows)[rows, None]
+        if self.softcap:
+            bent = np.tanh(s / self.softcap)
+            s = bent * np.asarray(self.softcap, self.wide)
+        if self.mask is not None:
+            own = self.by_head(self.mask[:, :, rows] if self.mask.shape[2] != 1 else self.mask)
+            s = np.where(own, s, least) if own.dtype == bool else s + own.astype(self.wide)
+        if self.bounds is not None:
+            ends = self.bounds if self.bounds.shape[1] == 1 else np.repeat(self.bounds, self.h // self.bounds.shape[1], axis=1)
+            ends = ends[..., None, :, :]
+            hidden = ((row >= ends[..., 0]) & (row < ends[..., 1])) | ((row >= ends[..., 2]) & (row < ends[..., 3]))
+            s = np.where(self.by_head(hidden), least, s)
+        if self.shift is not None:
+            s = np.where(row + self.shift >= np.arange(self.n), s, least)
+        top = s.max(-1, keepdims=True)
+        top[top == -np.inf] = 0
+        e = np.exp(s - top)
+        total = e.sum(-1, keepdims=True)
+        with np.errstate(divide="ignore"):
+            lse = (top + np.log(total))[..., 0]
+        total[total == 0] = 1
+        return e / total, self.left(rows, s.shape), lse, bent
+
+    def left(self, rows, shape):
+        if self.drop is None:
+            return None
+        rate, k0, k1 = self.drop
+        key = (k0 ^ np.uint32(rows.start * 0x9E3779B9 & 0xFFFFFFFF), k1)
+        keep = _unit_numpy(key, (self.b, self.h, self.size, self.n), np.dtype(np.float32))[:, :, : rows.stop - rows.start] >= rate
+        return (keep * np.asarray(1 / (1 - rate) if rate < 1 else 0, self.wide)).reshape(shape)
+
+
+_unit_numpy = on_numpy(unit)
+
+
+def _attention_numpy(query, key, value, mask, causal):
+    return _rows_numpy(query, key, value, mask, None, None, None, 0 if causal else None, None, 0.0)[0]
+
+
+def _attention_grad_numpy(g, query, key, value, mask, causal, platform):
+    found = _rows_grad_numpy((g, None), query, key, value, mask, None, None, None, 0 if causal else None, None, 0.0)
+    return found[: 3 if mask is None else 4]
+
+
+def _drop_numpy(seed, rate):
+    return None if seed is None else (rate.astype(np.float32), *seed.astype(np.uint32)[:2])
+
+
+def _rows_numpy(query, key, value, mask, bounds, seed, rate, shift, scale, softcap):
+    if 0 in (*query.shape, *key.shape):
+        wide = np.float32 if query.dtype.itemsize < 4 else query.dtype
+        lse = np.full((query.shape[0], query.shape[2], query.shape[1]), -np.inf, wide)
+        return np.zeros((*query.shape[:3], value.shape[3]), query.dtype), lse
+    steps, outs, logs = _Steps(query, key, value, mask, bounds, _drop_numpy(seed, rate), shift, scale, softcap), [], []
+    for rows in steps.blocks:
+        p, left, lse, _ = steps.weights(rows)
+        outs.append((p if left is None else p * left) @ steps.v)
+        logs.append(lse)
+    return steps.joined(np.concatenate(outs, -2)), np.concatenate(logs, -1).reshape(steps.b, steps.h, steps.rows)
+
+
+def _rows_grad_numpy(g, query, key, value, mask, bounds, seed, rate, shift, scale, softcap):
+    given, rest = [a for a in (query, key, value, mask) if a is not None], [None for a in (bounds, seed, rate) if a is not None]
+    if 0 in (*query.shape, *key.shape, *value.shape):
+        return *[None if a.dtype == bool else np.zeros_like(a) for a in given], *rest
+    steps = _Steps(query, key, value, mask, bounds, _drop_numpy(seed, rate), shift, scale, softcap)
+    more, of_logs = g
+    more, dq = steps.split(more, steps.shared), np.empty_like(steps.q)
+    of_logs = None if of_logs is None else of_logs.reshape(*steps.q.shape[:4], 1)
+    dk, dv = np.zeros((steps.b, *steps.k.shape[1:]), steps.wide), np.zeros((steps.b, *steps.v.shape[1:]), steps.wide)
+    dm = None if mask is None or mask.dtype == bool else np.zeros(steps.mask.shape, steps.wide)
+    for rows in steps.blocks:
+        (p, left, _, bent), now = steps.weights(rows), more[..., rows, :]
+        dv += (np.swapaxes(p if left is None else p * left, -1, -2) @ now).sum(2, keepdims=True)
+        ds = now @ np.swapaxes(steps.v, -1, -2)
+        ds = ds if left is None else ds * left
+        ds = p * (ds - (ds * p).sum(-1, keepdims=True))
+        if of_logs is not None:
+            ds += p * of_logs[..., rows, :]
+        if dm is not None:
+            own = ds.reshape(steps.b, steps.h, *ds.shape[3:])
+            part = dm if dm.shape[2] == 1 else dm[:, :, rows]
+            part += own.sum(tuple([i for i in range(4) if dm.shape[i] == 1 != own.shape[i]]), keepdims=True)
+        if bent is not None:
+            ds *= 1 - bent * bent
+        dq[..., rows, :] = (ds @ steps.k) * steps.scale
+        dk += (np.swapaxes(ds, -1, -2) @ (steps.q[..., rows, :] * steps.scale)).sum(2, keepdims=True)
+    dk, dv = [a if len(key) == steps.b else a.sum(0, keepdims=True) for a in (dk, dv)]
+    of_mask = [] if mask is None else [None if dm is None else dm.reshape(mask.shape).astype(mask.dtype)]
+    return steps.joined(dq), steps.joined(dk), steps.joined(dv), *of_mask, *rest
+
+
+@op(promote="query key value", dtypes=FLOAT, amp="low", numpy=_attention_numpy)
 def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
     """Softmax attention on [batch, sequence, heads, width]; use `scaled_dot_product_attention`.
 
@@ -156,7 +285,7 @@ def _(query, key, value, mask, causal):
     return jax.vjp(fused, query, key, value)[0]
 
 
-@attention.grad
+@attention.grad(numpy=_attention_grad_numpy)
 def _(g, query, key, value, mask, causal, platform):
     fused = _fused(query, key, value, mask, causal) if platform == "cuda" else None
     if fused is not None:
@@ -168,7 +297,7 @@ def _(g, query, key, value, mask, causal, platform):
     return jax.vjp(lambda q, k, v, m: attend(q, k, v, m, shift=shift)[0], query, key, value, mask)[1](g)
 
 
-@op(promote="query key value", dtypes=FLOAT, amp="low")
+@op(promote="query key value", dtypes=FLOAT, amp="low", numpy=_rows_numpy)
 def attention_rows(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bounds: Tensor | None, seed: Tensor | None, rate: Tensor | float,
                    shift: Any = None, scale: Const = None, softcap: Const = 0.0) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Attention and the logarithms of its denominators; what lies under scaled_dot_product_attention and its kin.
@@ -201,7 +330,7 @@ def _(query, value):
 attention_rows.check(lambda query, key, value, mask: check_shapes("attention", query, key, value, mask))
 
 
-@attention_rows.grad
+@attention_rows.grad(numpy=_rows_grad_numpy)
 def _(g, query, key, value, mask, bounds, seed, rate, shift, scale, softcap):
     drop = _drop(seed, rate)
     slopes = [x for x in (query, key, value) if x is not None]

@@ -121,7 +121,7 @@ def embedding_renorm_(x: Tensor, weight: Tensor, max_norm: float, norm_type: flo
     return weight
 
 
-@op(differentiable=False, alias={"x": "input"})
+@op(differentiable=False, alias={"x": "input"}, numpy=True)
 def one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
     """float32 rows with a one at each index.
 

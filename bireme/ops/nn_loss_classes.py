@@ -30,7 +30,7 @@ def _steps(input, weight, bias, table):
     return jnp.where(table >= 0, limited, 0)
 
 
-@op(dtypes=FLOAT)
+@op(dtypes=FLOAT, amp="high")
 def hsigmoid_of(input: Tensor, weight: Tensor, bias: Tensor | None, table: Tensor, code: Tensor) -> Tensor:
     """Sum of the binary cross entropies along each leaf's path in a tree of classes; use `hsigmoid_loss`.
 
@@ -89,7 +89,7 @@ def hsigmoid_loss(input: Tensor, label: Tensor, num_classes: int, weight: Tensor
         raise errors.bad(f"{where}(input, weight)", "shapes [N, width] and [nodes, width]", got)
     if label.shape not in ([input.shape[0]], [input.shape[0], 1]) or label.dtype.kind != "i":
         raise errors.bad(f"{where}(label)", f"integers of shape {[input.shape[0], 1]}", label)
-    if bias is not None and bias.size != weight.shape[0]:
+    if bias is not None and bias._value.sig.size != weight.shape[0]:
         raise errors.bad(f"{where}(bias)", f"{weight.shape[0]} elements, one for each node", bias)
     if (path_table is None) != (path_code is None):
         raise errors.bad(f"{where}(path_table, path_code)", "both or neither", "one of them")

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from bireme.core import errors
-from bireme.core.dtype import FLOAT
+from bireme.core.dtype import FLOAT, float16, float32
 from bireme.core.graph import sig_of
 from bireme.core.op import Tensor, composite, op
 from bireme.ops import bounds, logic, reduce, shape
@@ -30,9 +30,13 @@ def cosine_similarity(x1: Tensor, x2: Tensor, axis: int = 1, eps: float = 1e-8) 
     ndim = max(x1.ndim, x2.ndim)
     if not -ndim <= axis < ndim:
         raise errors.bad("cosine_similarity(axis)", f"an axis in [{-ndim}, {ndim - 1}]", axis, kind=IndexError)
+    kind = x1.dtype
+    if kind is float16:  # ends at 65504, which a sum of squares soon exceeds; and the square of eps is 0 there
+        x1, x2 = cast(x1, float32), cast(x2, float32)
     both = reduce.sum(x1 * x2, axis=axis)
     sizes = reduce.sum(x1 * x1, axis=axis) * reduce.sum(x2 * x2, axis=axis)
-    return both / sqrt(bounds.clip_number(sizes, eps * eps))
+    found = both / sqrt(bounds.clip_number(sizes, eps * eps))
+    return cast(found, kind) if kind is float16 else found
 
 
 @composite(plain=True)
@@ -121,7 +125,7 @@ def npair_loss(anchor: Tensor, positive: Tensor, labels: Tensor, l2_reg: float =
     0.9701
     """
     n = anchor.shape[0]
-    if anchor.ndim != 2 or positive.shape != anchor.shape or labels.size != n:
+    if anchor.ndim != 2 or positive.shape != anchor.shape or labels._value.sig.size != n:
         got = f"shapes {anchor.shape}, {positive.shape} and {labels.shape}"
         raise errors.bad("npair_loss(anchor, positive, labels)", "two tables of one shape and a label for each row", got)
     rows = shape.reshape(labels, [n, 1])

@@ -62,7 +62,71 @@ def _ctc(logits, labels, input_lengths, label_lengths, blank):
     return jnp.where(total > _NEVER / 2, -total, 0).astype(logits.dtype)
 
 
-@op(dtypes=FLOAT)
+class _Lattice:
+    """The same on NumPy arrays, for the interpreter: nothing is traced for a new length. Keeps the chances of every step."""
+
+    def __init__(self, logits, labels, input_lengths, label_lengths, blank):
+        x = logits.astype(np.float32) if logits.dtype.itemsize < 4 else logits
+        z = x - x.max(-1, keepdims=True)
+        self.logs = z - np.log(np.exp(z).sum(-1, keepdims=True))
+        self.lengths, self.label_lengths, self.never = input_lengths, label_lengths, np.asarray(_NEVER, x.dtype)
+        steps, batch, _ = x.shape
+        self.at = np.full((batch, 2 * labels.shape[1] + 1), blank, labels.dtype)
+        self.at[:, 1::2] = labels
+        self.rows = np.arange(self.at.shape[1])
+        self.leaps = (self.rows % 2 == 1) & (self.rows >= 2) & (self.at != np.roll(self.at, 2, axis=1))
+        self.seen = np.take_along_axis(self.logs, np.broadcast_to(self.at, (steps, *self.at.shape)), axis=2)
+        self.alphas = np.empty_like(self.seen)
+        self.alphas[0] = np.where(self.rows < 2, self.seen[0], self.never)
+        for t in range(1, steps):
+            before = self.alphas[t - 1]
+            new = np.maximum(self.sums(before)[0] + self.seen[t], self.never)
+            self.alphas[t] = np.where((t < input_lengths)[:, None], new, before)
+        self.ends = [np.take_along_axis(self.alphas[-1], place, axis=1)[:, 0] for place in self.last()]
+        self.ends[1] = np.where(label_lengths > 0, self.ends[1], self.never)
+        self.total = np.logaddexp(*self.ends)
+
+    def last(self):
+        last = (2 * self.label_lengths)[:, None]
+        return last, np.maximum(last - 1, 0)
+
+    def sums(self, alpha):
+        """What reaches each state: all of it, and from this state, the one before, the one before that."""
+        one, two = np.full((2, *alpha.shape), self.never)
+        one[:, 1:], two[:, 2:] = alpha[:, :-1], alpha[:, :-2]
+        two[~self.leaps] = self.never
+        return np.logaddexp(np.logaddexp(alpha, one), two), (alpha, one, two)
+
+
+def _ctc_numpy(logits, labels, input_lengths, label_lengths, blank, norm_by_times):
+    total = _Lattice(logits, labels, input_lengths, label_lengths, blank).total
+    return np.where(total > _NEVER / 2, -total, 0).astype(logits.dtype)
+
+
+def _ctc_grad_numpy(g, logits, labels, input_lengths, label_lengths, blank, norm_by_times):
+    lattice = _Lattice(logits, labels, input_lengths, label_lengths, blank)
+    g = g.astype(lattice.logs.dtype)
+    g = np.where(lattice.total > _NEVER / 2, -g / input_lengths if norm_by_times else -g, 0)
+    d, of_seen, each = np.zeros_like(lattice.alphas[0]), np.zeros_like(lattice.seen), np.arange(len(g))
+    for place, end in zip(lattice.last(), lattice.ends, strict=True):
+        d[each, place[:, 0]] += g * np.where(end > _NEVER / 2, np.exp(end - lattice.total), 0)
+    for t in range(len(of_seen) - 1, 0, -1):
+        within = (t < input_lengths)[:, None]
+        total, terms = lattice.sums(lattice.alphas[t - 1])
+        new = np.where(within & (total + lattice.seen[t] > _NEVER), d, 0)
+        of_seen[t] = new
+        here, one, two = [new * np.exp(term - total) for term in terms]
+        d = np.where(within, here, d)
+        d[:, :-1] += one[:, 1:]
+        d[:, :-2] += (two * lattice.leaps)[:, 2:]
+    of_seen[0] = np.where(lattice.rows < 2, d, 0)
+    classes = logits.shape[-1]
+    places = np.arange(len(of_seen) * len(g)).reshape(len(of_seen), -1, 1) * classes + lattice.at
+    found = np.bincount(places.ravel(), of_seen.ravel(), logits.size).reshape(logits.shape)
+    return (found - np.exp(lattice.logs) * found.sum(-1, keepdims=True)).astype(logits.dtype), None, None, None
+
+
+@op(dtypes=FLOAT, numpy=_ctc_numpy)
 def ctc_of(logits: Tensor, labels: Tensor, input_lengths: Tensor, label_lengths: Tensor, blank: int, norm_by_times: bool) -> Tensor:
     """Negative logarithm of the chance of all alignments of each sample; use `ctc_loss`.
 
@@ -87,7 +151,7 @@ def _(logits):
     return 100_000 * logits.shape[0]  # a step of the interpreter's loop takes some 50 us, however few the elements
 
 
-@ctc_of.grad
+@ctc_of.grad(numpy=_ctc_grad_numpy)
 def _(g, logits, labels, input_lengths, label_lengths, blank, norm_by_times):
     g = g / input_lengths.astype(g.dtype) if norm_by_times else g
     back = jax.vjp(lambda x: _ctc(x, labels, input_lengths, label_lengths, blank), logits)[1]

@@ -115,7 +115,7 @@ def moe_unpermute(hidden_states_unzipped: Tensor, zipped_expertwise_rowmap: Tens
         raise errors.bad(f"{where}(zipped_expertwise_rowmap)", f"shape {[tokens, num_experts]}", f"shape {zipped_expertwise_rowmap.shape}")
     if int(total_zipped_tokens) != tokens:
         raise errors.bad(f"{where}(total_zipped_tokens)", f"{tokens}, the rows of expert_routemap_topk", total_zipped_tokens)
-    if hidden_states_unzipped.ndim != 2 or token_prob_unzipped.size != hidden_states_unzipped.shape[0]:
+    if hidden_states_unzipped.ndim != 2 or token_prob_unzipped._value.sig.size != hidden_states_unzipped.shape[0]:
         got = f"shapes {hidden_states_unzipped.shape} and {token_prob_unzipped.shape}"
         raise errors.bad(f"{where}(hidden_states_unzipped, token_prob_unzipped)", "shape [rows, width] and one number for each row", got)
     return moe_unpermute_of(hidden_states_unzipped, zipped_expertwise_rowmap, expert_routemap_topk, token_prob_unzipped, use_mix_precision)

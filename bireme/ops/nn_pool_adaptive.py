@@ -55,12 +55,27 @@ def _mean(x, output_size, data_format):
     image = image.reshape(*shape, image.shape[-1]).mean(tuple(axes), dtype=image.dtype)
     for i, (n, size) in enumerate(zip(spatial.spatial(x.shape, last), output_size)):
         if not whole[i]:
-            low, high = _bounds(n, size)
-            at = np.arange(n)
-            inside = (at >= low[:, None]) & (at < high[:, None])
-            shares = (inside / np.maximum(high - low, 1)[:, None]).astype(image.dtype)
-            image = jnp.moveaxis(jnp.tensordot(image, shares, ((i + 1,), (1,))), -1, i + 1)
+            image = jnp.moveaxis(jnp.tensordot(image, _shares(n, size, image.dtype), ((i + 1,), (1,))), -1, i + 1)
     return back(image.astype(x.dtype), last)
+
+
+def _shares(n, size, dtype):
+    """How much each element counts in each mean."""
+    low, high = _bounds(n, size)
+    at = np.arange(n)
+    inside = (at >= low[:, None]) & (at < high[:, None])
+    return (inside / np.maximum(high - low, 1)[:, None]).astype(dtype)
+
+
+def _mean_grad(g, sigs, output_size, data_format):
+    last = data_format[-1] == "C"
+    image = wide(move(g, last))
+    for i, (n, size) in enumerate(zip(spatial.spatial(sigs[0].shape, last), output_size)):
+        if size and n % size == 0:
+            image = jnp.repeat(image * np.asarray(size / n, image.dtype), n // size, axis=i + 1)
+        else:
+            image = jnp.moveaxis(jnp.tensordot(image, _shares(n, size, image.dtype), ((i + 1,), (0,))), -1, i + 1)
+    return back(image.astype(g.dtype), last)
 
 
 def _complete(name: str, n: int) -> Any:
@@ -105,6 +120,9 @@ def adaptive_avg_pool3d(x: Tensor, output_size: Attr, data_format: str = "NCDHW"
 
 for _n, _made in enumerate((adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d), 1):
     _made.prepare(_complete(_made.name, _n))
+adaptive_avg_pool1d.grad(lambda g, output_size, sigs: _mean_grad(g, sigs, output_size, "NCL"), numpy=True)
+for _made in (adaptive_avg_pool2d, adaptive_avg_pool3d):
+    _made.grad(lambda g, output_size, data_format, sigs: _mean_grad(g, sigs, output_size, data_format), numpy=True)
 adaptive_avg_pool1d.infer(lambda x, output_size: sig_of(_sized(x, output_size, False), x.dtype))
 adaptive_avg_pool2d.infer(lambda x, output_size, data_format: sig_of(_sized(x, output_size, data_format[-1] == "C"), x.dtype))
 adaptive_avg_pool3d.infer(lambda x, output_size, data_format: sig_of(_sized(x, output_size, data_format[-1] == "C"), x.dtype))

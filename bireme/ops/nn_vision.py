@@ -155,7 +155,7 @@ def _pixels(rows, dims, places):
     return jnp.where(valid[..., None], rows[batch, flat], np.zeros((), rows.dtype))
 
 
-@op(promote="x grid", dtypes=FLOAT)
+@op(promote="x grid", dtypes=FLOAT, numpy=True)
 def grid_sample(x: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool = True) -> Tensor:
     """An image or volume read at the places of `grid`, whose coordinates (x, y, z) go from -1 to 1 over the image.
 
@@ -176,7 +176,7 @@ def grid_sample(x: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: s
     if mode == "nearest":
         found = _pixels(rows, dims, [jnp.round(t) for t in at])
     else:
-        low = [lax.stop_gradient(jnp.floor(t)) for t in at]
+        low = [jnp.floor(t) for t in at]  # which has no slope
         found = 0
         for corner in np.ndindex(*[2] * len(dims)):
             weight = 1
@@ -259,7 +259,7 @@ def sequence_mask(x: Tensor, maxlen: Any = None, dtype: DTypeArg = "int64") -> T
     if isinstance(maxlen, Tensor):
         maxlen = int(maxlen.item())
     if maxlen is None or maxlen < 0:
-        maxlen = int(x.max().item()) if x.size else 0
+        maxlen = int(x.max().item()) if x._value.sig.size else 0
     return sequence_mask_of(x, maxlen, dtype)
 
 

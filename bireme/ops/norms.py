@@ -176,7 +176,7 @@ def cond(x: Tensor, p: Attr = None) -> Tensor:
         raise errors.bad("cond(p)", "None, 'fro', 'nuc', 1, 2, infinity or their negatives", p)
     if p not in (2, -2):
         needs_square("cond", tuple(x.shape))
-    if x.size == 0:
+    if x._value.sig.size == 0:
         return p_norm(x, 1, (x.ndim - 2, x.ndim - 1), False)  # nothing but zeros
     if p in (2, -2):
         values = svdvals(x)

@@ -282,7 +282,7 @@ def ravel(input: Tensor) -> Tensor:
     >>> bireme.ravel(bireme.to_tensor([[1, 2], [3, 4]])).tolist()
     [1, 2, 3, 4]
     """
-    return reshaped(input, [input.size])
+    return reshaped(input, [input._value.sig.size])
 
 
 @composite(method=True)

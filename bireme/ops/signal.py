@@ -279,7 +279,7 @@ def istft(x: Tensor, n_fft: Attr, hop_length: Attr = None, win_length: Attr = No
 def _check_spectrum(x: Tensor, n_fft: int, onesided: bool, return_complex: bool, window: Tensor | None) -> None:
     if x.ndim not in (2, 3):
         raise errors.bad("istft(x)", "a tensor with two or three axes", x, kind=errors.Unfit)
-    if x.size == 0:
+    if x._value.sig.size == 0:
         raise errors.bad("istft(x)", "at least one element", x, kind=errors.Unfit)
     if x.shape[-2] != (n_fft // 2 + 1 if onesided else n_fft):
         wanted = f"n_fft // 2 + 1 = {n_fft // 2 + 1} frequencies" if onesided else f"n_fft = {n_fft} frequencies"

@@ -243,7 +243,7 @@ def lstsq(x: Tensor, y: Tensor, rcond: float | None = None, driver: str | None =
     nothing = creation.zeros([0], values.dtype)
     if driver == "gels":
         return out, _residuals(x, y, out) if m > n else nothing, creation.zeros([0], "int64"), nothing
-    rank = _count(values, values.max(-1, True) * limit) if values.size else creation.zeros(values.shape[:-1], "int64")
+    rank = _count(values, values.max(-1, True) * limit) if values._value.sig.size else creation.zeros(values.shape[:-1], "int64")
     rank = rank.astype("int32")
     if driver not in ("gelsd", "gelss"):
         return out, nothing, rank, nothing
@@ -277,7 +277,7 @@ def matrix_rank(
         raise errors.bad("matrix_rank(tol)", "either tol, or atol and rtol", "both")
     (needs_square if hermitian and x.size else needs_matrix)("matrix_rank", tuple(x.shape))
     values = eigvalsh(x.detach()).abs() if hermitian and x.size else svdvals(x.detach())
-    if values.size == 0:
+    if values._value.sig.size == 0:
         return creation.zeros(values.shape[:-1], "int64")
 
     def limit(t: Tensor | float) -> Tensor | float:

@@ -140,6 +140,12 @@ def _clear(self: Tensor) -> None:
     adopt(self, full([0], 0, self.dtype))
 
 
+def _reset_grad_inplace_version(self: Tensor, set_to_zero: bool = False, /) -> None:
+    """Count the changes of the gradient from 0 again, if told to: what was saved of it counts as unchanged."""
+    if set_to_zero and self.grad is not None:
+        self.grad = self.grad.detach().clone()  # type: ignore[attr-defined]  # installed by core.view
+
+
 def _share_buffer_to(self: Tensor, other: Tensor, /) -> None:
     """Let another tensor become this one's storage under another name."""
     adopt(other, self.detach())  # type: ignore[attr-defined]  # installed by core.view
@@ -281,12 +287,15 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
 def _install() -> None:
     # what Paddle's older code asks for
     seldom = (_is_initialized, _numel, _inplace_version, _is_shared_buffer_with, _grad_ivar, _set_grad_ivar, _offset, _zero_grads, _copy_to, _slice,
-              _to, _bump_inplace_version, _clear, _share_buffer_to, _copy_gradient_from, _use_gpudnn, _md5sum)  # fmt: skip
+              _to, _bump_inplace_version, _clear, _share_buffer_to, _copy_gradient_from, _reset_grad_inplace_version, _use_gpudnn,
+              _md5sum)  # fmt: skip
     for method in (data_ptr, sparse_dim, dense_dim, apply, apply_, create_tensor, reconstruct_from_, set_tensor, *seldom):
         setattr(Tensor, method.__name__, method)
     again = {
         "set": _set,
         "_ptr": data_ptr,
+        "_clear_data": _clear,
+        "_share_data_with": lambda self, other: _share_buffer_to(other, self),
         "_to_dlpack": Tensor.__dlpack__,
         "_dtype": lambda self: self.dtype,
         "_place": lambda self: self.place,

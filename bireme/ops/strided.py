@@ -323,9 +323,9 @@ def strided_on(name: str, x: Tensor, dims: Any, strides: Any, offset: int) -> Te
         whole = x  # storage of another type: only what x shows of it
     reach = [(n - 1) * step for n, step in zip(dims, strides)]
     low, high = first + sum(r for r in reach if r < 0), first + sum(r for r in reach if r > 0)
-    if 0 not in dims and not 0 <= low <= high < whole.size:
-        raise errors.bad(f"{name}(shape)", f"elements within the {whole.size} of the storage", f"places {low} to {high}")
+    if 0 not in dims and not 0 <= low <= high < whole._value.sig.size:
+        raise errors.bad(f"{name}(shape)", f"elements within the {whole._value.sig.size} of the storage", f"places {low} to {high}")
     own, start = layout(x)
-    if whole is not x and own == in_a_row(x._value.sig.shape) and (0 in dims or start <= low <= high < start + x.size):
+    if whole is not x and own == in_a_row(x._value.sig.shape) and (0 in dims or start <= low <= high < start + x._value.sig.size):
         whole, first = x, first - start  # all of it lies within x: then gradients go through x
     return strided_view(whole, dims, strides, first if 0 not in dims else 0)

@@ -103,7 +103,7 @@ def repeat_interleave(x: Tensor, repeats: Any, axis: Any = None, name: Any = Non
             raise errors.bad("repeat_interleave(repeats)", "a number above 0", int(repeats))
         _sized(output_size, n * int(repeats))
         return repeat_each(x, int(repeats), axis)
-    if repeats.dtype.name not in ("int32", "int64") or repeats.ndim > 1 or repeats.size != n:
+    if repeats.dtype.name not in ("int32", "int64") or repeats.ndim > 1 or repeats._value.sig.size != n:
         raise errors.bad("repeat_interleave(repeats)", f"{n} integers, one for each slice along axis {axis}", repeats)
     counts = repeats._host().reshape(-1)
     if n and (counts.min() < 0 or int(counts.sum(dtype=object)) > MAX_EXTENT):
@@ -123,7 +123,7 @@ def _sized(given: int | None, found: int) -> None:
 _FLIPS = "flip reverse"
 
 
-@op(public=_FLIPS, method=_FLIPS)
+@op(public=_FLIPS, method=_FLIPS, numpy=True)
 def flip(x: Tensor, axis: Axes) -> Tensor:
     """Elements in reverse order along axes.
 
@@ -168,7 +168,7 @@ def rot90(x: Tensor, k: Any = 1, axes: Any = [0, 1]) -> Tensor:  # noqa: B006  #
     return transpose(flip(x, [b]), order) if turns == 1 else flip(transpose(x, order), [b])
 
 
-@op(method=True, alias={"x": "input", "axis": "dims"})
+@op(method=True, alias={"x": "input", "axis": "dims"}, numpy=True)
 def roll(x: Tensor, shifts: Ints, axis: Any = None) -> Tensor:
     """Shift elements cyclically along `axis`, or along the flattened tensor.
 

@@ -117,7 +117,7 @@ def _(arguments):
     if isinstance(x, Tensor):
         if x.ndim != 1:
             raise errors.bad("vander(x)", "a tensor of one axis", x)
-        arguments["n"] = count = x.size if n is None else number_of(n, "vander(n)")
+        arguments["n"] = count = x._value.sig.size if n is None else number_of(n, "vander(n)")
         if count < 0:
             raise errors.bad("vander(n)", "a count of 0 or more", n)
 

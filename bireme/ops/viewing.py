@@ -111,8 +111,8 @@ def view(x: Tensor, shape_or_dtype: Any) -> Tensor:
     if shape_or_dtype is None:
         raise errors.bad("view(shape_or_dtype)", "a shape or a type", None, kind=TypeError)
     dims = list(ints(shape_or_dtype, 0, "view(shape_or_dtype)") or ())
-    if 0 in dims and x.size:
-        raise errors.bad("view(shape_or_dtype)", f"a shape of {x.size} elements, as x has", dims)
+    if 0 in dims and x._value.sig.size:
+        raise errors.bad("view(shape_or_dtype)", f"a shape of {x._value.sig.size} elements, as x has", dims)
     found = resolve_shape(x._value.sig, dims, "view(shape_or_dtype)")
     if strides_as(x._value.sig.shape, own, found) is None:
         raise errors.bad("view(x)", f"elements that lie as shape {list(found)} needs them", f"strides {list(own)}", hint=_NO_VIEW)
@@ -199,7 +199,7 @@ def is_contiguous(self: Tensor) -> bool:
     >>> bireme.zeros([2, 3]).T.is_contiguous()
     False
     """
-    return not self.size or layout(self)[0] == in_a_row(self._value.sig.shape)
+    return not self._value.sig.size or layout(self)[0] == in_a_row(self._value.sig.shape)
 
 
 def contiguous(self: Tensor) -> Tensor:

@@ -4,13 +4,14 @@ import numpy as np
 
 from bireme.core import dtype as dtypes
 from tests.table.harness import ALL, BOOL, COMPLEX, FLOAT, REAL, Bad, Row, call, still
-from tests.table.samples import floats
+from tests.table.samples import floats, ints
 
 SINGLE = frozenset((dtypes.float32, dtypes.float64))
 _x = floats(2, 5)
 
 
 def _histogram(input, bins=100, min=0.0, max=0.0, weight=None, density=False):
+    min, max = (int(min), int(max)) if input.dtype.kind in "iu" else (min, max)
     low, high = (min, max) if min != max else (input.min(), input.max()) if input.size else (0, 0)
     low, high = (low - 1, high + 1) if low == high else (low, high)
     weight = None if weight is None else weight.reshape(-1)
@@ -66,6 +67,7 @@ _bins = [
     call(floats(4, 3)), call(floats(4, 3), 4, -1, 2), call(floats(4, 3), bins=5, density=True), call(floats(4, 3), 4, -1.5, 2, density=True),
     call(floats(4, 3), 4, -1, 2, floats(4, 3, seed=1)), call(floats()), call(np.zeros((0, 2)), 4), call(np.zeros((0, 2)), 4, 0, 1, None, True),
     call(np.array([np.nan, 1.0, np.inf, 2.0, 5.0]), 4, 1, 5), call(np.full(3, 2.0), 4),
+    call(ints(4, 3, low=-1, high=4), 4, 0.5, 2.5), call(ints(4, 3, low=-1, high=4), 4, 1.2, 1.9, density=True),
 ]  # fmt: skip
 
 _chances = np.array([[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1]])
