@@ -190,19 +190,23 @@ class Tensor(OnHost):
         host = self._host()
         return host.tolist() if host.dtype.isbuiltin else host.astype(np.float32).tolist()
 
-    def __bool__(self) -> bool:
+    def _number(self, kind: type, hint: str | None = None) -> Any:
+        """The one element as a Python number of a kind."""
         if self._value.sig.size != 1:
-            raise errors.bad("bool(x)", "a tensor of one element", f"shape {self.shape}", hint="use .any() or .all()", kind=errors.Unfit)
-        return bool(self._host().reshape(()))
+            raise errors.bad(f"{kind.__name__}(x)", "a tensor of one element", f"shape {self.shape}", hint=hint, kind=errors.Unfit)
+        return kind(self.item())
+
+    def __bool__(self) -> bool:
+        return self._number(bool, "use .any() or .all()")
 
     def __int__(self) -> int:
-        return int(self.item())
+        return self._number(int)
 
     def __float__(self) -> float:
-        return float(self.item())
+        return self._number(float)
 
     def __complex__(self) -> complex:
-        return complex(self.item())
+        return self._number(complex)
 
     def __index__(self) -> int:
         found = self.item() if self._value.sig.dtype.kind in "ibf" else None
