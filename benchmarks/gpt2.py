@@ -243,8 +243,8 @@ def make(name, sizes, dtype):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tiny", action="store_true", help="tiny sizes, to try the script without a GPU")
-    parser.add_argument("--rounds", type=int, default=20, help="turns of each peer (default 20)")
-    parser.add_argument("--steps", type=int, default=20, help="steps in each turn that are timed together (default 20)")
+    parser.add_argument("--rounds", type=int, default=10, help="turns of each peer (default 10)")
+    parser.add_argument("--steps", type=int, default=50, help="steps in each turn that are timed together (default 50)")
     parser.add_argument("--warm", type=int, default=10, help="steps before the clock (default 10)")
     parser.add_argument("--batch", type=int, help="another batch size")
     parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16", help="of the products")
