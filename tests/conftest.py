@@ -43,3 +43,12 @@ def seeded():
     np.random.seed(0)  # noqa: NPY002 - libraries under test may draw from the global generator
     if "bireme" in sys.modules:
         sys.modules["bireme"].seed(0)
+
+
+@pytest.fixture(autouse=True)
+def room_for_shapes():
+    """The same operators at the same shapes are compiled whatever shapes other tests had."""
+    programs = sys.modules.get("bireme.core.programs")
+    if programs is not None:
+        for family in programs._families.values():
+            family.entries.clear()

@@ -323,3 +323,52 @@ assert os.waitpid(pid, 0)[1] == 0
             got.wait(60)
             """,
         )
+
+
+def test_a_script_may_end_while_its_last_program_runs():
+    script = """
+        import bireme
+        from bireme import nn
+        net = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 256))
+        opt = bireme.optimizer.Adam(parameters=net.parameters())
+        for _ in range(3):
+            (net(bireme.ones([128, 256])) ** 2).mean().backward()
+            opt.step()
+            opt.clear_grad()
+    """
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+
+
+def test_gradients_of_two_threads_are_added():
+    w = bireme.zeros([4])
+    w.stop_gradient = False
+
+    def work():
+        for _ in range(100):
+            (w * 1.0).sum().backward()
+
+    in_threads(work, work)
+    assert w.grad.tolist() == [200.0] * 4
+
+
+def test_weights_are_read_while_another_thread_trains():
+    net = nn.Linear(128, 128)
+    opt = bireme.optimizer.Adam(parameters=net.parameters())
+    x, done = bireme.ones([8, 128]), threading.Event()
+
+    def train():
+        try:
+            for _ in range(150):
+                net(x).mean().backward()
+                opt.step()
+                opt.clear_grad()
+        finally:
+            done.set()
+
+    def read():
+        while not done.is_set():
+            assert np.isfinite(net.weight.numpy()).all()
+
+    in_threads(train, read)

@@ -188,6 +188,19 @@ def test_a_few_sizes_are_compiled_and_many_are_not():
     assert stats()["interprets"] == interpreted
 
 
+def test_a_long_loop_of_tiny_operators_waits_for_no_compiler():
+    x = bireme.zeros([60, 40])
+    for i in range(60):
+        for j in range(40):
+            x[i, j] = float(i * j)
+    p = bireme.zeros([3])
+    for _ in range(7000):
+        p = p + 1.0
+    np.testing.assert_array_equal(x.numpy(), np.outer(np.arange(60), np.arange(40)))
+    assert p.tolist() == [7000.0] * 3
+    assert stats()["compiles"] == 0
+
+
 def test_the_growing_axis_is_named():
     for n in (81, 82, 83):
         x = bireme.to_tensor(np.ones((n, 957), "float32"))

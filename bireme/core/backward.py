@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -73,15 +75,30 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool = False)
 final_hooks: list[Callable] = []  # called once, when the next backward pass has ended
 
 
+class _Adding:
+    """Two threads may come to one leaf: neither's gradient may be lost."""
+
+    lock = threading.RLock()
+
+    @classmethod
+    def forked(cls) -> None:
+        cls.lock = threading.RLock()  # who held the old one is not there any more
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Adding.forked)
+
+
 def accumulate(leaf: Tensor, g: Tensor) -> None:
     """Add to `leaf.grad`: one storage, so whoever holds it sees the sum."""
-    held = leaf._grad
-    if held is None:
-        leaf._grad = wrap(read(g), stop_gradient=False)  # as in Paddle: what is computed from a gradient may be differentiated
-    elif read(held).__class__ is Zero:
-        held._value = read(g)
-    else:
-        held._assign_value(add(held, g))
+    with _Adding.lock:
+        held = leaf._grad
+        if held is None:
+            leaf._grad = wrap(read(g), stop_gradient=False)  # as in Paddle: what is computed from a gradient may be differentiated
+        elif read(held).__class__ is Zero:
+            held._value = read(g)
+        else:
+            held._assign_value(add(held, g))
 
 
 @errors.named

@@ -376,7 +376,7 @@ def _held_elsewhere(seg: Segment) -> set[int]:
 
 
 def _drop_lone_views(seg: Segment) -> None:
-    for r in seg.cells:
+    for r in {id(r): r for r in seg.cells}.values():  # many rows of one tensor have one cell, and its one weak reference
         cell = r()
         if cell is not None:
             cell.collapse()

@@ -44,7 +44,7 @@ class Program:
 class Entry:
     """What is known about one graph: how often it was met and the programs made for it."""
 
-    __slots__ = ("graph", "met", "hits", "exact", "compiled", "interpreted", "family", "cheap", "note", "last", "recent")
+    __slots__ = ("graph", "met", "hits", "exact", "compiled", "interpreted", "family", "cheap", "patience", "note", "last", "recent")
 
     def __init__(self, graph: Graph, family: Family):
         self.graph, self.family = graph, family
@@ -53,7 +53,7 @@ class Entry:
         self.exact: dict[tuple, Program] = {}
         self.compiled: list[Program] = []
         self.interpreted: Program | None = None
-        self.cheap = False
+        self.cheap, self.patience = False, 1  # interpreted always; the first so many times
         self.note = debug.Note(graph)
 
 
@@ -67,6 +67,7 @@ class Family:
         self.clock, self.warned = 0, False
 
 
+LONG, TINY, LASTING = 1000, 25.0, 32  # operators; microseconds each; times that such a graph is met before it is compiled
 _graphs: OrderedDict[tuple, Entry] = OrderedDict()
 _families: OrderedDict[tuple, Family] = OrderedDict()
 _lock = threading.RLock()
@@ -102,6 +103,9 @@ def _entry_of(state: Node, device: Any, n_live: int) -> Entry:
             # a compiled call costs some 50 us and 4 us a result, its compile a thousand times that: a logging line
             # that takes the interpreter 120 us is never worth it
             entry.cheap = graph.work < 120 + 2 * (n_live + len(graph.leaf_sigs)) or graph.work_by_numpy > graph.work / 2
+            # a long loop of tiny operators that was cut because it grew too long: 10 ms an operator to compile, microseconds to interpret
+            if len(graph.nodes) >= LONG and graph.work < TINY * len(graph.nodes):
+                entry.patience = LASTING
             debug.met(entry)
             if len(_graphs) > MAX_GRAPHS:
                 _, old = _graphs.popitem(last=False)
@@ -209,7 +213,7 @@ def _choose(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Progr
             raise Fork.error()
         return _interpreted(entry, live, keep=None)
     may_interpret = device.is_cpu and flags.interpret.value and not exact_only
-    if may_interpret and (entry.cheap or entry.met == 1):
+    if may_interpret and (entry.cheap or entry.met <= entry.patience):
         return _interpreted(entry, live, keep=entry.cheap and (live, dead))
     with _lock:
         program = None if exact_only else _serving(entry, live, dead)
@@ -257,15 +261,15 @@ def _serving(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Prog
     return None
 
 
-FIRST, OFTEN, SHARE = 2, 8, 32  # shapes of a family that are compiled as soon as they come back; what further ones need
+FIRST, OFTEN, OF = 2, 8, 128  # shapes of a family that are compiled as soon as they come back; of further ones: 8 of the last 128 runs
 
 
 def _may_compile(entry: Entry) -> bool:
     """Whether this skeleton may have one more program: a bounded number, replaced only by a clearly busier shape.
 
     Where shapes keep changing, a compile may take as long as a hundred interpreted runs. So on CPU the first few shapes are
-    compiled when they come back, which is all that most loops have, and further ones when they came back several times
-    and are a good part of all runs, as the sizes of buckets are. Clearly busier means: met 48 times since the program that
+    compiled when they come back, which is all that most loops have, and further ones when they are a good part of the last
+    runs, as the sizes of buckets are. Clearly busier means: met 48 times since the program that
     would go was last used. With shapes drawn at random neither happens, and no step waits for a compile late in a run.
     """
     family, bound = entry.family, flags.programs_per_skeleton.value
@@ -274,7 +278,7 @@ def _may_compile(entry: Entry) -> bool:
     if entry.compiled:
         return True
     if len(family.entries) < bound:
-        busy = entry.met >= OFTEN and entry.met * SHARE >= family.clock
+        busy = len(entry.recent) >= OFTEN and family.clock - entry.recent[-OFTEN] < OF
         return busy or len(family.entries) < FIRST or not (entry.graph.device.is_cpu and flags.interpret.value)
     if not family.entries:
         return False

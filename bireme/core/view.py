@@ -22,13 +22,14 @@ class Cell:
     `version` counts every change (views compare it); `inplace_version` counts in-place operators by the user.
     """
 
-    __slots__ = ("value", "edge", "stop_gradient", "root", "version", "inplace_version", "handles", "__weakref__")
+    __slots__ = ("value", "edge", "stop_gradient", "root", "version", "inplace_version", "handles", "room", "__weakref__")
 
     def __init__(self, root: Tensor):
         self.value, self.edge, self.stop_gradient = root._value, root._edge, root.stop_gradient
         self.root = ref(root)
         self.version, self.inplace_version = 0, root._version
         self.handles: list[ref[Tensor]] = []
+        self.room = 8  # handles, some of them gone, before they are looked through
 
     def leaf(self) -> Tensor | None:
         """The root, if it is a leaf that wants gradients: they go to that very tensor."""
@@ -37,8 +38,9 @@ class Cell:
 
     def add(self, t: Tensor) -> None:
         handles = self.handles
-        if len(handles) > 8:
+        if len(handles) > self.room:
             self.handles = handles = [r for r in handles if r() is not None]
+            self.room = 8 + 2 * len(handles)
         handles.append(ref(t))
 
     def collapse(self) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import functools
+import gc
 import signal
 import threading
 from itertools import starmap
@@ -61,6 +64,19 @@ def wait_for_all() -> None:
         array.block_until_ready()
 
 
+@functools.cache
+def _wait_before_the_end() -> None:
+    """Let the process end only when its programs have: XLA's threads must not run on while the library is taken down."""
+
+    def finish() -> None:
+        if not Fork.child:
+            with contextlib.suppress(RuntimeError):  # of an array that another thread has just given away, or a program that failed
+                wait_for_all()
+            gc.unfreeze()  # and jax's client goes as it would without us
+
+    atexit.register(finish)
+
+
 class Xla:
     """Whole graphs, compiled."""
 
@@ -91,6 +107,7 @@ class Xla:
 
 def run(seg: Any, program: Any, vectors: list, dead: set[int]) -> None:
     """Call a compiled program with a segment's leaves; the results reach `seg.results` in one bytecode."""
+    _wait_before_the_end()
     arrays, device = seg.arrays, seg.device
     host = _settle(seg, arrays, device)
     donated = [arrays[i] if i in dead or isinstance(arrays[i], np.ndarray) else put(arrays[i], device) for i in program.donate]
