@@ -378,7 +378,7 @@ def test_fields():
         one(lambda i: [1] * (i + 1))
     with pytest.raises(ValueError, match=r"\[1\] \(sample 0\) and \[2\] \(sample 1\)"):
         one(lambda i: np.zeros(i + 1))
-    with pytest.raises(TypeError, match="NoneType"):
+    with pytest.raises(TypeError, match=r"got None \(sample 0\)"):
         one(lambda i: None)
 
 

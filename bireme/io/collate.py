@@ -40,6 +40,9 @@ def default_collate_fn(batch: Sequence[Any], stack: Stack = stack_arrays) -> Any
     {'x': array([1, 2]), 'name': ['a', 'b']}
     """
     sample = batch[0]
+    if any(s is None for s in batch):
+        number = next(i for i, s in enumerate(batch) if s is None)
+        raise TypeError(f"collate: expected samples of arrays, numbers, text, dicts and lists, got None (sample {number})")
     if isinstance(sample, np.ndarray):
         return stack(batch)
     if isinstance(sample, Tensor):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.grad_mode import no_grad
@@ -66,6 +68,8 @@ class ClipGradByNorm(ClipGradBase):
     """
 
     def __init__(self, clip_norm: float):
+        if not isinstance(clip_norm, (int, float, np.number, Tensor)):
+            raise errors.bad(f"{type(self).__name__}(clip_norm)", "a number", clip_norm, kind=TypeError)
         self.clip_norm = float(clip_norm)
 
     def __str__(self) -> str:

@@ -32,6 +32,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     >>> bireme.nn.functional.linear(bireme.to_tensor([[1.0]]), bireme.to_tensor([[2.0]]), bireme.to_tensor([3.0])).tolist()
     [[5.0]]
     """
+    if x.ndim and weight.ndim == 2 and x.shape[-1] != weight.shape[0]:
+        raise errors.bad("linear(x)", f"a last axis of {weight.shape[0]}, as weight has rows", f"shape {x.shape}", kind=errors.Misfit)
     out = x @ weight
     return out if bias is None else out + bias
 

@@ -145,7 +145,10 @@ def value_like(x: Tensor, value: Any) -> Tensor:
         if isinstance(value, float) and x.dtype.is_integer:
             return full([], value, "float64").astype(x.dtype)
         return full([], value, x.dtype)
-    return Tensor(value_of(value, x.dtype))
+    try:
+        return Tensor(value_of(value, x.dtype))
+    except errors.WrongType:
+        raise errors.bad("x[index] = value", "a number, a list of numbers, an array or a Tensor", value, kind=TypeError) from None
 
 
 def _fitted(value: Tensor, wanted: list[int], adds: list[int]) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -182,6 +183,8 @@ class States:
         here, while some of these find nothing, mean that the names have changed, which is an error.
         """
         where = f"{self._where}.set_state_dict(state_dict)"
+        if not isinstance(state_dict, Mapping):
+            raise errors.bad(where, "a dict, as state_dict() gives it", state_dict, kind=TypeError)
         rest = dict(state_dict)
         schedule, masters = rest.pop("LR_Scheduler", None), rest.pop("master_weights", {})
         if isinstance(self._learning_rate, LRScheduler) and schedule is None:
