@@ -137,10 +137,10 @@ def test_a_number_that_keeps_changing_is_given_up(declare, monkeypatch):
 
 
 def test_errors_are_told_by_the_name_that_was_called():
-    x, w = tensor(2, 3), tensor(4, 3)
+    x, w, b = tensor(2, 3), tensor(3, 4), tensor(5)
     for _ in range(2):
-        with pytest.raises(ValueError, match=r"^linear\(y of matmul\): expected 3 rows"):
-            F.linear(x, w)
+        with pytest.raises(ValueError, match=r"^linear\(\): expected shapes that broadcast together, got shapes \[2, 4\] and \[5\]"):
+            F.linear(x, w, b)
     ids = bireme.to_tensor([0, 9])
     for n in (3, 3, 12):
         table = tensor(n, 2)
