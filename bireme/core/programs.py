@@ -261,7 +261,7 @@ def _serving(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Prog
     return None
 
 
-FIRST, OFTEN, OF = 2, 8, 128  # shapes of a family that are compiled as soon as they come back; of further ones: 8 of the last 128 runs
+FIRST, OFTEN, OF = 4, 8, 128  # shapes of a family that are compiled as soon as they come back; of further ones: 8 of the last 128 runs
 
 
 def _may_compile(entry: Entry) -> bool:
