@@ -145,7 +145,7 @@ def _wide_gradient(parameter: Tensor) -> None:
         if p is not None and p._grad is not None and p._grad.dtype in amp.HALF:
             p._grad = p._grad.astype(dtypes.float32)
 
-    parameter._register_backward_hook(widen)  # type: ignore[attr-defined]  # installed by core.tape
+    parameter._register_backward_hook(widen)  # type: ignore[attr-defined]  # installed by core.hooks
 
 
 def _excluded(given: Any) -> tuple[list[Layer], tuple[type, ...]]:

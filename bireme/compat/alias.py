@@ -122,7 +122,7 @@ def explain(module: ModuleType) -> None:
     own = vars(module).get("__getattr__")
     if module.__name__ in WIDER:
         own = beside(importlib.import_module(WIDER[module.__name__]))
-    module.__getattr__ = refuse(theirs(module.__name__), own)  # type: ignore[method-assign]
+    module.__getattr__ = refuse(theirs(module.__name__), own)  # type: ignore[method-assign]  # a module's own, as Python has them
 
 
 def beside(module: ModuleType) -> Callable[[str], Any]:
@@ -180,5 +180,5 @@ def install_as_paddle() -> None:
         sys.modules.update({f"{THERE}.{name}": sys.modules[f"{HERE}.{here}"] for name in names.split()})
     package.__version__ = version.__version__ = version.full_version = version.interface  # type: ignore[attr-defined]  # modules made for the alias
     version.major, version.minor, version.patch = version.interface.split(".")
-    package.__git_commit__ = version.commit  # type: ignore[attr-defined]
+    package.__git_commit__ = version.commit  # type: ignore[attr-defined]  # modules made for the alias
     dtype.package[0] = THERE

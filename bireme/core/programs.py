@@ -218,7 +218,7 @@ def _choose(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Progr
     with _lock:
         program = None if exact_only else _serving(entry, live, dead)
         if program is None:
-            if not exact_only and not _may_compile(entry):
+            if not exact_only and not _may_compile(entry, may_interpret):
                 if may_interpret:
                     return _interpreted(entry, live, keep=None)
                 return _op_by_op(entry, live)
@@ -264,13 +264,13 @@ def _serving(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Prog
 FIRST, OFTEN, OF = 4, 8, 128  # shapes of a family that are compiled as soon as they come back; of further ones: 8 of the last 128 runs
 
 
-def _may_compile(entry: Entry) -> bool:
+def _may_compile(entry: Entry, may_interpret: bool) -> bool:
     """Whether this skeleton may have one more program: a bounded number, replaced only by a clearly busier shape.
 
     Where shapes keep changing, a compile may take as long as a hundred interpreted runs. So on CPU the first few shapes are
     compiled when they come back, which is all that most loops have, and further ones when they are a good part of the last
-    runs, as the sizes of buckets are. Clearly busier means: met 48 times since the program that
-    would go was last used. With shapes drawn at random neither happens, and no step waits for a compile late in a run.
+    runs, as the sizes of buckets are. Clearly busier means: met 48 times since the program that would go was last used.
+    With shapes drawn at random neither happens, and no step waits for a compile late in a run.
     """
     family, bound = entry.family, flags.programs_per_skeleton.value
     family.clock += 1
@@ -279,7 +279,7 @@ def _may_compile(entry: Entry) -> bool:
         return True
     if len(family.entries) < bound:
         busy = len(entry.recent) >= OFTEN and family.clock - entry.recent[-OFTEN] < OF
-        return busy or len(family.entries) < FIRST or not (entry.graph.device.is_cpu and flags.interpret.value)
+        return busy or len(family.entries) < FIRST or not may_interpret
     if not family.entries:
         return False
     oldest = min(family.entries.values(), key=lambda e: e.last)

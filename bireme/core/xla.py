@@ -70,8 +70,9 @@ def _wait_before_the_end() -> None:
 
     def finish() -> None:
         if not Fork.child:
-            with contextlib.suppress(RuntimeError):  # of an array that another thread has just given away, or a program that failed
-                wait_for_all()
+            for array in jax.live_arrays():
+                with contextlib.suppress(RuntimeError):  # of one that another thread has just given away, or whose program failed
+                    array.block_until_ready()
             gc.unfreeze()  # and jax's client goes as it would without us
 
     atexit.register(finish)

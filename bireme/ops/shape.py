@@ -156,6 +156,7 @@ def _(source, part, bound, numbers):
 transpose.layout(lambda sig, strides, first, bound, numbers: (tuple([strides[i] for i in bound.attrs[0]]), first))
 
 
+# Tensor gets both here, so the type checker does not know them
 Tensor.T = property(lambda x: transpose(x, list(range(x.ndim))[::-1]), doc="All axes in reverse order.")  # type: ignore[attr-defined]
 Tensor.mT = property(lambda x: transpose(x, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2]), doc="The last two axes swapped.")  # type: ignore[attr-defined]
 

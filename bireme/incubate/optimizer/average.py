@@ -72,6 +72,7 @@ class ModelAverage(Optimizer):
                 recent, old = 0, recent
             slot.pows = (recent, old, updates)
 
+    # nothing is returned, where other optimizers return what they did
     def minimize(self, loss: Tensor, startup_program: Any = None, parameters: Any = None, no_grad_set: Any = None) -> None:  # type: ignore[override]
         """The same as `step`: there is nothing to minimise here."""
         self.step()
