@@ -367,6 +367,10 @@ class aside:
             run(local.segment)
         finally:
             local.segment = self._outer
+            for place, r in enumerate(self._outer.leaves):  # a value knows one segment that reads it: again the one outside
+                v = r()
+                if v is not None:
+                    v.leaf_of, v.leaf = self._outer, place
 
 
 def _held_elsewhere(seg: Segment) -> set[int]:

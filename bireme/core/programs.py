@@ -128,8 +128,8 @@ def execute(seg: Any, held: set[int]) -> None:
     entry = _entry_of(state, seg.device, len(live))
     arrays = seg.arrays
     dead = [i for i, r in enumerate(seg.leaves[: state.leaves]) if r() is None]
-    if dead and (_pinned or held):
-        dead = [i for i in dead if id(arrays[i]) not in _pinned and id(arrays[i]) not in held]
+    if dead:
+        dead = _only_here(dead, arrays, held)
     debug.STATS["flushes"] += 1
     debug.STATS["nodes"] += state.depth
     key = (live, tuple(dead))
@@ -160,6 +160,17 @@ def execute(seg: Any, held: set[int]) -> None:
         raise _bad_index(seg, entry, vectors) or _failed(e, seg, entry) from e
     except (RuntimeError, MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as e:
         raise _failed(e, seg, entry) from e
+
+
+def _only_here(dead: list[int], arrays: list, held: set[int]) -> list[int]:
+    """Of dead leaves those whose arrays nobody else reads: two values may have one array, as after `decorate`."""
+    places = list(map(id, arrays))
+    if len(set(places)) < len(places):
+        uses = Counter(places)
+        dead = [i for i in dead if uses[places[i]] == 1]
+    if _pinned or held:
+        dead = [i for i in dead if places[i] not in _pinned and places[i] not in held]
+    return dead
 
 
 def _forget(entry: Entry) -> None:
