@@ -1,6 +1,5 @@
 """A buffer is reused only when nobody can see it any more: whatever the user holds stays what it was."""
 
-import contextlib
 import copy
 
 import jax

@@ -91,6 +91,10 @@ class Bound:
         body = self.op.lowerings.get(platform, self.op.body)
         return lambda *arrays: body(**self.arguments(arrays))
 
+    def lower_once(self, platform: str) -> Callable:
+        """The same, traced once for each kind of operands however often it is called."""
+        return jax.jit(self.lower(platform), inline=True)
+
     def jitted(self, platform: str) -> Callable:
         found = self._jits.get(platform)
         if found is None:
@@ -243,7 +247,7 @@ class GradBound:
     def lower(self, platform: str) -> Callable:
         return functools.partial(self._rule if self.base.op.grad_rule is not None else self._derived, platform)
 
-    jitted = Bound.jitted
+    lower_once, jitted = Bound.lower_once, Bound.jitted
 
     def _rule(self, platform: str, *arrays: Any, rule: Any = None, xp: Any = jnp) -> list:
         """The declared rule, with what it names."""

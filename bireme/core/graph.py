@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import Counter
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -208,6 +209,9 @@ class Graph:
     def function(self, live: tuple[int, ...], platform: str):
         """The graph as a function of (leaves, number vectors) on jax arrays: what the XLA executor compiles."""
         places, nodes = self.places(), self.nodes
+        times = Counter([node.bound for node in nodes])
+        # of layers that are alike the first is traced, and the others take what came of it
+        rules = {bound: bound.lower_once(platform) if n > 1 else bound.lower(platform) for bound, n in times.items()}
 
         def fn(leaves, vectors):
             env: list[Any] = []
@@ -219,7 +223,7 @@ class Graph:
                 return env[r] if r >= 0 else leaves[~r]
 
             for node in nodes:
-                out = node.bound.lower(platform)(*[fetch(r) for r in node.args])
+                out = rules[node.bound](*[fetch(r) for r in node.args])
                 if node.bound.many:
                     env.extend(out)
                 else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import types
 from collections.abc import Callable
 from typing import Any
@@ -82,6 +83,21 @@ def _settled(x: Any, want: Any) -> Any:
     return x if x.dtype == want else primitives.cast(x, want)
 
 
+class traced_once:
+    """A rule that an operator applies to many operands, as updates of parameters are: traced once for each shape, not for each
+    operand, which is most of what a compile costs in Python. What it takes by keyword alone is no array.
+    """
+
+    __slots__ = ("rule", "_call")
+
+    def __init__(self, rule: Callable):
+        settings = [name for name, p in inspect.signature(rule).parameters.items() if p.kind is p.KEYWORD_ONLY]
+        self.rule, self._call = rule, jax.jit(rule, inline=True, static_argnames=settings)
+
+    def __call__(self, *args: Any, **settings: Any) -> Any:
+        return self._call(*args, **settings)
+
+
 class on_numpy:
     """The same function on NumPy arrays, made when it is first wanted: by then its module is complete."""
 
@@ -111,6 +127,7 @@ def _rebound(fn: Any, seen: dict) -> Callable:
     seen[fn] = new
     for name in _names(fn.__code__):
         other = scope.get(name)
+        other = other.rule if isinstance(other, traced_once) else other
         if isinstance(other, types.FunctionType) and other.__globals__.get("jnp") is jnp:
             scope[name] = _rebound(other, seen)
     return new

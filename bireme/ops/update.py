@@ -10,6 +10,7 @@ from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.graph import sig_of
 from bireme.core.op import Attr, DTypeArg, Tensor, op
+from bireme.core.plans import traced_once
 
 # numbers travel in float64 and take the parameters' precision inside
 _NUMBERS = dict.fromkeys(("lr", "mu", "beta1", "beta2", "epsilon", "weight_decay", "clip_norm"), "float64")
@@ -40,15 +41,16 @@ def momentum_update(params: list[Tensor], grads: list[Tensor], velocities: list[
     >>> p = bireme.Parameter([1.0]); opt = bireme.optimizer.Momentum(0.5, parameters=[p]); (p * 2).backward(); opt.step(); p.tolist()
     [0.0]
     """
-    new, kept = [], []
-    for p, g, v in zip(params, grads, velocities):
-        wide = wide_of(p)
-        rate, factor = lr.astype(wide.dtype), mu.astype(wide.dtype)
-        g = g.astype(wide.dtype)
-        v = factor * v + g
-        new.append((wide - rate * (g + factor * v if use_nesterov else v)).astype(p.dtype))
-        kept.append(v)
-    return new + kept
+    found = [_with_momentum(p, g, v, lr, mu, use_nesterov=use_nesterov) for p, g, v in zip(params, grads, velocities)]
+    return [p for p, _ in found] + [v for _, v in found]
+
+
+@traced_once
+def _with_momentum(p, g, v, lr, mu, *, use_nesterov):
+    wide = wide_of(p)
+    rate, factor, g = lr.astype(wide.dtype), mu.astype(wide.dtype), g.astype(wide.dtype)
+    v = factor * v + g
+    return (wide - rate * (g + factor * v if use_nesterov else v)).astype(p.dtype), v
 
 
 momentum_update.infer(lambda params, velocities: [*params, *velocities])
@@ -68,26 +70,32 @@ def adam_update(params: list[Tensor], grads: list[Tensor], moment1s: list[Tensor
     lr, epsilon = lr.astype(root.dtype), epsilon.astype(root.dtype)
     new, first, second = [], [], []
     for p, g, m, v, ratio, decay in zip(params, grads, moment1s, moment2s, lr_ratios, decays):
-        kind = m.dtype
-        wide, g = p.astype(kind), g.astype(kind)
-        rate = (lr if ratio == 1 else lr * ratio).astype(kind)
-        if decay:
-            if decoupled:
-                wide = wide * (1 - rate * weight_decay.astype(kind))
-            else:
-                g = g + weight_decay.astype(kind) * wide
-        b1, b2 = beta1.astype(kind), beta2.astype(kind)
-        m = b1 * m + (1 - b1) * g
-        v = b2 * v + (1 - b2) * (g * g)
-        # epsilon scaled with the root, so that one division serves both corrections
-        step = (rate * (root / correct1).astype(kind)) * (m / (jnp.sqrt(v) + (epsilon * root).astype(kind)))
-        new.append((wide - step).astype(p.dtype))
+        rate = lr if ratio == 1 else lr * ratio
+        p, m, v = _adam(p, g, m, v, rate, beta1, beta2, root / correct1, epsilon * root, weight_decay, skip, decay=bool(decay), decoupled=decoupled)
+        new.append(p)
         first.append(m)
         second.append(v)
-    found = [*new, *first, *second, p1, p2]
-    if skip is None:
-        return found
-    return [jnp.where(skip.reshape(()), a, b) for a, b in zip([*params, *moment1s, *moment2s, beta1_pow, beta2_pow], found)]
+    return [*new, *first, *second, _unless(skip, beta1_pow, p1), _unless(skip, beta2_pow, p2)]
+
+
+@traced_once
+def _adam(p, g, m, v, rate, beta1, beta2, correction, epsilon, weight_decay, skip, *, decay, decoupled):
+    """One parameter and its moments; epsilon is scaled with the root, so that one division serves both corrections."""
+    kind = m.dtype
+    wide, g, rate = p.astype(kind), g.astype(kind), rate.astype(kind)
+    if decay and decoupled:
+        wide = wide * (1 - rate * weight_decay.astype(kind))
+    elif decay:
+        g = g + weight_decay.astype(kind) * wide
+    b1, b2 = beta1.astype(kind), beta2.astype(kind)
+    new_m = b1 * m + (1 - b1) * g
+    new_v = b2 * v + (1 - b2) * (g * g)
+    step = (rate * correction.astype(kind)) * (new_m / (jnp.sqrt(new_v) + epsilon.astype(kind)))
+    return _unless(skip, p, (wide - step).astype(p.dtype)), _unless(skip, m, new_m), _unless(skip, v, new_v)
+
+
+def _unless(skip, old, new):
+    return new if skip is None else jnp.where(skip.reshape(()), old, new)
 
 
 adam_update.infer(lambda params, moment1s, moment2s, beta1_pow, beta2_pow: [*params, *moment1s, *moment2s, beta1_pow, beta2_pow])
