@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import typing
 from collections.abc import Callable
 from typing import Any
 
@@ -18,9 +17,7 @@ class Composite:
         self.body, self.name, self.doc = body, options.get("name") or body.__name__, inspect.getdoc(body) or ""
         self.told = told_as(self.name, options)
         self.public: Any = None
-        hints = typing.get_type_hints(body)
-        hints.pop("return", None)
-        self.signature = convert.signature_of(self.name, body, hints, options)
+        self.signature = convert.signature_of(self.name, body, convert.hints_of(body), options)
         self.options = options
 
     def call(self, arguments: dict[str, Any]) -> Any:

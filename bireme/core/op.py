@@ -41,7 +41,7 @@ class Op:
         self.told = told_as(self.name, options)
         self.doc = inspect.getdoc(body) or ""
         self.lowerings: dict[str, Callable] = {}
-        hints = typing.get_type_hints(body)
+        hints = convert.hints_of(body)
         returns = hints.pop("return", Tensor)
         self.many = returns is not Tensor
         self.container: Any = tuple if typing.get_origin(returns) is tuple else list
