@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bireme.ops import recurrent_steps
-from tests.table.rows_recurrent import lstm, recurrence
+from tests.table.rows_recurrent import lstm, recurrence, sequence
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 LENGTHS = np.array([4, 2, 0])
@@ -65,3 +65,14 @@ def test_lstm_that_keeps_its_gates(reverse):
     for ours, theirs in zip(recurrent_steps.lstm_forward(*arrays, reverse, reverse), lstm(*arrays, reverse, reverse), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
     check(recurrent_steps.lstm_forward, recurrent_steps.lstm_backward, arrays, (reverse, reverse), needs_outs=True)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("masked", [None, True, False])
+@pytest.mark.parametrize("mode", GATES)
+def test_sequences_that_keep_their_states(mode, masked, reverse):
+    arrays = [*operands(mode, time_major=reverse)[:7], None if masked is None else LENGTHS]
+    rest = (mode, reverse, reverse, masked is not False)
+    for ours, theirs in zip(recurrent_steps.sequence_forward(*arrays, *rest), sequence(*arrays, *rest), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
+    check(recurrent_steps.sequence_forward, recurrent_steps.sequence_backward, arrays, rest, needs_outs=True)

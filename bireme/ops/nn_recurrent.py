@@ -26,40 +26,50 @@ def _times(x, weight):
     return jnp.matmul(x.astype(weight.dtype), weight.T, preferred_element_type=_wide(weight))
 
 
-def _stepper(mode, weight_hh, bias_hh, weight_ho):
-    """The function (states, input's part of the gates) -> states."""
+def _hidden(h, weight_hh, bias_hh):
+    """The state's part of the gates."""
+    made = _times(h, weight_hh)
+    return made if bias_hh is None else made + bias_hh.astype(made.dtype)
 
-    def hidden(h):
-        made = _times(h, weight_hh)
-        return made if bias_hh is None else made + bias_hh.astype(made.dtype)
 
-    def lstm(states, given):
-        h, c = states
-        i, f, g, o = jnp.split(given + hidden(h), 4, axis=-1)
-        c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
-        h = jax.nn.sigmoid(o) * jnp.tanh(c)
-        return (h if weight_ho is None else _times(h, weight_ho.T), c)
+def _rule(mode):
+    """The function (states, input's part of the gates, state's part) -> states."""
 
-    def gru(states, given):
+    def lstm(states, given, own):
+        i, f, g, o = jnp.split(given + own, 4, axis=-1)
+        c = jax.nn.sigmoid(f) * states[1] + jax.nn.sigmoid(i) * jnp.tanh(g)
+        return (jax.nn.sigmoid(o) * jnp.tanh(c), c)
+
+    def gru(states, given, own):
         (h,) = states
         xr, xz, xc = jnp.split(given, 3, axis=-1)
-        hr, hz, hc = jnp.split(hidden(h), 3, axis=-1)
+        hr, hz, hc = jnp.split(own, 3, axis=-1)
         z = jax.nn.sigmoid(xz + hz)
         new = jnp.tanh(xc + jax.nn.sigmoid(xr + hr) * hc)
         return (new + z * (h - new),)
 
-    def simple(states, given):
-        made = given + hidden(states[0])
-        return (jnp.tanh(made) if mode == "RNN_TANH" else jax.nn.relu(made),)
+    def simple(states, given, own):
+        return (jnp.tanh(given + own) if mode == "RNN_TANH" else jax.nn.relu(given + own),)
 
     return {"LSTM": lstm, "GRU": gru}.get(mode, simple)
+
+
+def _stepper(mode, weight_hh, bias_hh, weight_ho):
+    """The function (states, input's part of the gates) -> states."""
+    rule = _rule(mode)
+
+    def step(states, given):
+        h, *rest = rule(states, given, _hidden(states[0], weight_hh, bias_hh))
+        return (h if weight_ho is None else _times(h, weight_ho.T), *rest)
+
+    return step
 
 
 @op(promote="x h c weight_ih weight_hh bias_ih bias_hh weight_ho", dtypes=FLOAT, amp="low", numpy=recurrent_steps.forward)
 def recurrence_of(x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None,
                   weight_ho: Tensor | None, lengths: Tensor | None, mode: str, reverse: bool = False, time_major: bool = False,
                   masked: bool = True) -> tuple[Tensor, ...]:  # fmt: skip
-    """Any recurrence, with the gradient that jax derives; use `recurrence`.
+    """One step, or a sequence whose states are projected, with the gradient that jax derives; use `recurrence`.
 
     >>> one, x = bireme.ones([1, 1]), bireme.to_tensor([[[1.0], [2.0]]])
     >>> bireme.ops.nn_recurrent.recurrence_of(x, bireme.zeros([1, 1]), None, one, one, None, None, None, None, "RNN_RELU")[0].tolist()
@@ -142,13 +152,116 @@ def _effort(x, time_major):
     return 40_000 * x.shape[0 if time_major else 1] if x.ndim == 3 else 0
 
 
-# ---------------------------------------------------------------- an LSTM over whole sequences, which has a faster gradient
+# ---------------------------------------------------------------- sequences, with a gradient that multiplies weights once
 
 
 def _sequence(x, time_major):
     """[steps * batch, width], step by step: the input is turned, not the gates, which are four times as much."""
     x = x if time_major else jnp.swapaxes(x, 0, 1)
     return x.reshape(-1, x.shape[-1])
+
+
+def _given(x, weight_ih, bias_ih, time_major):
+    """The inputs' part of the gates, [steps, batch, gates]: it does not depend on the states, so one large product makes it."""
+    batch, steps = (x.shape[1], x.shape[0]) if time_major else x.shape[:2]
+    made = _times(_sequence(x, time_major), weight_ih)
+    return (made if bias_ih is None else made + bias_ih.astype(made.dtype)).reshape(steps, batch, -1)
+
+
+def _within(lengths, steps):
+    """Which rows of each step lie within their length, [steps, batch, 1]."""
+    return (jnp.arange(steps, dtype=lengths.dtype)[:, None] < lengths)[..., None]
+
+
+@op(promote="x h c weight_ih weight_hh bias_ih bias_hh", dtypes=FLOAT, amp="low", numpy=recurrent_steps.sequence_forward)
+def sequence_of(x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None,
+                lengths: Tensor | None, mode: str, reverse: bool = False, time_major: bool = False,
+                masked: bool = True) -> tuple[Tensor, ...]:  # fmt: skip
+    """Outputs and last states, and what the gradient reads: the states before each step and their part of the gates; use `recurrence`.
+
+    >>> one, x = bireme.ones([1, 1]), bireme.to_tensor([[[1.0], [2.0]]])
+    >>> bireme.ops.nn_recurrent.sequence_of(x, bireme.zeros([1, 1]), None, one, one, None, None, None, "RNN_RELU")[0].tolist()
+    [[[1.0], [3.0]]]
+    """
+    kind, wide, rule = x.dtype, _wide(x), _rule(mode)
+    given = _given(x, weight_ih, bias_ih, time_major)
+    inside = None if lengths is None else _within(lengths, len(given))
+    turned = lax.optimization_barrier(weight_hh.T)  # once, and not in each step
+
+    def step(states, now):
+        now, inside = now
+        own = jnp.matmul(states[0].astype(kind), turned, preferred_element_type=wide)
+        own = own if bias_hh is None else own + bias_hh.astype(wide)
+        new = rule(states, now, own)
+        out = new[0]
+        if inside is not None:
+            out = jnp.where(inside, out, jnp.zeros((), wide)) if masked else out
+            new = tuple([jnp.where(inside, a, b) for a, b in zip(new, states, strict=True)])
+        return new, (out.astype(kind), *states, own)
+
+    states = tuple([s.astype(wide) for s in (h, c) if s is not None])
+    states, (outs, *kept) = lax.scan(step, states, (given, inside), reverse=reverse)
+    return (outs if time_major else jnp.swapaxes(outs, 0, 1), *[s.astype(kind) for s in states], *kept)
+
+
+@sequence_of.infer
+def _(x, h, c, weight_hh, time_major):
+    wide = x.dtype if x.dtype.np.itemsize >= 4 else dtypes.float32
+    batch, steps = (x.shape[1], x.shape[0]) if time_major else x.shape[:2]
+    count, units = 1 if c is None else 2, h.shape[1]
+    last = [sig_of((batch, units), x.dtype)] * count
+    kept = [sig_of((steps, batch, units), wide)] * count
+    return (sig_of((*x.shape[:2], units), x.dtype), *last, *kept, sig_of((steps, batch, weight_hh.shape[0]), wide))
+
+
+sequence_of.effort(_effort)
+
+
+@sequence_of.check
+def _(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, mode, time_major):
+    _check(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, None, lengths, mode, time_major)
+
+
+@sequence_of.grad(numpy=recurrent_steps.sequence_backward)
+def _(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, mode, reverse, time_major, masked):
+    """Step by step only what depends on the step after; all products of weights with whole sequences are one each."""
+    kind, wide, rule, count = x.dtype, _wide(x), _rule(mode), 1 if c is None else 2
+    before, own = tuple(out[1 + count : -1]), out[-1]
+    more, last, more_before, more_own = g[0], g[1 : 1 + count], tuple(g[1 + count : -1]), g[-1]
+    more = (more if time_major else jnp.swapaxes(more, 0, 1)).astype(wide)
+    given = _given(x, weight_ih, bias_ih, time_major)
+    inside = None if lengths is None else _within(lengths, len(given))
+    if inside is not None and masked:
+        more = jnp.where(inside, more, jnp.zeros((), wide))
+
+    def step(grads, now):
+        more, more_before, more_own, before, given, own, inside = now
+        stay = [0.0] * count
+        if inside is not None:
+            zero = jnp.zeros((), wide)
+            stay, grads = [jnp.where(inside, zero, a) for a in grads], [jnp.where(inside, a, zero) for a in grads]
+        _, pull = jax.vjp(rule, before, given, own)
+        states, of_given, of_own = pull((grads[0] + more, *grads[1:]))
+        of_own = (of_own + more_own).astype(kind)
+        by_product = [jnp.matmul(of_own, weight_hh, preferred_element_type=wide), *[0.0] * (count - 1)]
+        new = tuple([sum(parts) for parts in zip(states, by_product, stay, more_before, strict=True)])
+        return new, (of_given.astype(kind), of_own)
+
+    grads = tuple([a.astype(wide) for a in last])
+    grads, parts = lax.scan(step, grads, (more, more_before, more_own, before, given, own, inside), reverse=not reverse)
+    of_given, of_own = [part.reshape(-1, part.shape[-1]) for part in parts]
+    dx = jnp.matmul(of_given, weight_ih, preferred_element_type=wide).reshape(*given.shape[:2], -1)
+    over_rows = (((0,), (0,)), ((), ()))
+    found = [
+        dx if time_major else jnp.swapaxes(dx, 0, 1), *grads,
+        lax.dot_general(of_given, _sequence(x, time_major), over_rows, preferred_element_type=wide),
+        lax.dot_general(of_own, before[0].reshape(len(of_own), -1).astype(kind), over_rows, preferred_element_type=wide),
+    ]  # fmt: skip
+    found += [jnp.sum(part.astype(wide), axis=0) for part, bias in ((of_given, bias_ih), (of_own, bias_hh)) if bias is not None]
+    return (*[a.astype(kind) for a in found], *([] if lengths is None else [None]))
+
+
+# ---------------------------------------------------------------- an LSTM without lengths, whose gradient is faster still
 
 
 def _before(first, states, reverse):
@@ -172,13 +285,10 @@ def lstm_of(x: Tensor, h: Tensor, c: Tensor, weight_ih: Tensor, weight_hh: Tenso
     [[[0.0], [0.0]]]
     """
     kind, wide = x.dtype, _wide(x)
-    batch, steps = (x.shape[1], x.shape[0]) if time_major else x.shape[:2]
     # one tanh for all gates: sigmoid(z) = tanh(z / 2) / 2 + 1 / 2; the halves of z are taken before the loop, where they are exact
     half, shift = _halves(h.shape[1], wide)
-    given = _times(_sequence(x, time_major), weight_ih)
-    for bias in (bias_ih, bias_hh):
-        given = given if bias is None else given + bias.astype(wide)
-    given = (given * half).reshape(steps, batch, -1)
+    given = _given(x, weight_ih, bias_ih, time_major)
+    given = (given if bias_hh is None else given + bias_hh.astype(wide)) * half
     turned = lax.optimization_barrier(weight_hh.T * half.astype(kind))  # once, and not in each step
 
     def step(states, now):
@@ -259,6 +369,11 @@ def recurrence(x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, weight
     >>> bireme.ops.nn_recurrent.recurrence(x, bireme.zeros([1, 1]), None, one, one, None, None, None, None, "RNN_RELU")[0].tolist()
     [[[1.0], [3.0]]]
     """
-    if mode == "LSTM" and c is not None and weight_ho is None and lengths is None and x.ndim == 3 and x.size:
+    whole = weight_ho is None and x.ndim == 3 and x.size
+    if whole and mode == "LSTM" and c is not None and lengths is None:
         return tuple(lstm_of(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major)[:3])
+    if whole:
+        return tuple(
+            sequence_of(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, mode, reverse, time_major, masked)[: 2 if c is None else 3]
+        )
     return recurrence_of(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, lengths, mode, reverse, time_major, masked)

@@ -156,8 +156,11 @@ def _back(sizes, weight_hh, weight_ho):
     return {"LSTM": lstm, "GRU": gru}.get(sizes.mode, simple)
 
 
-def backward(g, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, lengths, mode, reverse, time_major, masked):
-    """The gradients of `recurrence_of`, one for each operand that was given; the steps are made again."""
+def backward(g, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, lengths, mode, reverse, time_major, masked, of_kept=None):
+    """The gradients of `recurrence_of`, one for each operand that was given; the steps are made again.
+
+    `of_kept`: gradients that `sequence_of` has besides, of the states before each step and of their part of the gates.
+    """
     sizes, seen, given, states, inside = _prepared(x, h, c, weight_ih, bias_ih, lengths, mode, reverse, time_major)
     kept: dict[int, Kept] = {}
     _walk(sizes, given, states, inside, _stepper(sizes, weight_hh, bias_hh, weight_ho), masked, kept)
@@ -181,6 +184,11 @@ def backward(g, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, leng
         of_given[t], of_hidden[t], grads = back(step, grads)
         before[t] = sizes.low(step.states[0])
         grads = grads if stay is None else tuple([a + b for a, b in zip(grads, stay, strict=True)])
+        if of_kept is not None:
+            *of_before, of_own = of_kept
+            of_hidden[t] += of_own[t]
+            grads = tuple([a + b[t] for a, b in zip(grads, of_before, strict=True)])
+            grads = (grads[0] + of_own[t] @ weight_hh.astype(wide), *grads[1:])
     flat, own = [part.reshape(len(seen), given.shape[-1]) for part in (of_given, of_hidden)]
     dx = (flat @ weight_ih.astype(wide)).reshape(*given.shape[:2], seen.shape[-1])
     dx = dx[0] if one else dx if time_major else np.swapaxes(dx, 0, 1)
@@ -189,6 +197,25 @@ def backward(g, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, leng
     if weight_ho is not None:
         found.append(np.concatenate(made_by).T @ np.concatenate(made_grad) if made_by else np.zeros(weight_ho.shape, wide))
     return (*[a.astype(sizes.kind) for a in found], *([] if lengths is None else [None]))
+
+
+def sequence_forward(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, mode, reverse, time_major, masked):
+    """What `sequence_of` returns."""
+    sizes, _, given, states, inside = _prepared(x, h, c, weight_ih, bias_ih, lengths, mode, reverse, time_major)
+    kept: dict[int, Kept] = {}
+    outs, last = _walk(sizes, given, states, inside, _stepper(sizes, weight_hh, bias_hh, None), masked, kept)
+    before = [np.stack([kept[t].states[k] for t in range(len(given))]) for k in range(len(states))]
+    own = sizes.low(before[0]) @ np.ascontiguousarray(weight_hh.T, sizes.wide)
+    own = own if bias_hh is None else own + bias_hh.astype(sizes.wide)
+    outs = outs if time_major else np.swapaxes(outs, 0, 1)
+    return outs.astype(sizes.kind), *[s.astype(sizes.kind) for s in last], *before, own
+
+
+def sequence_backward(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, mode, reverse, time_major, masked):
+    """The gradients of `sequence_of`, one for each operand that was given."""
+    count = 1 if c is None else 2
+    operands = (x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, None, lengths)
+    return backward(g[: 1 + count], *operands, mode, reverse, time_major, masked, of_kept=g[1 + count :])
 
 
 # ---------------------------------------------------------------- an LSTM over whole sequences, which keeps what its gradient reads

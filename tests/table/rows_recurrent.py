@@ -68,6 +68,20 @@ def lstm(x, h, c, wi, wh, bi=None, bh=None, reverse=False, time_major=False):
     return [*outs, np.array(gates), np.array(cells[::-1] if reverse else cells)]
 
 
+def sequence(x, h, c, wi, wh, bi, bh, lengths, mode, reverse=False, time_major=False, masked=True):
+    """The recurrence, and what was before each step: the states, and their part of the gates."""
+    xs = x if time_major else np.swapaxes(x, 0, 1)
+    now, before = [np.array(s) for s in (h, c) if s is not None], [None] * len(xs)
+    for t in reversed(range(len(xs))) if reverse else range(len(xs)):
+        before[t] = now
+        new = step(mode, xs[t], now[0], now[-1], wi, wh, bi, bh)
+        inside = np.full((len(h), 1), True) if lengths is None else (t < lengths)[:, None]
+        now = [np.where(inside, a, b) for a, b in zip(new, now, strict=True)]
+    before = [np.stack(states) for states in zip(*before, strict=True)]
+    outs = recurrence(x, h, c, wi, wh, bi, bh, None, lengths, mode, reverse, time_major, masked)
+    return [*outs, *before, before[0] @ wh.T + (0 if bh is None else bh)]
+
+
 _gru, _lstm = _given(3), _given(4, True)
 _one = [0.5 * floats(2, 2), *_given(4, True, 1)[1:]]
 _none = [*_given(1, steps=0)[:5], None, None, None]
@@ -79,8 +93,13 @@ TABLE = [
     Row("lstm_of", [call(*_given(4, True, steps=2)[:7], reverse=True)], lstm, dtypes=FLOAT - HALF, unchecked=HALF, slow=True,
         skip={"0-d": "it takes sequences", "zero size": "recurrence_of takes those"}, loose=(4, "half precision loses digits in products"),
         bad=[Bad(call(floats(2, 3, 4), *_lstm[1:7]), "LSTM(inputs): expected shape [batch, 2] for one step, or [batch, steps, 2], got")]),
+    Row("sequence_of", [call(*_given(3, time_major=True)[:7], np.array([3, 1]), "GRU", reverse=True, time_major=True, masked=False),
+        call(*_given(1)[:5], None, None, None, "RNN_TANH"), call(*_given(4, True)[:7], np.array([1, 3]), "LSTM")], sequence,
+        dtypes=FLOAT - HALF, unchecked=HALF, grad=1, skip={"0-d": "it takes sequences", "zero size": "recurrence_of takes those"},
+        loose=(4, "half precision loses digits in products"),
+        bad=[Bad(call(*_gru[:7], np.array([1, 2, 3]), "GRU"), "GRU(sequence_length): expected shape [2], got shape [3]")]),
     Row("recurrence_of", [call(*_one, None, "LSTM"), call(*_none, None, "RNN_RELU"),
-        call(*_given(3, time_major=True), np.array([3, 1]), "GRU", reverse=True, time_major=True, masked=False)], recurrence,
+        call(*_given(4, True, 1, time_major=True), np.array([3, 1]), "LSTM", reverse=True, time_major=True, masked=False)], recurrence,
         grad=1, skip={"0-d": "it takes sequences"}, loose=(4, "half precision loses digits in products"),
         bad=[Bad(call(*_gru, None, "ELMAN"), "recurrence_of(mode): expected 'LSTM', 'GRU', 'RNN_TANH' or 'RNN_RELU', got ELMAN"),
              Bad(call(floats(2, 3, 4), *_gru[1:], None, "GRU"), "GRU(inputs): expected shape [batch, 2] for one step, or [batch, steps, 2], got"),
