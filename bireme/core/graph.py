@@ -184,6 +184,11 @@ class Graph:
         self.entry: Any = None
 
     @property
+    def origin(self) -> tuple:
+        """Which operators from which lines: the same for other shapes, and for a loop in Python that goes round more or less often."""
+        return (self.device, frozenset([(n.bound.op, n.pos) for n in self.nodes]))
+
+    @property
     def work_by_numpy(self) -> float:
         """The part of the work that NumPy does much faster than a compiled program."""
         return sum(n.work - n.parent.work for n in self.nodes if n.parent is not None and n.bound.by_numpy)

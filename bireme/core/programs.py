@@ -58,7 +58,7 @@ class Entry:
 
 
 class Family:
-    """All graphs with one skeleton: the same operators at different shapes."""
+    """All graphs of one origin: the same operators from the same lines, at different shapes or different numbers of times."""
 
     __slots__ = ("clock", "entries", "warned")
 
@@ -67,7 +67,7 @@ class Family:
         self.clock, self.warned = 0, False
 
 
-LONG, TINY, LASTING = 1000, 25.0, 32  # operators; microseconds each; times that such a graph is met before it is compiled
+LONG, TINY, LASTING = 250, 25.0, 32  # operators; microseconds each; times that such a graph is met before it is compiled
 _graphs: OrderedDict[tuple, Entry] = OrderedDict()
 _families: OrderedDict[tuple, Family] = OrderedDict()
 _lock = threading.RLock()
@@ -94,16 +94,17 @@ def _entry_of(state: Node, device: Any, n_live: int) -> Entry:
     with _lock:
         entry = _graphs.get(graph.key)
         if entry is None:
-            family = _families.get(graph.skeleton)
+            origin = graph.origin
+            family = _families.get(origin)
             if family is None:
-                family = _families[graph.skeleton] = Family()
+                family = _families[origin] = Family()
                 if len(_families) > MAX_GRAPHS:
                     _families.popitem(last=False)
             entry = _graphs[graph.key] = graph.entry = Entry(graph, family)
             # a compiled call costs some 50 us and 4 us a result, its compile a thousand times that: a logging line
             # that takes the interpreter 120 us is never worth it
             entry.cheap = graph.work < 120 + 2 * (n_live + len(graph.leaf_sigs)) or graph.work_by_numpy > graph.work / 2
-            # a long loop of tiny operators that was cut because it grew too long: 10 ms an operator to compile, microseconds to interpret
+            # a loop of tiny operators, as a hand-written recurrence: 10 ms an operator to compile, microseconds to interpret
             if len(graph.nodes) >= LONG and graph.work < TINY * len(graph.nodes):
                 entry.patience = LASTING
             debug.met(entry)
@@ -276,7 +277,7 @@ FIRST, OFTEN, OF = 4, 8, 128  # shapes of a family that are compiled as soon as 
 
 
 def _may_compile(entry: Entry, may_interpret: bool) -> bool:
-    """Whether this skeleton may have one more program: a bounded number, replaced only by a clearly busier shape.
+    """Whether this family may have one more program: a bounded number, replaced only by a clearly busier shape.
 
     Where shapes keep changing, a compile may take as long as a hundred interpreted runs. So on CPU the first few shapes are
     compiled when they come back, which is all that most loops have, and further ones when they are a good part of the last
