@@ -27,6 +27,7 @@ from bireme.core.device import Fork, started
 from bireme.core.graph import Graph, Node, Value
 
 MAX_GRAPHS = 4096
+MAX_WAITING = 48
 
 
 class Program:
@@ -70,6 +71,7 @@ class Family:
 LONG, TINY, LASTING = 250, 25.0, 32  # operators; microseconds each; times that such a graph is met before it is compiled
 _graphs: OrderedDict[tuple, Entry] = OrderedDict()
 _families: OrderedDict[tuple, Family] = OrderedDict()
+_waiting: deque[Entry] = deque()  # those that have an interpreted program, the oldest first
 _lock = threading.RLock()
 _pinned: dict[int, weakref.ref] = {}
 
@@ -178,7 +180,7 @@ def _forget(entry: Entry) -> None:
     """Drop an entry's programs, and the way back to it from the tree of segments."""
     entry.exact.clear()
     entry.compiled.clear()
-    entry.graph.entry = None
+    entry.interpreted = entry.graph.entry = None
 
 
 def _bad_index(seg: Any, entry: Entry, vectors: list) -> Exception | None:
@@ -242,14 +244,26 @@ def _choose(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Progr
 
 
 def _interpreted(entry: Entry, live: tuple[int, ...], keep: Any) -> Program:
-    graph = entry.graph
-    program = Program(live, (), interpreter.INTERPRETER.prepare(graph, live, (), graph.device), len(graph.leaf_sigs), "interpreter")
+    graph, program = entry.graph, entry.interpreted
+    if program is None or program.live != live:
+        program = Program(live, (), interpreter.INTERPRETER.prepare(graph, live, (), graph.device), len(graph.leaf_sigs), "interpreter")
+        if entry.met > 1 and not keep:
+            _keep_interpreted(entry, program)
     entry.note.interpreted += 1
     if keep:
         entry.exact[keep] = program
         if len(entry.exact) > 64:
             entry.exact.clear()
     return program
+
+
+def _keep_interpreted(entry: Entry, program: Program) -> None:
+    """What came back may come again, but thousands of small objects each are not kept for every shape there ever was."""
+    with _lock:
+        entry.interpreted = program
+        _waiting.append(entry)
+        if len(_waiting) > MAX_WAITING:
+            _waiting.popleft().interpreted = None
 
 
 def _op_by_op(entry: Entry, live: tuple[int, ...]) -> Program:
@@ -317,6 +331,7 @@ def _compile(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...], exact_o
         program = Program(live, dead, xla.XLA.prepare(graph, live, dead, graph.device), len(graph.leaf_sigs), "xla")
     debug.compiled(entry, time.perf_counter() - start)
     entry.compiled.append(program)
+    entry.interpreted = None
     entry.last = entry.family.clock
     if id(entry) not in entry.family.entries:
         entry.family.entries[id(entry)] = entry
@@ -401,3 +416,4 @@ def clear() -> None:
             _forget(entry)
         _graphs.clear()
         _families.clear()
+        _waiting.clear()

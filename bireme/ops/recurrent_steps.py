@@ -40,9 +40,9 @@ def _prepared(x, h, c, weight_ih, bias_ih, lengths, mode, reverse, time_major):
     x = x[None] if one else x if time_major else np.swapaxes(x, 0, 1)
     sizes = Sizes(mode, list(range(x.shape[0]))[:: -1 if reverse else 1], kind, wide)
     seen = np.ascontiguousarray(x.reshape(x.shape[0] * x.shape[1], x.shape[2]), wide)
-    given = seen @ weight_ih.astype(wide).T
+    given = seen @ np.asarray(weight_ih, wide).T
     if bias_ih is not None:
-        given += bias_ih.astype(wide)
+        given += np.asarray(bias_ih, wide)
     inside = None if lengths is None or one else (np.arange(x.shape[0], dtype=lengths.dtype)[:, None] < lengths)[..., None]
     states = tuple([s.astype(wide) for s in (h, c) if s is not None])
     return sizes, seen, given.reshape(*x.shape[:2], given.shape[-1]), states, inside
@@ -51,9 +51,11 @@ def _prepared(x, h, c, weight_ih, bias_ih, lengths, mode, reverse, time_major):
 def _stepper(sizes, weight_hh, bias_hh, weight_ho):
     """The function (states, input's part of the gates) -> new states, what the gradient reads."""
     wide, low = sizes.wide, sizes.low
-    turned = np.ascontiguousarray(weight_hh.T, wide)
-    more = None if bias_hh is None else bias_hh.astype(wide)
-    out = None if weight_ho is None else weight_ho.astype(wide)
+    turned = np.asarray(weight_hh, wide).T
+    if len(sizes.order) > 1:  # for one step the copy would cost more than the product
+        turned = np.ascontiguousarray(turned)
+    more = None if bias_hh is None else np.asarray(bias_hh, wide)
+    out = None if weight_ho is None else np.asarray(weight_ho, wide)
 
     def hidden(h):
         made = low(h) @ turned
@@ -123,7 +125,7 @@ def forward(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, lengths,
 def _back(sizes, weight_hh, weight_ho):
     """The function (kept, gradients of the new states) -> gradients of the gates: of the inputs' part, of the states' part, of the states."""
     wide = sizes.wide
-    weight = weight_hh.astype(wide)
+    weight = np.asarray(weight_hh, wide)
     out = None if weight_ho is None else np.ascontiguousarray(weight_ho.T, wide)
 
     def lstm(kept, grads):
@@ -188,9 +190,9 @@ def backward(g, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, leng
             *of_before, of_own = of_kept
             of_hidden[t] += of_own[t]
             grads = tuple([a + b[t] for a, b in zip(grads, of_before, strict=True)])
-            grads = (grads[0] + of_own[t] @ weight_hh.astype(wide), *grads[1:])
+            grads = (grads[0] + of_own[t] @ np.asarray(weight_hh, wide), *grads[1:])
     flat, own = [part.reshape(len(seen), given.shape[-1]) for part in (of_given, of_hidden)]
-    dx = (flat @ weight_ih.astype(wide)).reshape(*given.shape[:2], seen.shape[-1])
+    dx = (flat @ np.asarray(weight_ih, wide)).reshape(*given.shape[:2], seen.shape[-1])
     dx = dx[0] if one else dx if time_major else np.swapaxes(dx, 0, 1)
     found: list[Any] = [dx, *grads, flat.T @ seen, own.T @ before.reshape(len(seen), before.shape[-1])]
     found += [part.sum(0) for part, bias in ((flat, bias_ih), (own, bias_hh)) if bias is not None]
@@ -206,7 +208,7 @@ def sequence_forward(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, m
     outs, last = _walk(sizes, given, states, inside, _stepper(sizes, weight_hh, bias_hh, None), masked, kept)
     before = [np.stack([kept[t].states[k] for t in range(len(given))]) for k in range(len(states))]
     own = sizes.low(before[0]) @ np.ascontiguousarray(weight_hh.T, sizes.wide)
-    own = own if bias_hh is None else own + bias_hh.astype(sizes.wide)
+    own = own if bias_hh is None else own + np.asarray(bias_hh, sizes.wide)
     outs = outs if time_major else np.swapaxes(outs, 0, 1)
     return outs.astype(sizes.kind), *[s.astype(sizes.kind) for s in last], *before, own
 
@@ -252,7 +254,7 @@ def lstm_backward(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, rever
     slope[..., 2 * n : 3 * n] = 1 - g * g
     extra = more_gates * slope
     own, of_h = slope * np.concatenate([g, c_before, i, t], -1), o * (1 - t * t)
-    dz, weight, more = np.empty_like(gates), weight_hh.astype(wide), more.astype(wide)
+    dz, weight, more = np.empty_like(gates), np.asarray(weight_hh, wide), more.astype(wide)
     dh, dc = dh.astype(wide), dc.astype(wide)
     for k in order:
         dh = dh + more[k]
@@ -260,7 +262,7 @@ def lstm_backward(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, rever
         dz[k] = np.concatenate([dc, dc, dc, dh], -1) * own[k] + extra[k]
         dh, dc = (dz[k] if kind == wide else dz[k].astype(kind).astype(wide)) @ weight, dc * f[k]
     flat, seen = dz.reshape(-1, 4 * n), np.ascontiguousarray(x.reshape(-1, x.shape[-1]), wide)
-    dx = (flat @ weight_ih.astype(wide)).reshape(x.shape)
+    dx = (flat @ np.asarray(weight_ih, wide)).reshape(x.shape)
     total = flat.sum(0)
     found = [dx if time_major else np.swapaxes(dx, 0, 1), dh, dc, flat.T @ seen, flat.T @ h_before.reshape(-1, h.shape[-1])]
     return tuple([a.astype(kind) for a in (*found, *[total for bias in (bias_ih, bias_hh) if bias is not None])])
