@@ -372,3 +372,27 @@ def test_weights_are_read_while_another_thread_trains():
             assert np.isfinite(net.weight.numpy()).all()
 
     in_threads(train, read)
+
+
+def test_the_end_while_a_daemon_computes():
+    """Python ends such a thread when it next asks for the interpreter; inside jax's C++ that would abort the process."""
+    script = """
+        import threading, time
+        import numpy as np
+        import bireme
+
+        started = threading.Event()
+
+        def work():
+            while True:
+                x = bireme.to_tensor(np.ones((256, 64), "float32"))
+                (x @ x.T).sum().item()
+                started.set()
+
+        threading.Thread(target=work, daemon=True).start()
+        started.wait()
+        time.sleep(0.5)
+    """
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120)
+        assert (done.returncode, done.stderr) == (0, "")

@@ -76,7 +76,7 @@ full_traceback = declare("full_traceback", bool, False, "show the engine's own f
 compile_cache_bytes = declare("compile_cache_bytes", int, 2 << 30, "bound of the compile cache on disk")
 max_pending_nodes = declare("max_pending_nodes", int, 3000, "operators that may be pending before they run")
 max_pending_bytes = declare("max_pending_bytes", int, 4 << 30, "bytes of results that may be pending before they run")
-programs_per_skeleton = declare("programs_per_skeleton", int, 16, "compiled programs kept for the same operators from the same lines, at different shapes")
+programs_per_skeleton = declare("programs_per_skeleton", int, 16, "compiled programs kept for the same operators from the same lines")
 
 fixed("use_stride_kernel", True, "slices, reshapes and transposes share storage with their source")
 fixed("set_to_1d", False, "a result without axes stays so")

@@ -22,7 +22,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from bireme.core import debug, errors, executor, flags, interpreter, xla
+from bireme.core import debug, ending, errors, executor, flags, interpreter, xla
 from bireme.core.device import Fork, started
 from bireme.core.graph import Graph, Node, Value
 
@@ -122,6 +122,10 @@ def _entry_of(state: Node, device: Any, n_live: int) -> Entry:
 
 def execute(seg: Any, held: set[int]) -> None:
     """Run a cut segment: results go to `seg.results` in the same bytecode as the call."""
+    ending.within(_execute, seg, held)
+
+
+def _execute(seg: Any, held: set[int]) -> None:
     state: Node = seg.state
     live = tuple([i for i, r in enumerate(seg.values[: state.end]) if r() is not None])
     seg.live = live

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
-import contextlib
 import functools
-import gc
 import signal
 import threading
 from itertools import starmap
@@ -15,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bireme.core import cache, executor
+from bireme.core import cache, ending, executor
 from bireme.core.device import Device, Fork
 from bireme.core.graph import Graph
 
@@ -48,7 +45,7 @@ def put(array: Any, device: Device) -> Any:
         if not device.is_cpu:
             raise Fork.error()
         return np.array(array)
-    return in_x64(functools.partial(jax.device_put, may_alias=False), array, device.jax)
+    return ending.within(in_x64, functools.partial(jax.device_put, may_alias=False), array, device.jax)
 
 
 def wait(device: Device) -> None:
@@ -62,20 +59,6 @@ def wait_for_all() -> None:
     """Return when every array is there."""
     for array in jax.live_arrays():
         array.block_until_ready()
-
-
-@functools.cache
-def _wait_before_the_end() -> None:
-    """Let the process end only when its programs have: XLA's threads must not run on while the library is taken down."""
-
-    def finish() -> None:
-        if not Fork.child:
-            for array in jax.live_arrays():
-                with contextlib.suppress(RuntimeError):  # of one that another thread has just given away, or whose program failed
-                    array.block_until_ready()
-            gc.unfreeze()  # and jax's client goes as it would without us
-
-    atexit.register(finish)
 
 
 class Xla:
@@ -108,7 +91,7 @@ class Xla:
 
 def run(seg: Any, program: Any, vectors: list, dead: set[int]) -> None:
     """Call a compiled program with a segment's leaves; the results reach `seg.results` in one bytecode."""
-    _wait_before_the_end()
+    ending.wait_before_the_end()
     arrays, device = seg.arrays, seg.device
     host = _settle(seg, arrays, device)
     donated = [arrays[i] if i in dead or isinstance(arrays[i], np.ndarray) else put(arrays[i], device) for i in program.donate]
