@@ -52,3 +52,4 @@ def room_for_shapes():
     if programs is not None:
         for family in programs._families.values():
             family.entries.clear()
+            family.graphs = 0

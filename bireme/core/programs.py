@@ -61,11 +61,11 @@ class Entry:
 class Family:
     """All graphs of one origin: the same operators from the same lines, at different shapes or different numbers of times."""
 
-    __slots__ = ("clock", "entries", "warned")
+    __slots__ = ("clock", "entries", "graphs", "warned")
 
     def __init__(self) -> None:
         self.entries: OrderedDict[int, Entry] = OrderedDict()  # those with a compiled program, least recently used first
-        self.clock, self.warned = 0, False
+        self.clock, self.graphs, self.warned = 0, 0, False
 
 
 LONG, TINY, LASTING = 250, 25.0, 32  # operators; microseconds each; times that such a graph is met before it is compiled
@@ -102,6 +102,7 @@ def _entry_of(state: Node, device: Any, n_live: int) -> Entry:
                 family = _families[origin] = Family()
                 if len(_families) > MAX_GRAPHS:
                     _families.popitem(last=False)
+            family.graphs += 1
             entry = _graphs[graph.key] = graph.entry = Entry(graph, family)
             # a compiled call costs some 50 us and 4 us a result, its compile a thousand times that: a logging line
             # that takes the interpreter 120 us is never worth it
@@ -291,15 +292,16 @@ def _serving(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Prog
     return None
 
 
-FIRST, OFTEN, OF = 4, 8, 128  # shapes of a family that are compiled as soon as they come back; of further ones: 8 of the last 128 runs
+FEW, FIRST = 8, 4  # shapes that a family may have had; of these so many are compiled as soon as they come back
+OFTEN, OF = 8, 128  # further ones: when they were 8 of the last 128 runs
 
 
 def _may_compile(entry: Entry, may_interpret: bool) -> bool:
     """Whether this family may have one more program: a bounded number, replaced only by a clearly busier shape.
 
     Where shapes keep changing, a compile may take as long as a hundred interpreted runs. So on CPU the first few shapes are
-    compiled when they come back, which is all that most loops have, and further ones when they are a good part of the last
-    runs, as the sizes of buckets are. Clearly busier means: met 48 times since the program that would go was last used.
+    compiled when they come back, which is all that most loops have, unless many others came before that, as when a sequence
+    grows word by word; and further ones when they are a good part of the last runs, as the sizes of buckets are. Clearly busier means: met 48 times since the program that would go was last used.
     With shapes drawn at random neither happens, and no step waits for a compile late in a run.
     """
     family, bound = entry.family, flags.programs_per_skeleton.value
@@ -309,7 +311,8 @@ def _may_compile(entry: Entry, may_interpret: bool) -> bool:
         return True
     if len(family.entries) < bound:
         busy = len(entry.recent) >= OFTEN and family.clock - entry.recent[-OFTEN] < OF
-        return busy or len(family.entries) < FIRST or not may_interpret
+        first = len(family.entries) < FIRST and family.graphs <= FEW
+        return busy or first or not may_interpret
     if not family.entries:
         return False
     oldest = min(family.entries.values(), key=lambda e: e.last)
