@@ -84,6 +84,34 @@ def uniform_random_batch_size_like(input: Tensor, shape: Any, dtype: Any = "floa
     return uniform(extents, dtype, min, max, seed)
 
 
+# ---------------------------------------------------------------- arithmetic along an axis
+
+
+def _aligned(x: Tensor, y: Tensor, axis: int, where: str) -> Tensor:
+    """`y` with its first axis at `axis` of `x`; -1 puts its last at the last, as broadcasting does."""
+    if axis == -1 or y.ndim >= x.ndim:
+        return y
+    if not 0 <= axis <= x.ndim - y.ndim:
+        raise errors.bad(where, f"-1, or a place in [0, {x.ndim - y.ndim}]", axis)
+    return y.reshape([*y.shape, *[1] * (x.ndim - axis - y.ndim)])
+
+
+def _add_with_axis(x: Tensor, y: Tensor, axis: int = -1, name: str | None = None) -> Tensor:
+    return x + _aligned(x, y, axis, "_add_with_axis(axis)")
+
+
+def _subtract_with_axis(x: Tensor, y: Tensor, axis: int = -1, name: str | None = None) -> Tensor:
+    return x - _aligned(x, y, axis, "_subtract_with_axis(axis)")
+
+
+def _multiply_with_axis(x: Tensor, y: Tensor, axis: int = -1, name: str | None = None) -> Tensor:
+    return x * _aligned(x, y, axis, "_multiply_with_axis(axis)")
+
+
+def _divide_with_axis(x: Tensor, y: Tensor, axis: int = -1, name: str | None = None) -> Tensor:
+    return x / _aligned(x, y, axis, "_divide_with_axis(axis)")
+
+
 # ---------------------------------------------------------------- arrays of tensors: lists
 
 

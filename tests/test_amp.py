@@ -317,3 +317,11 @@ def test_the_older_scaler_has_its_own_defaults():
 def test_what_is_decorated_must_be_an_optimizer():
     with pytest.raises(TypeError, match="an optimizer, or a list of them, got 3"):
         bireme.amp.decorate(bireme.nn.Linear(2, 2), optimizers=3, level="O2")
+
+
+def test_support_of_no_device():
+    assert bireme.amp.is_float16_supported("cpu") and bireme.amp.is_bfloat16_supported(bireme.CPUPlace())
+    for ask in (bireme.amp.is_float16_supported, bireme.amp.is_bfloat16_supported):
+        for device in ("xxx", 111):
+            with pytest.raises(ValueError, match=r"supported\(device\): expected a device"):
+                ask(device)

@@ -358,7 +358,7 @@ def test_a_hook_gets_a_gradient_that_requires_gradients():
     assert seen == [(False, True)]
 
 
-@pytest.mark.parametrize("scaled", [lambda a: a * 2, lambda a: 2 * a, lambda a: a * 2.0, lambda a: a / 0.5])
+@pytest.mark.parametrize("scaled", [lambda a: a * 2, lambda a: 2 * a, lambda a: a * 2.0, lambda a: a / 0.5, lambda a: a.scale(2.0)])
 def test_what_only_scales_may_be_written_over(scaled):
     x = leaf()
     a = x * 1

@@ -307,6 +307,42 @@ def numbers(*values):
     return bireme.to_tensor(np.array(values, np.float32))
 
 
+def test_kernels_of_older_layers():
+    kernels, x = bireme._C_ops, bireme.arange(12.0).reshape([1, 4, 1, 3])
+    assert kernels.affine_channel(x, numbers(1, 2, 3, 4), numbers(0, 1, 0, 1), "NCHW")[0, 1, 0].tolist() == [7.0, 9.0, 11.0]
+    assert kernels.affine_channel_(x, numbers(1, 0, 2), numbers(0, 0, 1), "NHWC") is x and x[0, 0, 0].tolist() == [0.0, 0.0, 5.0]
+    assert kernels.shuffle_channel(x, 2)[0, 1].tolist() == x[0, 2].tolist()
+    places = kernels.add_position_encoding(bireme.ones([1, 2, 4]), 2.0, 1.0)[0, 1]
+    assert places.tolist() == pytest.approx([2 + np.sin(1), 2.0001, 2 + np.cos(1), 3.0])
+    assert kernels.partial_sum([numbers(1, 2, 3).reshape([1, 3])] * 2, -2, -1).tolist() == [[4.0, 6.0]]
+    assert kernels.variance(numbers(1, 3), [], False).item() == 1.0 and kernels.shape64(x).tolist() == [1, 4, 1, 3]
+    batch = numbers(0, 2, 4, 6).reshape([2, 1, 2])
+    out, mean, spread, own, inverse, _ = kernels.batch_norm(
+        batch, numbers(0), numbers(1), numbers(1), numbers(0), False, 0.5, 0.0, "NCHW", False, False
+    )
+    assert (mean.item(), spread.item(), own.item()) == (1.5, 3.0, 3.0) and inverse.item() == pytest.approx(5**-0.5)
+    assert out.flatten().tolist() == pytest.approx([-3 / 5**0.5, -1 / 5**0.5, 1 / 5**0.5, 3 / 5**0.5])
+
+
+def test_the_scale_of_a_loss():
+    kernels, good, bad = bireme._C_ops, numbers(2, 4), numbers(1, np.inf)
+    assert not kernels.check_finite_and_unscale_([good], numbers(2))[1].item() and good.tolist() == [1.0, 2.0]
+    assert kernels.check_finite_and_unscale_([bad, good], numbers(2))[1].item() and good.tolist() == [0.0, 0.0]
+    scale, steps, misses = numbers(8), bireme.to_tensor([1], dtype="int32"), bireme.to_tensor([0], dtype="int32")
+    kernels.update_loss_scaling_([good], bireme.to_tensor([False]), scale, steps, misses, 2, 1, 2.0, 0.5)
+    assert (scale.item(), steps.item()) == (16.0, 0)
+    kernels.update_loss_scaling_([bad], bireme.to_tensor([True]), scale, steps, misses, 2, 1, 2.0, 0.5)
+    assert (scale.item(), misses.item()) == (8.0, 0) and bad.tolist() == [0.0, 0.0]
+    p, q, moments = numbers(1), numbers(2), [[numbers(0), numbers(0)] for _ in range(2)]
+    pows = [[numbers(0.9), numbers(0.9)], [numbers(0.99), numbers(0.99)]]
+    kernels.merged_adam_([p, q], [numbers(2), numbers(-2)], [numbers(0.1)], *moments, None, *pows, None, 0.9, 0.99)
+    assert (p.item(), q.item()) == (pytest.approx(0.9), pytest.approx(2.1)) and pows[0][1].item() == pytest.approx(0.81)
+    sums, counts = [numbers(1), numbers(2), numbers(9)], [bireme.to_tensor([n]) for n in (1, 0, 1)]
+    kernels.average_accumulates_(numbers(4), *sums, *counts, 0.5, 10, 2)
+    assert [t.item() for t in (*sums, *counts)] == [0.0, 0.0, 7.0, 0, 2, 2]
+    assert kernels.cumsum_(p, 0, False, False, False) is p and kernels.silu_(numbers(0)).item() == 0.0
+
+
 def test_steps_on_bare_tensors():
     kernels, rate = bireme._C_ops, numbers(0.1)
     p, v = numbers(1.0, 2.0), numbers(0.0, 1.0)

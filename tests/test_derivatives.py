@@ -392,3 +392,11 @@ def test_bad_arguments(call, kind, message):
     with pytest.raises(kind) as caught:
         call(float64([1.0, 2.0], stop_gradient=False))
     assert message in str(caught.value)
+
+
+def test_a_sampled_place_on_the_edge_moves_as_one_just_inside():
+    x = bireme.to_tensor([[[[1.0, 3.0, 7.0]]]])
+    for mode in ("border", "reflection"):
+        grid = bireme.to_tensor([[[[-1.0, 0.0]]]], stop_gradient=False)
+        F.grid_sample(x, grid, padding_mode=mode).backward()
+        assert grid.grad[0, 0, 0, 0].item() == 2.0

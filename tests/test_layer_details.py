@@ -141,3 +141,10 @@ def test_cosines_of_long_vectors_in_float16():
 def test_a_convolution_has_a_kernel(make):
     with pytest.raises(AssertionError, match=r"\(weight_attr\): expected an attribute of the kernel"):
         make()
+
+
+def test_batch_norm_stays_wide():
+    net = bireme.nn.Sequential(bireme.nn.Linear(2, 2), bireme.nn.BatchNorm(2), bireme.nn.BatchNorm1D(2)).bfloat16()
+    assert [net[i].weight.dtype.name for i in range(3)] == ["bfloat16", "float32", "bfloat16"]
+    assert net[1](net[0](bireme.ones([2, 2], "bfloat16"))).shape == [2, 2]
+    assert net.bfloat16(excluded_layers=[bireme.nn.Linear])[1].weight.dtype.name == "bfloat16"

@@ -113,7 +113,7 @@ def test_accuracy_function():
     ("call", "kind", "message"),
     [
         (lambda: metric.accuracy(bireme.zeros([2, 3]), bireme.zeros([2], "int64")), ValueError, r"shape \[2, 1\]"),
-        (lambda: metric.accuracy(bireme.zeros([2, 3]), bireme.zeros([2, 1], "int64"), k=4), ValueError, "at most 3"),
+        (lambda: metric.accuracy(bireme.zeros([2, 3]), bireme.zeros([2, 1], "int64"), k=4), ValueError, "1 to 3"),
         (lambda: metric.Precision().update([0.5], [1]), ValueError, "Tensor or an array"),
         (lambda: metric.Recall().update(np.ones((2, 2)), np.ones((2, 2))), ValueError, r"\[N, 1\]"),
         (lambda: metric.Recall().update(np.ones(2), np.ones(3)), IndexError, "each of 3 labels"),

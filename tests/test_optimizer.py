@@ -768,3 +768,20 @@ def test_accumulators_and_master_weights_by_name():
     (half * half).sum().backward()
     sgd.step()
     assert sgd._master_weights[half.name].dtype is bireme.float32 and sgd._get_accumulator("velocity", half).shape == [2, 2]
+
+
+@pytest.mark.parametrize("amsgrad", [False, True])
+def test_lazy_mode_moves_rows_that_were_read(amsgrad):
+    table, other = (bireme.nn.Embedding(4, 2, sparse=sparse, weight_attr=bireme.nn.initializer.Constant(1.0)) for sparse in (True, False))
+    opt = bireme.optimizer.Adam(0.5, parameters=[*table.parameters(), *other.parameters()], lazy_mode=True, amsgrad=amsgrad)
+    for read in ([1, 1, 3], [3]):
+        before, moments = table.weight.numpy(), opt.state_dict().get(f"{table.weight.name}_moment1_0", bireme.zeros([4, 2])).numpy()
+        rows = bireme.to_tensor(read)
+        (table(rows).sum() + other(rows).sum()).backward()
+        opt.step()
+        opt.clear_grad()
+        still = [row for row in range(4) if row not in read]
+        assert (table.weight.numpy()[still] == before[still]).all()
+        assert (opt.state_dict()[f"{table.weight.name}_moment1_0"].numpy()[still] == moments[still]).all()
+        assert (table.weight.numpy()[read] < before[read]).all()
+    assert other.weight.numpy()[1, 0] < table.weight.numpy()[1, 0]  # a dense gradient moves by its moments, read or not

@@ -131,6 +131,28 @@ def test_a_view_that_was_written_into_is_read_anew():
         assert bireme.scale(y, 2.0).tolist() == [[2.0 * k] * 2] * 2
 
 
+def test_new_axes_share_storage_the_second_time_too():
+    calls = (
+        lambda x: x[:, None], lambda x: x[None, 1], lambda x: x[..., None, ::2], lambda x: x.unsqueeze([0, -1]),
+        lambda x: x[:, :1].squeeze(-1), lambda x: bireme.squeeze(x[:1], 0),
+    )  # fmt: skip
+    a = np.arange(6, dtype="float32").reshape(2, 3)
+    likes = (a[:, None], a[None, 1], a[..., None, ::2], a[None, :, :, None], a[:, 0], a[0])
+    for f, like in zip(calls, likes):
+        for _ in range(3):
+            x = t(a)
+            part = f(x)
+            np.testing.assert_array_equal(part.numpy(), like)
+            part.fill_(9.0)
+            assert (x == 9.0).sum().item() == like.size
+            y = t(a, stop_gradient=False)
+            (f(y * 2.0) ** 2.0).sum().backward()
+            assert y.grad.sum().item() == 8 * like.sum()
+    for shape in ([2, 0], [0, 2], [2, 0]):
+        assert bireme.zeros(shape).unsqueeze(1).shape == [shape[0], 1, shape[1]]
+        assert bireme.zeros(shape)[None].shape == [1, *shape]
+
+
 def test_indices_are_looked_at_in_every_call():
     table = bireme.arange(4, dtype="float32").reshape([4, 1])
     for at in ([0, 3], [1, 2], [3, 3]):

@@ -518,3 +518,50 @@ def test_a_call_with_one_tensor_twice_does_not_stand_for_others():
         fn(x, x).numpy()
         np.testing.assert_allclose(fn(x, y).numpy(), by_numpy(x.numpy(), y.numpy()), rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(fn(y=x, x=y).numpy(), by_numpy(y.numpy(), x.numpy()), rtol=1e-5, atol=1e-6)
+
+
+def _flushes(f):
+    before = bireme.debug.stats()["flushes"]
+    f()
+    return bireme.debug.stats()["flushes"] - before
+
+
+def test_sizes_are_read_without_running_what_is_pending():
+    x, lengths = bireme.ones([2, 3, 4, 4]), bireme.to_tensor([3, 5, 2])
+    seen = []
+
+    def forward():
+        y = (x * 2).exp()
+        size = bireme.shape(y)
+        seen.append(bireme.nn.functional.interpolate(y, size[2:]).shape)
+        seen.append(y.reshape([int(size[0] * size[1]), -1]).shape)
+        seen.append([int(lengths.max()), bool((lengths > 4).any()), (lengths // 2).tolist(), lengths[1].item()])
+
+    x.numpy()
+    assert _flushes(forward) == 0
+    assert seen == [[2, 3, 4, 4], [6, 16], [5, True, [1, 2, 1], 5]]
+
+
+def test_a_size_that_was_read_is_an_operand_like_any_other():
+    n = bireme.to_tensor([2, 3])
+    m = n + 1
+    assert m.tolist() == [3, 4]
+    held = m.numpy()
+    m += 1
+    n[0] = 7
+    assert (m * n).tolist() == [28, 15]
+    assert held.tolist() == [3, 4]
+    for _ in range(100):
+        n = n + 1
+        assert n.tolist()[0] == 8 + _
+
+
+def test_a_bad_index_on_the_way_to_a_size_is_named():
+    with pytest.raises(IndexError, match=r"expected indices in \[-2, 1\], got 5"):
+        bireme.to_tensor([2, 3])[bireme.to_tensor([5])].item()
+
+
+def test_a_number_that_was_computed_runs_what_is_pending():
+    x = bireme.ones([4])
+    assert _flushes(lambda: int((x * 2).sum())) == 1
+    assert _flushes(lambda: (x * 2).argmax().item()) == 1

@@ -140,6 +140,8 @@ CASES = {
     "cumsum in place in another type": (lambda: t([[1, 2], [3, 4]]).cumsum_(dtype="float32"), "float32", [1.0, 3.0, 6.0, 10.0]),
     # a 0-d result stays 0-d (Paddle gives `x // 2` an axis)
     "0-d // number": (lambda: t(7) // 2, "int64", 3),
+    "== text": (lambda: t([0.0, 1.0]) == "same", "bool", [False, False]),
+    "!= text": (lambda: t([0.0, 1.0]) != "same", "bool", [True, True]),
 }
 
 RAISES = {
@@ -147,6 +149,7 @@ RAISES = {
     "int // 0": (lambda: t([1, 2]) // 0, (ZeroDivisionError,)),
     "int % tensor with 0": (lambda: t([1, 2]) % t([0, 1]), (ZeroDivisionError,)),
     "== None": (lambda: t([1]) == None, (TypeError,)),  # noqa: E711 - what is tested
+    "< text": (lambda: t([1]) < "same", (TypeError,)),
     "tensor + list": (lambda: t([1]) + [1], (TypeError,)),
     "a number for a tensor": (lambda: bireme.exp(2.0), (TypeError, ValueError)),
     "an unknown keyword": (lambda: bireme.sum(t([1]), keepdims=True), (TypeError, ValueError)),
@@ -300,3 +303,9 @@ def test_methods_that_a_program_replaces_are_not_called_inside(monkeypatch):
     assert bireme.nn.BatchNorm1D(2)(x).shape == [2, 2]
     assert bireme.nn.functional.sequence_mask(bireme.to_tensor([1, 2])).shape == [2, 2]
     assert bireme.full([2], bireme.to_tensor([3.0])).tolist() == [3.0, 3.0]
+
+
+def test_several_elements_are_no_index():
+    for use in (lambda x: [1, 2, 3][x], lambda x: range(x), lambda x: x * [1]):
+        with pytest.raises(ValueError, match="index: expected a tensor of one element, got shape"):
+            use(bireme.to_tensor([1, 2]))

@@ -62,3 +62,13 @@ def test_variables_that_wait_for_values():
     assert kept.persistable and kept.tolist() == [0.5, 0.5]
     drawn = tensor.uniform_random_batch_size_like(bireme.zeros([3, 4]), [5, -1], input_dim_idx=1, output_dim_idx=1, min=2.0, max=3.0)
     assert drawn.shape == [5, 4] and 2 <= drawn.min().item() <= drawn.max().item() < 3
+
+
+def test_arithmetic_along_an_axis():
+    x, y = bireme.ones([2, 3, 4]), bireme.arange(2, dtype="float32")
+    assert bireme.tensor._multiply_with_axis(x, y, axis=0)[:, 0, 0].tolist() == [0.0, 1.0]
+    assert bireme.tensor._add_with_axis(x, bireme.arange(4.0), axis=-1)[0, 0].tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert bireme.tensor._subtract_with_axis(x, bireme.arange(3.0), axis=1)[0, :, 0].tolist() == [1.0, 0.0, -1.0]
+    assert bireme.tensor._divide_with_axis(x, y + 1, axis=0)[:, 0, 0].tolist() == [1.0, 0.5]
+    with pytest.raises(ValueError, match=r"_add_with_axis\(axis\): expected -1, or a place in \[0, 2\], got 3"):
+        bireme.tensor._add_with_axis(x, y, axis=3)

@@ -413,6 +413,25 @@ def test_other_jax_code_keeps_its_settings(tmp_path):
     assert "ok" in out
 
 
+def test_sizes_that_change_with_every_call_are_not_traced(monkeypatch):
+    """As in losses over what a mask found: a trace takes a hundred times as long as the call."""
+    import jax
+
+    def traced(*_, **__):
+        raise AssertionError("traced")
+
+    x = bireme.arange(40, dtype="float32")
+    bireme.nonzero(x > 38).numpy()
+    monkeypatch.setattr(interpreter, "plan", traced)
+    monkeypatch.setattr(jax, "eval_shape", traced)
+    for n in range(2, 12):
+        assert bireme.nonzero(x < n).tolist() == [[i] for i in range(n)]
+        assert bireme.nonzero(x[:n].reshape([1, n]), as_tuple=True)[1].tolist() == list(range(1, n))
+        assert sorted(bireme.randperm(n).tolist()) == list(range(n))
+        assert bireme.eye(n, 3).tolist() == np.eye(n, 3).tolist()
+        assert bireme.clip(x[:n], 1.0, 5.0).tolist() == np.arange(n).clip(1, 5).tolist()
+
+
 def test_jax_code_of_the_user_runs_beside_ours():
     import jax
     import jax.numpy as jnp

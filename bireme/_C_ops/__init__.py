@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bireme import linalg, signal, tensor
-from bireme._C_ops import math, nn, shapes
+from bireme._C_ops import layers, math, nn, scaling, shapes
 from bireme._C_ops.updates import (
     adadelta_,
     adagrad_,
@@ -57,8 +57,8 @@ _SAME: dict[Any, str] = {
     linalg: "cholesky_solve det eig eigh eigvals lstsq lu_solve lu_unpack matrix_power multi_dot qr slogdet solve svd svdvals triangular_solve",
     signal: "frame overlap_add",
     math: """
-    argsort cumprod cumsum elementwise_pow fft_c2c fft_c2r fft_r2c frobenius_norm histogram l1_norm logcumsumexp logsigmoid logsumexp mean_all mish
-    p_norm prelu prod rrelu squared_l2_norm tanh_shrink
+    argsort cumprod cumprod_ cumsum cumsum_ elementwise_pow fft_c2c fft_c2r fft_r2c frobenius_norm histogram l1_norm logcumsumexp logsigmoid
+    logsumexp mean_all mish p_norm prelu prod rrelu squared_l2_norm tanh_shrink
     """,
     nn: """
     bce_loss bicubic_interp bilinear_interp class_center_sample clip_by_norm conv2d conv2d_transpose conv3d conv3d_transpose
@@ -73,6 +73,12 @@ _SAME: dict[Any, str] = {
     repeat_interleave repeat_interleave_with_tensor_index segment_pool send_u_recv set_value set_value_ set_value_with_tensor
     set_value_with_tensor_ slice split_with_num stft tensor_unfold uniform_inplace_ unique unique_consecutive view_dtype view_shape
     """,
+    layers: """
+    accuracy add_position_encoding affine_channel affine_channel_ batch_norm batch_norm_ bce_loss_ dirichlet full_batch_size_like hinge_loss
+    identity_loss identity_loss_ memcpy_d2h memcpy_h2d npu_identity partial_concat partial_sum shape64 share_data shuffle_channel silu_ swiglu
+    truncated_gaussian_random uniform_random_batch_size_like variance view_slice
+    """,
+    scaling: "average_accumulates_ check_finite_and_unscale_ merged_adam_ merged_momentum_ update_loss_scaling_",
     Tensor: """
     ceil_ clip_ erfinv_ exp_ exponential_ fill_ fill_diagonal_ fill_diagonal_tensor fill_diagonal_tensor_ floor_ lerp_ put_along_axis_
     reciprocal_ round_ rsqrt_ scale_ sigmoid_ sqrt_

@@ -40,6 +40,16 @@ def cumprod(x: Tensor, dim: int, exclusive: bool = False, reverse: bool = False)
     return _scan(tensor.cumprod, lambda x: 1, x, dim, False, exclusive, reverse)
 
 
+def cumsum_(x: Tensor, axis: int = -1, flatten: bool = False, exclusive: bool = False, reverse: bool = False) -> Tensor:
+    """Running sums in place."""
+    return tensor.assign(cumsum(x, axis, flatten, exclusive, reverse), x)
+
+
+def cumprod_(x: Tensor, dim: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
+    """Running products in place."""
+    return tensor.assign(cumprod(x, dim, exclusive, reverse), x)
+
+
 def logcumsumexp(x: Tensor, axis: int = -1, flatten: bool = False, exclusive: bool = False, reverse: bool = False) -> Tensor:
     """Logarithms of running sums of exponentials; the sum of none is the lowest number of the type."""
     if not (x.dtype.is_floating or x.dtype.is_complex):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bireme.core import amp, errors
+from bireme.core import device as devices
 from bireme.core import dtype as dtypes
 from bireme.core.tensor import Tensor
 from bireme.nn.layer import Layer
@@ -219,7 +220,7 @@ def is_float16_supported(device: Any = None) -> bool:
     >>> bireme.amp.is_float16_supported()
     True
     """
-    return True
+    return device is None or bool(devices.parse(device, "is_float16_supported(device)"))
 
 
 def is_bfloat16_supported(device: Any = None) -> bool:
@@ -228,4 +229,4 @@ def is_bfloat16_supported(device: Any = None) -> bool:
     >>> bireme.amp.is_bfloat16_supported()
     True
     """
-    return True
+    return device is None or bool(devices.parse(device, "is_bfloat16_supported(device)"))

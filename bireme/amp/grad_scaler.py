@@ -79,6 +79,8 @@ class GradScaler:
 
     def step(self, optimizer: Any) -> None:
         """`optimizer.step()`, which changes nothing if a gradient is not finite."""
+        if not hasattr(optimizer, "step"):
+            raise errors.bad("GradScaler.step(optimizer)", "an optimizer", optimizer, kind=errors.NotTensor)
         if not self._enable:
             optimizer.step()
             return
@@ -189,6 +191,8 @@ class GradScaler:
             return
         if not state_dict:
             raise errors.bad("GradScaler.load_state_dict(state_dict)", "the state of an enabled scaler", "nothing", kind=RuntimeError)
+        if "scale" not in state_dict:
+            raise errors.bad("GradScaler.load_state_dict(state_dict)", "what state_dict() gave", f"keys {list(state_dict)}")
         self._scale = to_tensor(state_dict["scale"], "float32").reshape([1])
         self._init_loss_scaling = float(self._scale.item())
         self._incr_ratio, self._decr_ratio = state_dict["incr_ratio"], state_dict["decr_ratio"]

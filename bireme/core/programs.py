@@ -301,8 +301,9 @@ def _may_compile(entry: Entry, may_interpret: bool) -> bool:
 
     Where shapes keep changing, a compile may take as long as a hundred interpreted runs. So on CPU the first few shapes are
     compiled when they come back, which is all that most loops have, unless many others came before that, as when a sequence
-    grows word by word; and further ones when they are a good part of the last runs, as the sizes of buckets are. Clearly busier means: met 48 times since the program that would go was last used.
-    With shapes drawn at random neither happens, and no step waits for a compile late in a run.
+    grows word by word; and further ones when they are a good part of the last runs, as the sizes of buckets are. Clearly
+    busier means: met 48 times since the program that would go was last used. With shapes drawn at random neither happens,
+    and no step waits for a compile late in a run.
     """
     family, bound = entry.family, flags.programs_per_skeleton.value
     family.clock += 1

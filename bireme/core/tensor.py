@@ -17,6 +17,7 @@ from bireme.core.arrays import KNOWN, OnHost, convert, host_array
 from bireme.core.device import Place
 from bireme.core.dtype import DType
 from bireme.core.graph import Sig, Value, Zero, sig_of
+from bireme.core.peek import peek
 from bireme.core.printing import describe
 
 _serial = [0]
@@ -154,14 +155,17 @@ class Tensor(OnHost):
 
     def _host(self) -> np.ndarray:
         """The values on the host, not to be written into."""
-        while True:
+        v = read(self)
+        found = peek(v) if v.array is None else None
+        while found is None:
             v = read(self)
             array = flush.force(v)
             try:
-                return array if array.__class__ is np.ndarray else ending.within(np.asarray, array)
+                found = array if array.__class__ is np.ndarray else ending.within(np.asarray, array)
             except RuntimeError:  # a step of another thread was given the buffer just now: it has put a new value here
                 if v is read(self):
                     raise
+        return found
 
     def numpy(self, *_: Any) -> np.ndarray:
         """A copy of the values as a NumPy array; runs what is pending.
@@ -216,6 +220,8 @@ class Tensor(OnHost):
         return self._number(complex)
 
     def __index__(self) -> int:
+        if self._value.sig.size != 1:
+            raise errors.bad("index", "a tensor of one element", f"shape {self.shape}", kind=errors.Unfit)
         found = self.item() if self._value.sig.dtype.kind in "ibf" else None
         if found is None or found != int(found):
             got = self.dtype.name if found is None else found

@@ -23,7 +23,15 @@ from bireme.nn.layer import Layer
 from bireme.ops import add_n
 from bireme.static import InputSpec
 
-to_list = listed  # by this name, code written for Paddle takes it from here
+
+def to_list(value: Any) -> list[Any] | None:
+    """A list of what was given: lists and tuples as they are, one thing in a list of its own, and None for nothing.
+
+    >>> bireme.hapi.model.to_list(3), bireme.hapi.model.to_list(None)
+    ([3], None)
+    """
+    return None if value is None else listed(value)
+
 
 _AHEAD = 8  # batches of predictions that are not read yet
 
@@ -71,6 +79,8 @@ class Model:
         >>> model.evaluate([[bireme.zeros([1, 2]), bireme.zeros([1, 1])]], verbose=0)["loss"]
         [0.0]
         """
+        if optimizer is not None and not hasattr(optimizer, "step"):
+            raise errors.bad("Model.prepare(optimizer)", "an optimizer or None", optimizer, kind=TypeError)
         if loss is not None and not callable(loss):
             raise errors.bad("Model.prepare(loss)", "a Layer or a function", loss, kind=TypeError)
         self._scores = Scores(metrics)
@@ -213,6 +223,7 @@ class Model:
         sizes = tuple(batch_size) if isinstance(batch_size, (list, tuple)) else (batch_size, batch_size)
         if len(sizes) != 2:
             raise errors.bad("Model.fit(batch_size)", "a number, or two: for training and for evaluation", batch_size)
+        _must_have("Model.fit(train_data)", train_data)
         train = loader(train_data, sizes[0], shuffle, drop_last, num_workers)
         test = None if eval_data is None else loader(eval_data, sizes[1], False, False, num_workers)
         steps = given = length(train)
@@ -262,6 +273,7 @@ class Model:
         >>> model.evaluate([(bireme.to_tensor([[0.1, 0.9], [0.8, 0.2]]), bireme.to_tensor([[1], [1]]))], verbose=0)
         {'acc': 0.5}
         """
+        _must_have("Model.evaluate(eval_data)", eval_data)
         data = loader(eval_data, batch_size, False, False, num_workers)
         steps = length(data)
         if num_iters is not None:
@@ -413,6 +425,11 @@ def _specs(given: Any, name: str) -> list[InputSpec]:
     return found
 
 
+def _must_have(where: str, data: Any) -> None:
+    if length(data) == 0:
+        raise errors.bad(where, "one sample or more", "none")
+
+
 def _positive(where: str, number: Any) -> None:
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
-        raise errors.bad(where, "a positive integer", number)
+        raise errors.bad(where, "a positive integer", number, kind=errors.Unfit)

@@ -87,8 +87,8 @@ class DistributedBatchSampler(BatchSampler):
             rank = int(os.environ.get("PADDLE_TRAINER_ID", "0"))
         if not isinstance(num_replicas, int) or num_replicas <= 0:
             raise errors.bad(f"{where}(num_replicas)", "a positive integer", num_replicas, kind=errors.Unfit)
-        if not isinstance(rank, int) or rank < 0:
-            raise errors.bad(f"{where}(rank)", "an integer of at least 0", rank, kind=errors.Unfit)
+        if not isinstance(rank, int) or not 0 <= rank < num_replicas:
+            raise errors.bad(f"{where}(rank)", f"an integer of at least 0 and below {num_replicas}", rank, kind=errors.Unfit)
         self.dataset, self.batch_size, self.shuffle, self.drop_last = dataset, batch_size, shuffle, drop_last
         self.nranks, self.local_rank, self.epoch = num_replicas, rank, 0
         self.num_samples = -(-len(dataset) // num_replicas)

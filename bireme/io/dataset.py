@@ -217,6 +217,8 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) 
         lengths = _shares(lengths, total)
     if sum(lengths) != total:
         raise errors.bad("random_split(lengths)", f"lengths that sum to {total}, the length of the dataset, or fractions that sum to 1", lengths)
+    if any(n < 0 for n in lengths):
+        raise errors.bad("random_split(lengths)", "lengths of 0 or more", lengths)
     order = draws(generator).permutation(total).tolist()
     ends = itertools.accumulate(int(n) for n in lengths)
     return [Subset(dataset, order[end - int(n) : end]) for end, n in zip(ends, lengths, strict=True)]

@@ -75,6 +75,11 @@ class DataLoader:
         for name, value, least in (("num_workers", num_workers, 0), ("prefetch_factor", prefetch_factor, 1), ("timeout", timeout, 0)):
             if not isinstance(value, (int, float)) or value < least:
                 raise errors.bad(f"DataLoader({name})", f"a number of at least {least}", value, kind=errors.Unfit)
+        if not isinstance(num_workers, int):
+            raise errors.bad("DataLoader(num_workers)", "an integer", num_workers, kind=TypeError)
+        for name, value in (("collate_fn", collate_fn), ("worker_init_fn", worker_init_fn)):
+            if value is not None and not callable(value):
+                raise errors.bad(f"DataLoader({name})", "a function or None", value, kind=TypeError)
         self.dataset, self.feed_list, self.return_list = dataset, feed_list, return_list
         self.num_workers, self.prefetch_factor, self.timeout = num_workers, prefetch_factor, timeout
         self.use_buffer_reader, self.use_shared_memory = use_buffer_reader, use_shared_memory and num_workers > 0
@@ -82,7 +87,7 @@ class DataLoader:
         self.places = [_place(p) for p in (places if isinstance(places, (list, tuple)) else [places]) if p is not None]
         self._iterable = isinstance(dataset, IterableDataset)
         if dataset is None:
-            raise errors.bad("DataLoader(dataset)", "a dataset, or anything with indices and a length", None, kind=TypeError)
+            raise errors.bad("DataLoader(dataset)", "a dataset, or anything with indices and a length", None, kind=errors.Alien)
         if self._iterable and shuffle:
             raise errors.bad("DataLoader(shuffle)", "False for an IterableDataset, which has its own order", shuffle)
         if self._iterable and batch_sampler is not None:
@@ -93,6 +98,8 @@ class DataLoader:
                     "DataLoader(batch_sampler)", "batch_size, shuffle and drop_last left alone, since it decides them",
                     f"batch_size={batch_size}, shuffle={shuffle}, drop_last={drop_last}", kind=errors.Unfit,
                 )  # fmt: skip
+            if not hasattr(batch_sampler, "__iter__"):
+                raise errors.bad("DataLoader(batch_sampler)", "an iterable of lists of indices", batch_sampler, kind=TypeError)
             batch_size = None
         elif batch_size is not None:
             if not isinstance(batch_size, (int, np.integer)) or batch_size <= 0:

@@ -70,6 +70,10 @@ class Accuracy(Metric):
 
     def __init__(self, topk: Sequence[int] = (1,), name: str | None = None, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if not isinstance(topk, (list, tuple)):
+            raise errors.bad("Accuracy(topk)", "a tuple of integers", topk, kind=TypeError)
+        if not topk or not all(isinstance(k, (int, np.integer)) and k >= 1 for k in topk):
+            raise errors.bad("Accuracy(topk)", "one integer or more, each of 1 or more", topk)
         self.topk, self.maxk = topk, max(topk)
         name = name or "acc"
         self._name = [name] if self.maxk == 1 else [f"{name}_top{k}" for k in topk]
@@ -241,6 +245,8 @@ class Auc(Metric):
 
     def __init__(self, curve: str = "ROC", num_thresholds: int = 4095, name: str = "auc", *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if not isinstance(num_thresholds, (int, np.integer)) or num_thresholds < 1:
+            raise errors.bad("Auc(num_thresholds)", "an integer of 1 or more", num_thresholds)
         self._curve, self._num_thresholds, self._name = curve, num_thresholds, name
         self.reset()
 
@@ -305,7 +311,7 @@ def accuracy(input: Tensor, label: Tensor, k: int = 1, correct: Tensor | None = 
     if label.ndim != 2 or label.shape[0] != input.shape[0]:
         raise errors.bad("accuracy(label)", f"shape [{input.shape[0]}, 1]", label)
     if not 1 <= k <= input.shape[1]:
-        raise errors.bad("accuracy(k)", f"at most {input.shape[1]}, the number of classes", k)
+        raise errors.bad("accuracy(k)", f"1 to {input.shape[1]}, the number of classes", k)
     best = topk(input, k)[1]
     hits = (best == cast(label[:, :1], best.dtype)).any(axis=1)
     right = cast(hits, "int32").sum(dtype="int32")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 from bireme.core import errors
@@ -9,6 +10,7 @@ from bireme.core.tensor import Tensor
 from bireme.nn import functional
 from bireme.nn.initializer import Constant
 from bireme.nn.layer import Layer
+from bireme.nn.norm import must_not_be_negative
 from bireme.ops import batch_norm
 from bireme.param_attr import ParamAttr
 
@@ -33,6 +35,7 @@ class _BatchNorm(Layer):
         super().__init__()
         if self._formats and data_format not in self._formats:
             raise errors.bad(f"{type(self).__name__}(data_format)", f"one of {', '.join(self._formats)}", data_format)
+        _fitting(type(self).__name__, momentum, epsilon)
         self._num_features, self._momentum, self._epsilon = num_features, momentum, epsilon
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
         self._data_format, self._use_global_stats, self._name = data_format, use_global_stats, name
@@ -54,6 +57,12 @@ class _BatchNorm(Layer):
         layout = "" if self._data_format == "NCHW" else f", data_format={self._data_format}"
         name = "" if self._name is None else f", name={self._name}"
         return f"num_features={self._num_features}, momentum={self._momentum}, epsilon={self._epsilon}{layout}{name}"
+
+
+def _fitting(where: str, momentum: Any, epsilon: Any) -> None:
+    if isinstance(momentum, numbers.Real) and not 0 <= momentum <= 1:
+        raise errors.bad(f"{where}(momentum)", "a share in [0, 1]", momentum)
+    must_not_be_negative(f"{where}(epsilon)", epsilon)
 
 
 def _statistic(layer: Layer, count: int, start: float, dtype: Any = None, name: str | None = None) -> Any:
@@ -176,6 +185,8 @@ class BatchNorm(Layer):
     [[0.0], [1.0]]
     """
 
+    _stays_wide = True
+
     def __init__(
         self,
         num_channels: int,
@@ -196,6 +207,7 @@ class BatchNorm(Layer):
     ):
         super().__init__()
         kind = "float32" if dtype == "float16" else dtype
+        _fitting("BatchNorm", momentum, epsilon)
         self._act, self._momentum, self._epsilon, self._dtype = act, momentum, epsilon, kind
         self._act_fn = None if act is None else _activation(act)
         self._data_layout, self._use_global_stats, self._trainable_statistics = data_layout, use_global_stats, trainable_statistics

@@ -71,6 +71,8 @@ class ClipGradByNorm(ClipGradBase):
         if not isinstance(clip_norm, (int, float, np.number, Tensor)):
             raise errors.bad(f"{type(self).__name__}(clip_norm)", "a number", clip_norm, kind=TypeError)
         self.clip_norm = float(clip_norm)
+        if not self.clip_norm >= 0:
+            raise errors.bad(f"{type(self).__name__}(clip_norm)", "a norm of 0 or more", clip_norm)
 
     def __str__(self) -> str:
         return f"Gradient Clip By Norm, clip_norm={self.clip_norm:f}"

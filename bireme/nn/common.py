@@ -43,12 +43,13 @@ class Linear(Layer):
         name: str | None = None,
     ):
         super().__init__()
+        if weight_attr is False:
+            raise errors.bad("Linear(weight_attr)", "an attribute of the weight, or None", False, kind=errors.NotTensor)
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
         self.weight = self.create_parameter([in_features, out_features], weight_attr)
         self.bias = self.create_parameter([out_features], bias_attr, is_bias=True)
         self.in_features, self.out_features, self.name = in_features, out_features, name
-        if self.weight is not None:
-            self._dtype = self.weight.dtype.name
+        self._dtype = self.weight.dtype.name
 
     def forward(self, input: Tensor) -> Tensor:
         return linear(input, self.weight, self.bias)
@@ -86,8 +87,10 @@ class Embedding(Layer):
     ):
         super().__init__()
         for what, n in (("num_embeddings", num_embeddings), ("embedding_dim", embedding_dim)):
+            if not isinstance(n, (int, np.integer)):
+                raise errors.bad(f"Embedding({what})", "an integer above 0", n, kind=TypeError)
             if n <= 0:
-                raise errors.bad(f"Embedding({what})", "a number above 0", n)
+                raise errors.bad(f"Embedding({what})", "an integer above 0", n)
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise errors.bad("Embedding(padding_idx)", f"a row in [{-num_embeddings}, {num_embeddings - 1}]", padding_idx)
         self._num_embeddings, self._embedding_dim, self._padding_idx = num_embeddings, embedding_dim, padding_idx
@@ -103,6 +106,8 @@ class Embedding(Layer):
                 raise errors.bad("Embedding(_weight)", expected, f"shape {_weight.shape}")
             self.weight = _weight if isinstance(_weight, Parameter) else Parameter(_weight)
             self.weight.stop_gradient = _freeze
+        if sparse and self.weight is not None:
+            self.weight._read_by_rows = True  # optimizers with a lazy mode ask for it
         if padding_idx is not None and _weight is None and self.weight is not None:
             padding = np.arange(num_embeddings) == padding_idx % num_embeddings
             self.weight._assign_value(where(to_tensor(padding[:, None]), 0.0, self.weight.detach()))
@@ -127,6 +132,13 @@ class Embedding(Layer):
         return f"{table}, sparse={self._sparse}, scale_grad_by_freq={self._scale_grad_by_freq}{name}"
 
 
+def _probability(where: str, p: Any) -> None:
+    if not isinstance(p, (int, float, np.number, Tensor)):
+        raise errors.bad(where, "a probability in [0, 1]", p, kind=TypeError)
+    if not isinstance(p, Tensor) and not 0 <= p <= 1:
+        raise errors.bad(where, "a probability in [0, 1]", p)
+
+
 class Dropout(Layer):
     """Sets elements to zero with probability `p` while training, and scales the others so that the mean stays.
 
@@ -136,8 +148,9 @@ class Dropout(Layer):
 
     def __init__(self, p: float = 0.5, axis: Any = None, mode: str = "upscale_in_train", name: str | None = None):
         super().__init__()
-        if isinstance(p, (int, float)) and not 0 <= p <= 1:
-            raise errors.bad("Dropout(p)", "a probability in [0, 1]", p)
+        _probability("Dropout(p)", p)
+        if mode not in ("upscale_in_train", "downscale_in_infer"):
+            raise errors.bad("Dropout(mode)", "'upscale_in_train' or 'downscale_in_infer'", mode)
         self.p, self.axis, self.mode, self.name = p, axis, mode, name
 
     def forward(self, input: Tensor) -> Tensor:
@@ -151,6 +164,7 @@ class Dropout(Layer):
 class _ChannelDropout(Layer):
     def __init__(self, p: float = 0.5, data_format: str = "NCHW", name: str | None = None):
         super().__init__()
+        _probability(f"{type(self).__name__}(p)", p)
         self.p, self.data_format, self.name = p, data_format, name
 
     def extra_repr(self) -> str:
@@ -192,6 +206,7 @@ class AlphaDropout(Layer):
 
     def __init__(self, p: float = 0.5, name: str | None = None):
         super().__init__()
+        _probability(f"{type(self).__name__}(p)", p)
         self.p, self.name = p, name
 
     def forward(self, input: Tensor) -> Tensor:

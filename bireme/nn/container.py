@@ -273,7 +273,7 @@ class LayerDict(Layer):
         pairs = sublayers.items() if isinstance(sublayers, (Mapping, LayerDict)) else sublayers
         for pair in pairs:
             if not isinstance(pair, (list, tuple)) or len(pair) != 2:
-                raise errors.bad("update(sublayers)", "pairs (name, layer)", pair)
+                raise errors.bad("update(sublayers)", "pairs (name, layer)", pair, kind=TypeError)
             self.add_sublayer(*pair)
 
 

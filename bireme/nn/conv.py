@@ -11,6 +11,7 @@ from bireme.core.tensor import Tensor
 from bireme.nn.initializer import Normal
 from bireme.nn.layer import Layer
 from bireme.ops import conv1d, conv1d_transpose, conv2d, conv2d_transpose, conv3d, conv3d_transpose, pad
+from bireme.ops.spatial import edges_of
 
 _MODES = ("zeros", "reflect", "replicate", "circular")
 _FORMATS = {1: ("NCL", "NLC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
@@ -90,6 +91,7 @@ class _Conv(_Base):
             raise errors.bad(f"{name}(padding_mode)", f"one of {', '.join(_MODES)}", padding_mode)
         if padding_mode != "zeros" and not isinstance(padding, int):
             raise errors.bad(f"{name}(padding)", f"an int with padding_mode {padding_mode}", padding, kind=TypeError)
+        edges_of(padding, self._axes, data_format[-1] == "C", f"{name}(padding)")
         self._padding, self._padding_mode = padding, padding_mode
         self._param_attr, self._bias_attr = weight_attr, bias_attr
         _must_have_weight(name, weight_attr)

@@ -63,7 +63,7 @@ class Assign(Initializer):
 
     def __init__(self, value: Any, name: str | None = None):
         if not isinstance(value, (list, tuple, np.ndarray, Tensor)):
-            raise errors.bad("Assign(value)", "a list, an array or a Tensor", value, kind=TypeError)
+            raise errors.bad("Assign(value)", "a list, an array or a Tensor", value, kind=errors.Alien)
         self._given = value
 
     def sample(self, shape: list[int], dtype: Any) -> Tensor:
@@ -83,7 +83,7 @@ class Normal(Initializer):
     """
 
     def __init__(self, mean: float = 0.0, std: float = 1.0, name: str | None = None):
-        self._mean, self._std = _number(self, "mean", mean), _number(self, "std", std)
+        self._mean, self._std = _number(self, "mean", mean), _deviation(self, std)
 
     def sample(self, shape: list[int], dtype: Any) -> Tensor:
         return _normal(shape, dtype, self._mean, self._std)
@@ -97,7 +97,7 @@ class TruncatedNormal(Initializer):
     """
 
     def __init__(self, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, name: str | None = None):
-        self._mean, self._std = _number(self, "mean", mean), _number(self, "std", std)
+        self._mean, self._std = _number(self, "mean", mean), _deviation(self, std)
         self._a, self._b = _number(self, "a", a), _number(self, "b", b)
         if self._a > self._b:
             raise errors.bad("TruncatedNormal(b)", f"at least a = {a}", b)
@@ -123,7 +123,7 @@ class Uniform(Initializer):
     def __init__(self, low: float = -1.0, high: float = 1.0, name: str | None = None):
         self._low, self._high = _number(self, "low", low), _number(self, "high", high)
         if self._high < self._low:
-            raise errors.bad("Uniform(high)", f"at least low = {low}", high)
+            raise errors.bad("Uniform(high)", f"at least low = {low}", high, kind=errors.Unfit)
 
     def sample(self, shape: list[int], dtype: Any) -> Tensor:
         return _uniform(shape, dtype, self._low, self._high)
@@ -137,13 +137,15 @@ class XavierUniform(Initializer):
     """
 
     def __init__(self, fan_in: float | None = None, fan_out: float | None = None, gain: float = 1.0, name: str | None = None):
-        self._fan_in, self._fan_out, self._gain = fan_in, fan_out, gain
+        self._fan_in, self._fan_out = _fan(self, "fan_in", fan_in), _fan(self, "fan_out", fan_out)
+        self._gain = gain
 
     def _std_for(self, shape: list[int]) -> float:
         fan_in, fan_out = _fans(shape)
         fan_in = fan_in if self._fan_in is None else self._fan_in
         fan_out = fan_out if self._fan_out is None else self._fan_out
-        return self._gain * math.sqrt(2.0 / max(fan_in + fan_out, 1))
+        total = fan_in + fan_out
+        return self._gain * math.sqrt(2.0 / total) if total else 0.0
 
     def sample(self, shape: list[int], dtype: Any) -> Tensor:
         bound = math.sqrt(3.0) * self._std_for(shape)
@@ -177,13 +179,13 @@ class KaimingUniform(Initializer):
     ):
         if mode not in ("fan_in", "fan_out"):
             raise errors.bad(f"{type(self).__name__}(mode)", "'fan_in' or 'fan_out'", mode)
-        self._fan_in, self._mode = fan_in, mode
+        self._fan_in, self._mode = _fan(self, "fan_in", fan_in), mode
         self._gain = calculate_gain(nonlinearity, negative_slope)
 
     def _std_for(self, shape: list[int]) -> float:
         fan_in, fan_out = _fans(shape)
         fan_in = fan_in if self._fan_in is None else self._fan_in
-        return self._gain / math.sqrt(max(fan_in if self._mode == "fan_in" else fan_out, 1))
+        return self._gain / math.sqrt((fan_in if self._mode == "fan_in" else fan_out) or 1)
 
     def sample(self, shape: list[int], dtype: Any) -> Tensor:
         bound = math.sqrt(3.0) * self._std_for(shape)
@@ -283,6 +285,8 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     >>> round(bireme.nn.initializer.calculate_gain("tanh"), 4)
     1.6667
     """
+    if param is not None and not isinstance(param, (int, float, np.number)):
+        raise errors.bad("calculate_gain(param)", "a number or None", param, kind=errors.Alien)
     if nonlinearity == "leaky_relu":
         return math.sqrt(2.0 / (1 + float(0.01 if param is None else param) ** 2))
     found = _GAINS.get(nonlinearity)
@@ -340,6 +344,18 @@ def _fans(shape: list[int]) -> tuple[float, float]:
         return shape[0], shape[1]
     window = math.prod(shape[2:])
     return shape[1] * window, shape[0] * window
+
+
+def _fan(owner: Initializer, what: str, value: Any) -> Any:
+    if isinstance(value, (int, float)) and not value >= 0:
+        raise errors.bad(f"{type(owner).__name__}({what})", "a count of 0 or more", value)
+    return value
+
+
+def _deviation(owner: Initializer, std: Any) -> Any:
+    if not isinstance(std, complex) and not _number(owner, "std", std) >= 0:
+        raise errors.bad(f"{type(owner).__name__}(std)", "a number of 0 or more", std)
+    return std
 
 
 def _wide(dtype: Any) -> Any:

@@ -55,6 +55,7 @@ class Layer:
     _parameters: dict[str, Parameter | None]
     _sub_layers: dict[str, Layer | None]
     _buffers: dict[str, Tensor | None]
+    _stays_wide = False  # whether `float16()` and `bfloat16()` leave its parameters as they are
 
     def __init__(self, name_scope: str | None = None, dtype: Any = "float32"):
         scope = _snake(type(self).__name__) if name_scope is None else name_scope
@@ -220,7 +221,7 @@ class Layer:
         """
         self._check_name("add_parameter", name, self._parameters)
         if parameter is not None and not isinstance(parameter, Parameter):
-            raise errors.bad("add_parameter(parameter)", "a Parameter or None", parameter, kind=TypeError)
+            raise errors.bad("add_parameter(parameter)", "a Parameter or None", parameter, kind=errors.Alien)
         self._parameters[name] = parameter
         return parameter
 
@@ -455,7 +456,7 @@ class Layer:
         """
         where = "set_state_dict(state_dict)"
         if not isinstance(state_dict, dict):
-            raise errors.bad(where, "a dict of name to Tensor", state_dict, kind=TypeError)
+            raise errors.bad(where, "a dict of name to Tensor", state_dict, kind=errors.NotTensor)
         missing, used, found = [], set(), []
         for name, held in self._state_dict_impl(use_hook=False).items():
             key = name if use_structured_name else held.name
@@ -507,11 +508,11 @@ class Layer:
         return self._float("float", dtypes.float32, excluded_layers)
 
     def float16(self, excluded_layers: Any = None) -> Layer:
-        """Convert floating parameters and buffers to float16, but not those of `excluded_layers` (classes)."""
+        """Convert floating parameters and buffers to float16, but not those of `excluded_layers` (classes; `BatchNorm` if not given)."""
         return self._float("float16", dtypes.float16, excluded_layers)
 
     def bfloat16(self, excluded_layers: Any = None) -> Layer:
-        """Convert floating parameters and buffers to bfloat16, but not those of `excluded_layers` (classes).
+        """Convert floating parameters and buffers to bfloat16, but not those of `excluded_layers` (classes; `BatchNorm` if not given).
 
         >>> bireme.nn.Linear(1, 1).bfloat16().weight.dtype
         bireme.bfloat16
@@ -522,6 +523,8 @@ class Layer:
         kinds = tuple(excluded) if isinstance(excluded, (list, tuple)) else () if excluded is None else (excluded,)
         if not all(isinstance(k, type) and issubclass(k, Layer) for k in kinds):
             raise errors.bad(f"{where}(excluded_layers)", "a Layer class or a list of them", excluded, kind=TypeError)
+        if excluded is None and where != "float":
+            return self._convert(None, dtype, lambda layer: not layer._stays_wide, floating_only=True)
         return self._convert(None, dtype, lambda layer: not isinstance(layer, kinds), floating_only=True)
 
     def _convert(self, place: Any, dtype: Any, wanted: Callable[[Layer], bool], floating_only: bool) -> Layer:

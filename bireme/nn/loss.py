@@ -97,6 +97,8 @@ class Loss(Layer):
             raise errors.bad(f"{type(self).__name__}()", f"arguments {', '.join(names)}", got, kind=TypeError)
         if "reduction" in given and type(self)._function is not kl_div:
             _reduction(type(self).__name__, given["reduction"])
+        if type(self)._function is poisson_nll_loss and not given["epsilon"] > 0:
+            raise errors.bad("PoissonNLLLoss(epsilon)", "a number above 0", given["epsilon"])
         for name, value in given.items():
             setattr(self, name, value)
 
@@ -262,11 +264,11 @@ class CTCLoss(Layer):
         return ctc_loss(log_probs, labels, input_lengths, label_lengths, self.blank, self.reduction, norm_by_times)
 
 
-RNNTLoss = _loss("RNNTLoss", rnnt_loss, """Transducer loss of scores [batch, steps, labels + 1, classes].
+RNNTLoss = _loss("RNNTLoss", rnnt_loss, """Transducer loss of logarithms of probabilities [batch, steps, labels + 1, classes].
 
-    >>> scores, one = bireme.zeros([1, 1, 2, 2]), bireme.to_tensor([1])
-    >>> round(bireme.nn.RNNTLoss()(scores, bireme.to_tensor([[1]]), one, one).item(), 4)
-    1.3863
+    >>> logs, one = bireme.full([1, 1, 2, 2], -1.0), bireme.to_tensor([1])
+    >>> bireme.nn.RNNTLoss()(logs, bireme.to_tensor([[1]]), one, one).item()
+    2.0
     """, "input label input_lengths label_lengths", blank=0, fastemit_lambda=0.001, reduction="mean", name=None)  # fmt: skip
 
 

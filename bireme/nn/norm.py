@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from typing import Any
 
 from bireme.core import errors
@@ -10,6 +11,11 @@ from bireme.core.tensor import Tensor
 from bireme.nn.initializer import Constant, Normal
 from bireme.nn.layer import Layer
 from bireme.ops import group_norm, instance_norm, layer_norm, local_response_norm, spectral_norm_of
+
+
+def must_not_be_negative(where: str, number: Any) -> None:
+    if isinstance(number, numbers.Real) and not number >= 0:
+        raise errors.bad(where, "a number of 0 or more", number)
 
 
 class LayerNorm(Layer):
@@ -32,6 +38,9 @@ class LayerNorm(Layer):
             normalized_shape = [normalized_shape]
         if not isinstance(normalized_shape, (list, tuple)):
             raise errors.bad("LayerNorm(normalized_shape)", "an int or a list of them", normalized_shape, kind=TypeError)
+        if not normalized_shape:
+            raise errors.bad("LayerNorm(normalized_shape)", "one axis or more", normalized_shape, kind=TypeError)
+        must_not_be_negative("LayerNorm(epsilon)", epsilon)
         self._normalized_shape, self._epsilon = list(normalized_shape), epsilon
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
         count = [math.prod(self._normalized_shape)]  # flat, as state dicts have them
@@ -65,6 +74,11 @@ class GroupNorm(Layer):
         super().__init__()
         if data_format not in ("NCL", "NCHW", "NCDHW", "NLC", "NHWC", "NDHWC"):
             raise errors.bad("GroupNorm(data_format)", "NCHW, NHWC or their like for one or three axes", data_format)
+        if not isinstance(num_groups, numbers.Integral) or num_groups < 1:
+            raise errors.bad("GroupNorm(num_groups)", "an integer of 1 or more", num_groups)
+        if num_channels % num_groups:
+            raise errors.bad("GroupNorm(num_channels)", f"a multiple of num_groups = {num_groups}", num_channels)
+        must_not_be_negative("GroupNorm(epsilon)", epsilon)
         self._num_groups, self._num_channels, self._epsilon, self._data_format = num_groups, num_channels, epsilon, data_format
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
         # False keeps the parameter at its first value, unlike elsewhere: state dicts have it
@@ -98,6 +112,7 @@ class _InstanceNorm(Layer):
         if (weight_attr is False) != (bias_attr is False):
             where = f"{type(self).__name__}(weight_attr, bias_attr)"
             raise errors.bad(where, "both False or none of them", [weight_attr, bias_attr], kind=errors.Unfit)
+        must_not_be_negative(f"{type(self).__name__}(epsilon)", epsilon)
         self._num_features, self._epsilon, self._momentum, self._data_format = num_features, epsilon, momentum, data_format
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
         self.scale = self.create_parameter([num_features], weight_attr, default_initializer=Constant(1.0))
@@ -208,7 +223,9 @@ class SpectralNorm(Layer):
         self._weight_shape, self._dim, self._power_iters, self._eps, self._dtype = list(weight_shape), dim, power_iters, eps, dtype
         total = math.prod(self._weight_shape)
         if total <= 0:
-            raise errors.bad("SpectralNorm(weight_shape)", "no axis of extent 0", self._weight_shape)
+            raise errors.bad("SpectralNorm(weight_shape)", "no axis of extent 0", self._weight_shape, kind=errors.Unfit)
+        must_not_be_negative("SpectralNorm(power_iters)", power_iters)
+        must_not_be_negative("SpectralNorm(eps)", eps)
         if dim not in (0, 1) or dim >= len(self._weight_shape):
             raise errors.bad("SpectralNorm(dim)", f"0 or 1, and an axis below {len(self._weight_shape)}", dim, kind=errors.Unfit)
         rows = self._weight_shape[dim]

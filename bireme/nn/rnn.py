@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -72,6 +73,8 @@ class RNN(Layer):
 
     def __init__(self, cell: RNNCellBase, is_reverse: bool = False, time_major: bool = False):
         super().__init__()
+        if not isinstance(cell, Layer):
+            raise errors.bad("RNN(cell)", "a cell", cell, kind=errors.NotTensor)
         self.cell, self.is_reverse, self.time_major = cell, is_reverse, time_major
 
     def forward(self, inputs: Any, initial_states: Any = None, sequence_length: Tensor | None = None, **kwargs: Any) -> tuple[Any, Any]:
@@ -123,6 +126,10 @@ class _Stack(LayerList):
         super().__init__()
         if direction not in ("forward", "bidirect", "bidirectional"):
             raise errors.bad(f"{type(self).__name__}(direction)", "'forward', 'bidirect' or 'bidirectional'", direction)
+        if not isinstance(num_layers, numbers.Integral) or num_layers < 1:
+            raise errors.bad(f"{type(self).__name__}(num_layers)", "an integer of 1 or more", num_layers)
+        if not 0 <= dropout <= 1:
+            raise errors.bad(f"{type(self).__name__}(dropout)", "a probability in [0, 1]", dropout)
         self.input_size, self.hidden_size, self.num_layers, self.proj_size = input_size, hidden_size, num_layers, proj_size
         self.num_directions = 1 if direction == "forward" else 2
         self.time_major, self.dropout, self.state_components = time_major, dropout, 1

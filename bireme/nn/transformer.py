@@ -121,6 +121,8 @@ class MultiHeadAttention(Layer):
         _positive("MultiHeadAttention", embed_dim=embed_dim, num_heads=num_heads)
         if embed_dim % num_heads:
             raise errors.bad("MultiHeadAttention(embed_dim)", f"a multiple of num_heads, which is {num_heads}", embed_dim, kind=errors.Unfit)
+        if not 0 <= dropout <= 1:
+            raise errors.bad("MultiHeadAttention(dropout)", "a probability in [0, 1]", dropout)
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
         self.kdim = embed_dim if kdim is None else kdim
         self.vdim = embed_dim if vdim is None else vdim
@@ -343,8 +345,13 @@ class _Stack(Layer):
 
     def __init__(self, first: Layer, num_layers: int, norm: Layer | None):
         super().__init__()
+        name = type(self).__name__
+        if not isinstance(first, Layer):
+            raise errors.bad(f"{name}({name[11:].lower()}_layer)", "a layer", first, kind=errors.NotTensor)
+        if not isinstance(num_layers, int) or num_layers < 0:
+            raise errors.bad(f"{name}(num_layers)", "an integer of 0 or more", num_layers)
         others = (type(first)(**first._config) for _ in range(num_layers - 1))
-        self.layers = LayerList([first, *others])
+        self.layers = LayerList([first, *others][:num_layers])
         self.num_layers, self.norm = num_layers, norm
 
     def _run(self, x: Tensor, cache: Any, *rest: Any) -> Any:

@@ -153,7 +153,7 @@ def _(g, out, y, sigs):
     return sum_to(d, sigs[0]), sum_to(-d * conj_of(out), sigs[1])
 
 
-@op(method=True, inplace=True, promote="x y", mix="any", dtypes=FLOAT | INT, differentiable=False)
+@op(method=True, inplace=True, promote="x y", mix="any", dtypes=FLOAT | INT, differentiable=False, numpy=np.floor_divide)
 def floor_divide(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Elementwise quotient rounded towards minus infinity, as Python's `//`.
 
@@ -167,7 +167,17 @@ floor_divide.infer(elementwise("floor_divide"))
 floor_divide.on("cpu")(vectorised.single(vectorised.floor_divide, floor_divide.body))
 
 
-@op(public="remainder mod floor_mod", method="remainder mod floor_mod", inplace="remainder_ mod_ floor_mod_", promote="x y", dtypes=NUMBER)
+def _remainder_numpy(x, y):
+    return x - y * _nearest_numpy(x / y) if np.iscomplexobj(x) else np.remainder(x, y)
+
+
+def _nearest_numpy(x):
+    parts = [np.sign(p) * np.floor(np.abs(p) + 0.5) for p in (x.real, x.imag)]
+    return parts[0] + 1j * parts[1]
+
+
+@op(public="remainder mod floor_mod", method="remainder mod floor_mod", inplace="remainder_ mod_ floor_mod_", promote="x y", dtypes=NUMBER,
+    numpy=_remainder_numpy)  # fmt: skip
 def remainder(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Elementwise remainder with the sign of the divisor, as Python's `%`; of complex numbers, what is nearest to a multiple leaves.
 
@@ -189,7 +199,13 @@ remainder.infer(elementwise("remainder"))
 remainder.on("cpu")(vectorised.single(vectorised.remainder, remainder.body))
 
 
-@remainder.grad
+def _remainder_grad_numpy(g, x, y, sigs, platform):
+    if np.iscomplexobj(x):
+        return sum_to(g, sigs[0]), sum_to(-g * np.conj(_nearest_numpy(x / y)), sigs[1])
+    return sum_to(g, sigs[0]), sum_to(-g * np.floor_divide(x, y), sigs[1])
+
+
+@remainder.grad(numpy=_remainder_grad_numpy)
 def _(g, x, y, sigs, platform):
     if jnp.iscomplexobj(x):
         return sum_to(g, sigs[0]), sum_to(-g * jnp.conj(_nearest(x / y)), sigs[1])
@@ -242,7 +258,7 @@ def divide(x: Tensor | float, y: Tensor | float, *, rounding_mode: str | None = 
     return down + ((down * y != x) & (down < 0)).astype(down.dtype)
 
 
-@op(promote="x y", dtypes=NUMBER, amp="high")
+@op(promote="x y", dtypes=NUMBER, amp="high", numpy=True)
 def power(x: Tensor | float, y: Tensor | float) -> Tensor:
     """`x` to the power of a tensor `y`; use `pow`.
 
@@ -260,7 +276,7 @@ def power(x: Tensor | float, y: Tensor | float) -> Tensor:
 power.infer(elementwise("power"))
 
 
-@power.grad
+@power.grad(numpy=True)
 def _(g, out, x, y, sigs):
     safe = jnp.where(x == 0, 1, x)
     dx = g * conj_of(y * jnp.power(x, y - 1))

@@ -60,7 +60,19 @@ def _shift(toward, x, y):
     return fits, toward(*jnp.broadcast_arrays(x, jnp.where(fits, y, 0)))
 
 
-@op(method=True, promote="x y", mix="same", dtypes=INT, differentiable=False)
+def _left_numpy(x, y, is_arithmetic):
+    fits = (y >= 0) & (y < x.dtype.itemsize * 8)
+    return np.where(fits, np.left_shift(x, np.where(fits, y, 0)), 0)
+
+
+def _right_numpy(x, y, is_arithmetic):
+    fits, signed = (y >= 0) & (y < x.dtype.itemsize * 8), is_arithmetic and x.dtype.kind == "i"
+    bits = x if signed else x.view(f"u{x.dtype.itemsize}")
+    moved = np.right_shift(bits, np.where(fits, y, 0).astype(bits.dtype)).astype(x.dtype)
+    return np.where(fits, moved, np.where(x < 0, -1, 0) if signed else 0)
+
+
+@op(method=True, promote="x y", mix="same", dtypes=INT, differentiable=False, numpy=_left_numpy)
 def bitwise_left_shift(x: Tensor | int, y: Tensor | int, is_arithmetic: bool = True, out: Extra = None) -> Tensor:
     """Bits moved up by `y` places; zeros come in.
 
@@ -71,7 +83,7 @@ def bitwise_left_shift(x: Tensor | int, y: Tensor | int, is_arithmetic: bool = T
     return jnp.where(fits, moved, 0)
 
 
-@op(method=True, promote="x y", mix="same", dtypes=INT, differentiable=False)
+@op(method=True, promote="x y", mix="same", dtypes=INT, differentiable=False, numpy=_right_numpy)
 def bitwise_right_shift(x: Tensor | int, y: Tensor | int, is_arithmetic: bool = True, out: Extra = None) -> Tensor:
     """Bits moved down by `y` places; copies of the sign come in, or zeros if `is_arithmetic` is False.
 

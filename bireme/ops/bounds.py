@@ -8,9 +8,10 @@ import numpy as np
 from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.dtype import COMPLEX, FLOAT, INT
+from bireme.core.graph import sig_of
 from bireme.core.op import Axis, Tensor, composite, op
 from bireme.ops.arithmetic import cast
-from bireme.ops.broadcast import elementwise, sum_to
+from bireme.ops.broadcast import broadcast_shape, elementwise, sum_to
 
 
 @op(method=True, promote="x y", mix="floats", dtypes=FLOAT | INT, torch=True, out=True, numpy=np.maximum)
@@ -84,8 +85,8 @@ def fmin(x: Tensor, y: Tensor) -> Tensor:
 
 fmax.infer(elementwise("fmax"))
 fmin.infer(elementwise("fmin"))
-fmax.grad(_missing_last(True))
-fmin.grad(_missing_last(False))
+fmax.grad(_missing_last(True), numpy=True)
+fmin.grad(_missing_last(False), numpy=True)
 
 
 @op(method=True, promote="x y", mix="same", dtypes=FLOAT | INT, numpy=np.heaviside)
@@ -116,6 +117,11 @@ def clip_number(x: Tensor, min: Tensor | float | None = None, max: Tensor | floa
     if min is not None:
         x = jnp.maximum(x, min)
     return x if max is None else jnp.minimum(x, max)
+
+
+@clip_number.infer
+def _(x, min, max):
+    return sig_of(broadcast_shape("clip", *[s.shape for s in (x, min, max) if s is not None]), x.dtype)
 
 
 @clip_number.grad(numpy=True)
@@ -181,7 +187,7 @@ def _(nan, posinf, neginf):
             raise errors.bad(f"nan_to_num({name})", "a number", f"shape {list(sig.shape)}", kind=TypeError)
 
 
-@nan_to_num.grad
+@nan_to_num.grad(numpy=True)
 def _(g, x, sigs):
     grads = [jnp.where(jnp.isfinite(x), g, 0)]
     return tuple(grads + [None] * (len(sigs) - 1))

@@ -12,13 +12,13 @@ from bireme.core.dtype import COMPLEX, FLOAT
 from bireme.core.graph import sig_of
 from bireme.core.op import Tensor, composite, op
 from bireme.ops.arithmetic import cast, multiply
-from bireme.ops.broadcast import same, sum_to
+from bireme.ops.broadcast import broadcast_shape, same, sum_to
 from bireme.ops.trigonometry import cos, sin
 
 _PAIRS = frozenset((dtypes.float32, dtypes.float64))  # the types that a complex one is made of
 
 
-@op(method=True)
+@op(method=True, numpy=np.conj)
 def conj(x: Tensor) -> Tensor:
     """The complex conjugate.
 
@@ -32,7 +32,7 @@ conj.infer(same)
 conj.grad(lambda g: jnp.conj(g), numpy=True)
 
 
-@op(method=True, view=True)
+@op(method=True, view=True, numpy=lambda x: np.array(x.real))
 def real(x: Tensor) -> Tensor:
     """The real part, which shares storage with the number.
 
@@ -56,7 +56,7 @@ def _(sig, strides, first, bound, numbers):
     return (tuple([2 * n for n in strides]), 2 * first) if sig.dtype.is_complex else (strides, first)
 
 
-@op(method=True, view=True)
+@op(method=True, view=True, numpy=lambda x: np.array(x.imag))
 def imag(x: Tensor) -> Tensor:
     """The imaginary part, which shares storage with the number.
 
@@ -80,7 +80,14 @@ def _(sig, strides, first, bound, numbers):
     return tuple([2 * n for n in strides]), 2 * first + 1
 
 
-@op(promote="real imag", mix="same", dtypes=_PAIRS, out=True)
+def _joined(real, imag):
+    """By parts: infinity times the imaginary unit would be NaN in its real part."""
+    made = np.empty(np.broadcast_shapes(real.shape, imag.shape), np.complex128 if real.dtype == np.float64 else np.complex64)
+    made.real, made.imag = real, imag
+    return made
+
+
+@op(promote="real imag", mix="same", dtypes=_PAIRS, out=True, numpy=_joined)
 def complex(real: Tensor, imag: Tensor) -> Tensor:
     """Complex numbers from their parts.
 
@@ -88,6 +95,9 @@ def complex(real: Tensor, imag: Tensor) -> Tensor:
     [(1+2j)]
     """
     return lax.complex(*jnp.broadcast_arrays(real, imag))
+
+
+complex.infer(lambda real, imag: sig_of(broadcast_shape("complex", real.shape, imag.shape), dtypes.complex_of(real.dtype)))
 
 
 @complex.grad(numpy=True)
@@ -135,7 +145,7 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
 # ---------------------------------------------------------------- pairs
 
 
-@op(method=True, view=True, dtypes=_PAIRS)
+@op(method=True, view=True, dtypes=_PAIRS, numpy=lambda x: _joined(x[..., 0], x[..., 1]))
 def as_complex(x: Tensor) -> Tensor:
     """Complex numbers from pairs in the last axis, with which they share storage.
 
@@ -160,7 +170,7 @@ def _(source, part, bound, numbers):
     return as_real(part)
 
 
-@op(method=True, view=True, dtypes=COMPLEX)
+@op(method=True, view=True, dtypes=COMPLEX, numpy=True)
 def as_real(x: Tensor) -> Tensor:
     """Real and imaginary parts as pairs in a new last axis, which share storage with the numbers.
 

@@ -201,12 +201,12 @@ contract.grad(lambda g, x, y, over_x, over_y: _contract_grad(g, x, y, over_x, ov
 
 @composite(method=True, plain=True)
 def inner(x: Tensor, y: Tensor) -> Tensor:
-    """Sums of products along the last axes; a plain product if one of them has no axes.
+    """Sums of products along the last axes; a plain product if one of them has a single element.
 
     >>> bireme.inner(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]]), bireme.to_tensor([1.0, 10.0])).tolist()
     [21.0, 43.0]
     """
-    if x.ndim == 0 or y.ndim == 0:
+    if 1 in (x.size, y.size):
         return x * y
     if x.shape[-1] != y.shape[-1]:
         raise errors.bad("inner(y)", f"{x.shape[-1]} elements along the last axis, as in x of shape {x.shape}", f"shape {y.shape}")

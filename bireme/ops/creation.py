@@ -307,7 +307,7 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = Non
     return placed(count_up.call({**arguments, "size": size, "dtype": kind}), device, requires_grad)
 
 
-@op(differentiable=False)
+@op(differentiable=False, numpy=True)
 def eye_of(num_rows: int, num_columns: int, dtype: DTypeArg) -> Tensor:
     """The unit matrix; use `eye`.
 
@@ -315,6 +315,9 @@ def eye_of(num_rows: int, num_columns: int, dtype: DTypeArg) -> Tensor:
     [[1.0, 0.0], [0.0, 1.0]]
     """
     return jnp.eye(num_rows, num_columns, dtype=dtype.np)
+
+
+eye_of.infer(lambda num_rows, num_columns, dtype: sig_of((num_rows, num_columns), dtype))
 
 
 @composite(alias={"num_rows": "n", "num_columns": "m"})

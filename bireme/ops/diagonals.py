@@ -228,7 +228,14 @@ def _(g, offset, wrap):
 # ---------------------------------------------------------------- matrices from vectors
 
 
-@op(method=True, name_arg=False)
+def _embedded(input, offset, dim1, dim2):
+    dims = [*input.shape[:-1]]
+    for axis in sorted((dim1, dim2)):
+        dims.insert(axis, input.shape[-1] + abs(offset))
+    return _put_numpy(np.zeros(dims, input.dtype), input, offset, dim1, dim2)
+
+
+@op(method=True, name_arg=False, numpy=_embedded)
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """The last axis as the diagonals of matrices, which two new axes span.
 
@@ -271,7 +278,7 @@ def _(g, offset, dim1, dim2):
     return jnp.diagonal(g, offset, dim1, dim2)
 
 
-@op()
+@op(numpy=lambda x, offset, padding_value: _put_numpy(np.full((x.shape[0] + abs(offset),) * 2, padding_value, x.dtype), x, offset, 0, 1))
 def diag_of(x: Tensor, offset: int, padding_value: Const) -> Tensor:
     """A vector as the diagonal of a matrix; use `diag`.
 

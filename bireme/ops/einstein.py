@@ -9,10 +9,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from bireme.core import errors
 from bireme.core.graph import sig_of
 from bireme.core.op import PUBLIC, Attr, Tensor, op
+from bireme.core.plans import on_numpy
 from bireme.ops.broadcast import conj_of
 from bireme.ops.product import NUMBER
 
@@ -90,7 +92,7 @@ def _extents(shapes: Any, terms: tuple) -> dict[int, int]:
 # ---------------------------------------------------------------- the operator
 
 
-def _einsum(operands, terms, out):
+def _einsum(operands, terms, out, **how):
     extents = _extents([x.shape for x in operands], terms)
     places = {label: i for i, label in enumerate(extents)}
     args = []
@@ -98,8 +100,37 @@ def _einsum(operands, terms, out):
         kept = [i for i, label in enumerate(term) if x.shape[i] == extents[label]]  # axes of 1 that broadcast drop out
         args += [x.reshape([x.shape[i] for i in kept]), [places[term[i]] for i in kept]]
     once = list(dict.fromkeys(out))
-    made = jnp.einsum(*args, [places[label] for label in once])
+    made = jnp.einsum(*args, [places[label] for label in once], **how)
     return made if len(once) == len(out) else _spread(made, once, out)
+
+
+_einsum_on_numpy = on_numpy(_einsum)
+
+
+def _einsum_numpy(operands, terms, out):
+    return np.asarray(_einsum_on_numpy(operands, terms, out, optimize=True))
+
+
+def _einsum_grad_numpy(g, operands, terms, labels, needs):
+    extents = _extents([x.shape for x in operands], terms)
+    places = {label: i for i, label in enumerate(extents)}
+    kept = [[label for n, label in zip(x.shape, term) if n == extents[label]] for x, term in zip(operands, terms)]
+    rest = [np.conj(x).reshape([extents[label] for label in own]) for x, own in zip(operands, kept)]
+
+    def of_one(i):
+        others = [k for k in range(len(operands)) if k != i]
+        args = [g, [places[label] for label in labels]]
+        for k in others:
+            args += [rest[k], [places[label] for label in kept[k]]]
+        seen = set(labels).union(*[kept[k] for k in others])
+        once = list(dict.fromkeys(kept[i]))
+        made = np.einsum(*args, [places[label] for label in once if label in seen], optimize=True)
+        # what the operand alone has, and was summed over, has the same gradient everywhere
+        made = made.reshape([extents[label] if label in seen else 1 for label in once])
+        made = np.broadcast_to(made, [extents[label] for label in once])
+        return (made if len(once) == len(kept[i]) else _spread_on_numpy(made, once, kept[i])).reshape(operands[i].shape)
+
+    return [of_one(i) if needs[i] else None for i in range(len(operands))]
 
 
 def _spread(x, once, out):
@@ -114,7 +145,10 @@ def _spread(x, once, out):
     return x
 
 
-@op(promote="operands", mix="complex", dtypes=NUMBER, amp="low")
+_spread_on_numpy = on_numpy(_spread)
+
+
+@op(promote="operands", mix="complex", dtypes=NUMBER, amp="low", numpy=_einsum_numpy)
 def einsum_of(operands: list[Tensor], terms: Attr, labels: Attr) -> Tensor:
     """Sum of products over labelled axes; use `einsum`.
 
@@ -130,7 +164,7 @@ def _(operands, terms, labels):
     return sig_of(tuple([extents[label] for label in labels]), operands[0].dtype)
 
 
-@einsum_of.grad
+@einsum_of.grad(numpy=_einsum_grad_numpy)
 def _(g, operands, terms, labels, needs):
     if not jnp.issubdtype(g.dtype, jnp.inexact):  # jax transposes what floats go through
         g, operands = g.astype(jnp.float64), [x.astype(jnp.float64) for x in operands]

@@ -141,6 +141,12 @@ def exponential(x: Tensor, lam: Tensor | float = 1.0, key: Key = None) -> Tensor
     return (exponential_of(key, x.shape, wide) / lam.astype(wide)).astype(x.dtype)
 
 
+@exponential.prepare
+def _(arguments):
+    if isinstance(arguments["lam"], (int, float)) and not arguments["lam"] > 0:
+        raise errors.bad("exponential_(lam)", "a rate above 0", arguments["lam"])
+
+
 exponential.check(lambda x, lam: _fits("exponential_(lam)", x, lam))
 exponential.infer(lambda x: x)
 exponential.grad(_zero, numpy=True)
@@ -155,6 +161,12 @@ def geometric(x: Tensor, probs: Tensor | float, key: Key = None) -> Tensor:
     """
     wide = wide_of(x.dtype)
     return (exponential_of(key, x.shape, wide) / -jnp.log1p(-probs.astype(wide))).astype(x.dtype)
+
+
+@geometric.prepare
+def _(arguments):
+    if isinstance(arguments["probs"], (int, float)) and not 0 < arguments["probs"] <= 1:
+        raise errors.bad("geometric_(probs)", "a probability above 0 and up to 1", arguments["probs"])
 
 
 geometric.check(lambda x, probs: _fits("geometric_(probs)", x, probs))

@@ -169,15 +169,16 @@ class Index:
 
     def basic(self, x: Tensor) -> Tensor:
         """The basic part, sharing storage with `x`."""
-        out = x
+        return _taken(x, *self.steps())
+
+    def steps(self) -> tuple[Any, list, list[int] | None]:
+        """The basic part as calls: the bound slice, unless all is taken, where it starts, and the shape with new axes, if there are any."""
+        bound, dims = None, list(kept(self.spec))
         if not self.plain or not (self.adds or self.picks):
-            out = slice_view.call({"x": x, "starts": self.numbers(), "spec": tuple(self.spec)})
-        if self.adds:
-            dims = out.shape
-            for place in self.adds:
-                dims.insert(place, 1)
-            out = shape.reshape(out, shape.Literal(dims))
-        return out
+            bound = slice_view.bind((1, -len(self.starts)), (tuple(self.spec),))
+        for place in self.adds:
+            dims.insert(place, 1)
+        return bound, self.numbers(), dims if self.adds else None
 
     def numbers(self) -> list:
         return [(dtypes.int64, s) for s in self.starts]
@@ -337,7 +338,7 @@ def _row(x: Tensor, i: int) -> Tensor:
 
 
 def _written_out(key: Any) -> tuple | None:
-    """An index of integers, slices of integers and `...` as something that can be a key; None for any other."""
+    """An index of integers, slices of integers, None and `...` as something that can be a key; None for any other."""
     found: list[Any] = []
     for item in key if key.__class__ is tuple else (key,):
         if item.__class__ is slice:
@@ -345,14 +346,20 @@ def _written_out(key: Any) -> tuple | None:
             if not all(p is None or p.__class__ is int for p in parts):
                 return None
             found.append(parts)
-        elif item.__class__ is int or item is Ellipsis:
+        elif item.__class__ is int or item is Ellipsis or item is None:
             found.append(item)
         else:
             return None
     return tuple(found)
 
 
-_sliced: dict[tuple, tuple[Any, list]] = {}  # slices worked out before: the bound operator, and where they start
+_sliced: dict[tuple, tuple] = {}  # basic indices worked out before: the bound operator, where it starts, and the shape with new axes
+
+
+def _taken(x: Tensor, bound: Any, starts: list, dims: list[int] | None) -> Tensor:
+    """What an index of `_sliced` takes."""
+    part = x if bound is None else slice_view.record(bound, [x, *starts])
+    return part if dims is None else shape.reshaped(part, dims)
 
 
 def getitem(x: Tensor, key: Any) -> Tensor:
@@ -363,12 +370,11 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     if plain is not None:
         found = _sliced.get((x._value.sig, plain))
         if found is not None:
-            return slice_view.record(found[0], [x, *found[1]])
+            return _taken(x, *found)
     index = Index(x, key)
-    if plain is not None and not index.picks and not index.adds:
-        bound = slice_view.bind((1, -len(index.starts)), (tuple(index.spec),))
-        bounded(_sliced)[x._value.sig, plain] = (bound, index.numbers())
-        return slice_view.record(bound, [x, *index.numbers()])
+    if plain is not None:
+        found = bounded(_sliced)[x._value.sig, plain] = index.steps()
+        return _taken(x, *found)
     out = index.basic(x)
     if not index.picks:
         return out

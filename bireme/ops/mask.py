@@ -66,7 +66,7 @@ def _(x, mask):
     return np.count_nonzero(np.broadcast_arrays(x, mask)[1])
 
 
-@op(differentiable=False)
+@op(differentiable=False, numpy=lambda x, size: np.argwhere(_is_set_numpy(x)).astype(np.int64, copy=False))
 def nonzero_of(x: Tensor, *, size: Size) -> Tensor:
     """Positions of what is not zero; use `nonzero`.
 
@@ -84,11 +84,12 @@ def _is_set(x):
     return ~(jnp.abs(x) < jnp.finfo(x.dtype).tiny)
 
 
-@nonzero_of.size
-def _(x):
-    if x.dtype.kind in "iub":
-        return np.count_nonzero(x)
-    return np.count_nonzero(~(np.abs(x) < ml_dtypes.finfo(x.dtype).tiny))
+def _is_set_numpy(x):
+    return x if x.dtype.kind in "iub" else ~(np.abs(x) < ml_dtypes.finfo(x.dtype).tiny)
+
+
+nonzero_of.size(lambda x: np.count_nonzero(_is_set_numpy(x)))
+nonzero_of.infer(lambda x, size: sig_of((size, x.ndim), dtypes.int64))
 
 
 @composite(method=True, alias={"x": "input"}, name_arg=False, out=True)

@@ -13,7 +13,7 @@ from bireme.core.dtype import FLOAT
 from bireme.core.graph import sig_of
 from bireme.core.op import Const, Extra, Tensor, composite, op
 from bireme.ops.arithmetic import NUMBER
-from bireme.ops.broadcast import conj_of, elementwise, same, sum_to
+from bireme.ops.broadcast import broadcast_shape, conj_of, elementwise, same, sum_to
 
 _LN_2, _LN_10 = float(np.log(2.0)), float(np.log(10.0))
 
@@ -83,6 +83,7 @@ def log1p(x: Tensor) -> Tensor:
 
 
 log1p.infer(same)
+log1p.grad(lambda g, x: g * conj_of(1 / (1 + x)), numpy=True)
 
 
 @op(method=True, inplace=True, floats=True, numpy=np.expm1, amp="high")
@@ -96,6 +97,7 @@ def expm1(x: Tensor) -> Tensor:
 
 
 expm1.infer(same)
+expm1.grad(lambda g, out: g * conj_of(out + 1), numpy=True)
 
 
 @op(method=True, inplace=True, floats=True, numpy=np.log2, amp="high")
@@ -139,10 +141,13 @@ def logaddexp(x: Tensor, y: Tensor) -> Tensor:
 logaddexp.infer(elementwise("logaddexp"))
 
 
-@logaddexp.grad
-def _(g, x, y, sigs):
-    share = lax.logistic(x - y)
+def _shares(g, share, sigs):
     return sum_to(g * share, sigs[0]), sum_to(g * (1 - share), sigs[1])
+
+
+@logaddexp.grad(numpy=lambda g, x, y, sigs: _shares(g, special.expit(x - y), sigs))
+def _(g, x, y, sigs):
+    return _shares(g, lax.logistic(x - y), sigs)
 
 
 @op(method=True, inplace=True, floats=True, numpy=np.sqrt, torch=True, out=True)
@@ -299,7 +304,7 @@ def sgn(x: Tensor) -> Tensor:
     return sign(x)
 
 
-@op(method=True, inplace=True, promote="x y weight", floats=True)
+@op(method=True, inplace=True, promote="x y weight", floats=True, numpy=True)
 def lerp(x: Tensor, y: Tensor, weight: Tensor | float) -> Tensor:
     """`x + weight * (y - x)`.
 
@@ -309,7 +314,16 @@ def lerp(x: Tensor, y: Tensor, weight: Tensor | float) -> Tensor:
     return x + weight * (y - x)
 
 
-@op(method=True, inplace=True, numpy=True)
+lerp.infer(lambda x, y, weight: sig_of(broadcast_shape("lerp", x.shape, y.shape, weight.shape), x.dtype))
+
+
+@lerp.grad(numpy=True)
+def _(g, x, y, weight, sigs):
+    w = conj_of(weight)
+    return sum_to(g * (1 - w), sigs[0]), sum_to(g * w, sigs[1]), sum_to(g * conj_of(y - x), sigs[2])
+
+
+@op(method=True, inplace=True, numpy=True, scales="x")
 def scale(x: Tensor, scale: Tensor | float = 1.0, bias: Tensor | float = 0.0, bias_after_scale: bool = True, act: Extra = None) -> Tensor:
     """`x * scale + bias`, or `(x + bias) * scale`.
 
@@ -321,6 +335,13 @@ def scale(x: Tensor, scale: Tensor | float = 1.0, bias: Tensor | float = 0.0, bi
 
 
 scale.infer(lambda x: x)
+
+
+@scale.grad(numpy=True)
+def _(g, x, scale, bias, bias_after_scale, needs, sigs):
+    dx = g * conj_of(scale.astype(x.dtype))
+    ds = sum_to(g * conj_of(x if bias_after_scale else x + bias.astype(x.dtype)), sigs[1]) if needs[1] else None
+    return dx, ds, sum_to(g if bias_after_scale else dx, sigs[2]) if needs[2] else None
 
 
 @scale.prepare(keeps_numbers_unless="")

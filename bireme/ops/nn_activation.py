@@ -6,7 +6,6 @@ import functools
 import math
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -18,7 +17,7 @@ from bireme.core.graph import sig_of
 from bireme.core.inplace import assign_inplace
 from bireme.core.op import PUBLIC, Axis, DTypeArg, Extra, Key, Shape, Tensor, composite, op
 from bireme.ops.arithmetic import cast
-from bireme.ops.broadcast import conj_of, same
+from bireme.ops.broadcast import conj_of, same, sum_to
 from bireme.ops.hints import fresh
 from bireme.ops.math import sigmoid
 from bireme.ops.parts import split
@@ -181,7 +180,7 @@ def _or_in_place(plain: Any) -> Any:
 silu.public = PUBLIC["silu"] = _or_in_place(silu.public)
 
 
-@op(dtypes=FLOAT | COMPLEX, amp="high")
+@op(dtypes=FLOAT | COMPLEX, amp="high", numpy=True)
 def softplus(x: Tensor, beta: Tensor | float = 1, threshold: Tensor | float = 20) -> Tensor:
     """log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold.
 
@@ -189,11 +188,29 @@ def softplus(x: Tensor, beta: Tensor | float = 1, threshold: Tensor | float = 20
     0.6931
     """
     scaled = x * beta.astype(x.dtype)
-    smooth = jnp.log1p(jnp.exp(scaled)) if jnp.iscomplexobj(x) else jax.nn.softplus(scaled)
+    smooth = jnp.log1p(jnp.exp(scaled)) if jnp.iscomplexobj(x) else jnp.logaddexp(scaled, np.zeros((), x.dtype))
     return jnp.where(jnp.real(scaled) > jnp.real(threshold.astype(x.dtype)), x, smooth / beta.astype(x.dtype))
 
 
 softplus.infer(lambda x: x)
+
+
+def _logistic(x):
+    if jnp.iscomplexobj(x):
+        return 1 / (1 + jnp.exp(-x))
+    return special.expit(x) if isinstance(x, (np.ndarray, np.generic)) else lax.logistic(x)
+
+
+@softplus.grad(numpy=True)
+def _(g, x, beta, threshold, sigs, needs):
+    factor = beta.astype(x.dtype)
+    scaled = x * factor
+    slope, linear = _logistic(scaled), jnp.real(scaled) > jnp.real(threshold.astype(x.dtype))
+    of_beta = None
+    if needs[1]:
+        smooth = jnp.log1p(jnp.exp(scaled)) if jnp.iscomplexobj(x) else jnp.logaddexp(scaled, np.zeros((), x.dtype))
+        of_beta = sum_to(g * conj_of(jnp.where(linear, 0, (slope * x - smooth / factor) / factor)), sigs[1])
+    return g * conj_of(jnp.where(linear, 1, slope)), of_beta, None
 
 
 def _softmax(x, axis):
@@ -429,7 +446,14 @@ def glu(x: Tensor, axis: int = -1) -> Tensor:
     return a * sigmoid(b)
 
 
-@op(dtypes=FLOAT, passes="x")
+def _largest_numpy(x, axis):
+    made = np.zeros(x.shape, x.dtype) if x.ndim else np.ones((), x.dtype)
+    if x.ndim and x.size:
+        np.put_along_axis(made, np.argmax(x, axis, keepdims=True), 1, axis)
+    return made
+
+
+@op(dtypes=FLOAT, passes="x", numpy=_largest_numpy)
 def one_hot_of_largest(x: Tensor, axis: Axis) -> Tensor:
     """1 at the first largest element along an axis and 0 elsewhere; gradients pass as if nothing had been done.
 

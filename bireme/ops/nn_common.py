@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -150,7 +151,7 @@ one_hot.index(lambda s: [("x", 0, s["num_classes"])])
 one_hot.infer(lambda x, num_classes: sig_of((*x.shape, num_classes), dtypes.float32))
 
 
-@op()
+@op(numpy=True)
 def pad_of(x: Tensor, value: Tensor | float, widths: Attr, mode: str) -> Tensor:
     """A tensor grown at its edges; use `pad`.
 
@@ -159,7 +160,34 @@ def pad_of(x: Tensor, value: Tensor | float, widths: Attr, mode: str) -> Tensor:
     """
     if mode == "constant":
         return jnp.pad(x, widths, constant_values=value.astype(x.dtype))
-    return jnp.pad(x, widths, mode={"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode])
+    return jnp.pad(x, widths, mode=_MODES[mode])
+
+
+_MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+def _pad_grad_numpy(g, widths, mode, sigs, needs):
+    if mode == "constant":
+        return _unpadded(g, widths, sigs, needs)
+    for axis, (n, (a, b)) in enumerate(zip(sigs[0].shape, widths)):
+        if a or b:
+            made = np.zeros((n, *np.delete(g.shape, axis)), g.dtype)
+            np.add.at(made, np.pad(np.arange(n), (a, b), mode=_MODES[mode]), np.moveaxis(g, axis, 0))
+            g = np.moveaxis(made, 0, axis)
+    return g, None
+
+
+def _unpadded(g, widths, sigs, needs):
+    inner = g[tuple([builtins.slice(a, a + n) for n, (a, _) in zip(sigs[0].shape, widths)])]
+    return inner, (g.sum() - inner.sum()).reshape(sigs[1].shape) if needs[1] else None
+
+
+@pad_of.grad(numpy=_pad_grad_numpy)
+def _(g, widths, mode, sigs, needs):
+    if mode == "constant":
+        return _unpadded(g, widths, sigs, needs)
+    spec = jax.ShapeDtypeStruct(sigs[0].shape, g.dtype)
+    return jax.linear_transpose(lambda x: jnp.pad(x, widths, mode=_MODES[mode]), spec)(g)[0], None
 
 
 pad_of.infer(lambda x, widths: sig_of(tuple([n + a + b for n, (a, b) in zip(x.shape, widths)]), x.dtype))
@@ -244,7 +272,7 @@ def bilinear(x1: Tensor, x2: Tensor, weight: Tensor, bias: Tensor | None = None)
     return out if bias is None else out + bias
 
 
-@op(promote="x1 x2 weight", dtypes=FLOAT, amp="low")
+@op(promote="x1 x2 weight", dtypes=FLOAT, amp="low", numpy=lambda x1, x2, weight: np.einsum("bi,kij,bj->bk", x1, weight, x2, optimize=True))
 def bilinear_of(x1: Tensor, x2: Tensor, weight: Tensor) -> Tensor:
     """A product with a matrix on either side for each slice of `weight`; use `bilinear`.
 

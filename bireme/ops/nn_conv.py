@@ -123,7 +123,7 @@ def _output_size(name, arguments, dims, window, stride, padding, dilation):
 def _check(name: str, transposed: bool = False) -> Callable:
     where_in, where_out = ("weight.shape[0]", "weight.shape[1]") if transposed else ("weight.shape[1]", "weight.shape[0]")
 
-    def check(x, weight, bias, padding, dilation, groups, data_format):
+    def check(x, weight, bias, stride, padding, dilation, groups, data_format):
         last = _last(data_format)
         channels = x.shape[-1 if last else 1]
         if groups < 1:
@@ -139,16 +139,17 @@ def _check(name: str, transposed: bool = False) -> Callable:
         if 0 in (weight.shape[0], *weight.shape[2:]):
             raise errors.bad(f"{name}(weight)", "kernels with elements", f"shape {list(weight.shape)}")
         if not transposed and x.size:
-            for m, k, d, (a, b) in zip(spatial.spatial(x.shape, last), weight.shape[2:], dilation, padding):
-                if m + a + b < (k - 1) * d + 1:
-                    raise errors.bad(f"{name}(weight)", f"a kernel within {m + a + b} elements", (k - 1) * d + 1)
+            for m, k, s, d, p in zip(spatial.spatial(x.shape, last), weight.shape[2:], stride, dilation, padding):
+                room, window = m + sum(p), (k - 1) * d + 1
+                if room < window and spatial.count(m, window, s, p):  # one step short of a place there is an empty result, as Paddle has it
+                    raise errors.bad(f"{name}(weight)", f"a kernel within {room} elements", window)
 
     return check
 
 
 def _check_size(name: str, check: Callable) -> Callable:
-    def with_size(x, weight, bias, padding, dilation, groups, output_size, data_format):
-        check(x, weight, bias, padding, dilation, groups, data_format)
+    def with_size(x, weight, bias, stride, padding, dilation, groups, output_size, data_format):
+        check(x, weight, bias, stride, padding, dilation, groups, data_format)
         if min(output_size) < 0:
             raise errors.bad(f"{name}(padding)", "at most as much as there is to cut off", f"a result of shape {list(output_size)}")
 

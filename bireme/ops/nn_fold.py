@@ -29,6 +29,24 @@ def _columns(x, size, stride, edges, dilation):
     return jnp.stack(parts, 2).reshape(x.shape[0], x.shape[1] * math.prod(size), math.prod(out))
 
 
+def _columns_numpy(x, size, stride, edges, dilation):
+    out = [places(*axis) for axis in zip(x.shape[2:], size, stride, edges, dilation)]
+    grown = np.pad(x, ((0, 0), (0, 0), *edges))
+    made = np.empty((*x.shape[:2], math.prod(size), *out), x.dtype)
+    for i, at in enumerate(taps(size, stride, dilation, out)):
+        made[:, :, i] = grown[:, :, *at]
+    return made.reshape(x.shape[0], x.shape[1] * math.prod(size), math.prod(out))
+
+
+def _sum_of_columns_numpy(x, dims, size, stride, edges, dilation):
+    out = [places(*axis) for axis in zip(dims, size, stride, edges, dilation)]
+    x = x.reshape(x.shape[0], x.shape[1] // math.prod(size), math.prod(size), *out)
+    made = np.zeros((*x.shape[:2], *[n + a + b for n, (a, b) in zip(dims, edges)]), x.dtype)
+    for i, at in enumerate(taps(size, stride, dilation, out)):
+        made[:, :, *at] += x[:, :, i]
+    return made[:, :, *[slice(a, a + n) for n, (a, _) in zip(dims, edges)]]
+
+
 def _sum_of_columns(x, dims, size, stride, edges, dilation):
     """Each window added to what is there already: the transpose of the above."""
     out = [places(*axis) for axis in zip(dims, size, stride, edges, dilation)]
@@ -63,7 +81,7 @@ def _count(dims: Any, arguments: dict[str, Any]) -> list[int]:
     return [places(*axis) for axis in zip(dims, *[arguments[k] for k in ("kernel_sizes", "strides", "paddings", "dilations")])]
 
 
-@op(dtypes=FLOAT | COMPLEX, public="nn.functional.unfold")
+@op(dtypes=FLOAT | COMPLEX, public="nn.functional.unfold", numpy=_columns_numpy)
 def unfold_columns(x: Tensor, kernel_sizes: Attr, strides: Attr = 1, paddings: Attr = 0, dilations: Attr = 1) -> Tensor:
     """Windows of images as columns: [batch, channels * window, places].
 
@@ -71,6 +89,18 @@ def unfold_columns(x: Tensor, kernel_sizes: Attr, strides: Attr = 1, paddings: A
     [[[1.0, 2.0], [2.0, 3.0]]]
     """
     return _columns(x, kernel_sizes, strides, paddings, dilations)
+
+
+@unfold_columns.infer
+def _(x, kernel_sizes, strides, paddings, dilations):
+    count = [places(*axis) for axis in zip(x.shape[2:], kernel_sizes, strides, paddings, dilations)]
+    return sig_of((x.shape[0], x.shape[1] * math.prod(kernel_sizes), math.prod(count)), x.dtype)
+
+
+@unfold_columns.grad(numpy=lambda g, kernel_sizes, strides, paddings, dilations, sigs: _sum_of_columns_numpy(
+    g, sigs[0].shape[2:], kernel_sizes, strides, paddings, dilations))  # fmt: skip
+def _(g, kernel_sizes, strides, paddings, dilations, sigs):
+    return _sum_of_columns(g, sigs[0].shape[2:], kernel_sizes, strides, paddings, dilations)
 
 
 @unfold_columns.prepare
@@ -84,7 +114,7 @@ def _(arguments):
             raise errors.bad("unfold(kernel_sizes)", f"a window within {x.shape[2:]} and the padding", list(arguments["kernel_sizes"]))
 
 
-@op(dtypes=FLOAT | COMPLEX)
+@op(dtypes=FLOAT | COMPLEX, numpy=_sum_of_columns_numpy)
 def fold(x: Tensor, output_sizes: Attr, kernel_sizes: Attr, strides: Attr = 1, paddings: Attr = 0, dilations: Attr = 1) -> Tensor:
     """Columns [batch, channels * window, places] added up into images of `output_sizes`, where `unfold` would take them from.
 
@@ -92,6 +122,14 @@ def fold(x: Tensor, output_sizes: Attr, kernel_sizes: Attr, strides: Attr = 1, p
     [[[[1.0, 4.0, 3.0]]]]
     """
     return _sum_of_columns(x, output_sizes, kernel_sizes, strides, paddings, dilations)
+
+
+fold.infer(lambda x, output_sizes, kernel_sizes: sig_of((x.shape[0], x.shape[1] // math.prod(kernel_sizes), *output_sizes), x.dtype))
+
+
+@fold.grad(numpy=lambda g, kernel_sizes, strides, paddings, dilations: _columns_numpy(g, kernel_sizes, strides, paddings, dilations))
+def _(g, kernel_sizes, strides, paddings, dilations):
+    return _columns(g, kernel_sizes, strides, paddings, dilations)
 
 
 @fold.prepare

@@ -213,11 +213,12 @@ def _rnnt(logs, label, input_lengths, label_lengths, blank, fastemit_lambda):
 def rnnt_of(input: Tensor, label: Tensor, input_lengths: Tensor, label_lengths: Tensor, blank: int, fastemit_lambda: float) -> Tensor:
     """Transducer loss of each sample; use `rnnt_loss`.
 
-    >>> scores, one = bireme.zeros([1, 1, 2, 2]), bireme.to_tensor([1])
-    >>> round(bireme.nn.functional.rnnt_loss(scores, bireme.to_tensor([[1]]), one, one).item(), 4)
-    1.3863
+    >>> logs, one = bireme.full([1, 1, 2, 2], -1.0), bireme.to_tensor([1])
+    >>> bireme.nn.functional.rnnt_loss(logs, bireme.to_tensor([[1]]), one, one).item()
+    2.0
     """
-    return _rnnt(_logs(input), label, input_lengths, label_lengths, blank, fastemit_lambda).astype(input.dtype)
+    wide = input.astype(jnp.float32) if input.dtype.itemsize < 4 else input
+    return _rnnt(wide, label, input_lengths, label_lengths, blank, fastemit_lambda).astype(input.dtype)
 
 
 rnnt_of.infer(lambda input: sig_of(input.shape[:1], input.dtype))
@@ -232,11 +233,11 @@ def _(s):
 @composite(plain=True)
 def rnnt_loss(input: Tensor, label: Tensor, input_lengths: Tensor, label_lengths: Tensor, blank: int = 0, fastemit_lambda: float = 0.001,
               reduction: str = "mean") -> Tensor:  # fmt: skip
-    """Transducer loss of scores [batch, steps, labels + 1, classes], which a softmax makes probabilities.
+    """Transducer loss of logarithms of probabilities [batch, steps, labels + 1, classes], which are taken as they are: use `log_softmax` first.
 
-    >>> scores, one = bireme.zeros([1, 1, 2, 2]), bireme.to_tensor([1])
-    >>> round(bireme.nn.functional.rnnt_loss(scores, bireme.to_tensor([[1]]), one, one).item(), 4)
-    1.3863
+    >>> logs, one = bireme.full([1, 1, 2, 2], -1.0), bireme.to_tensor([1])
+    >>> bireme.nn.functional.rnnt_loss(logs, bireme.to_tensor([[1]]), one, one).item()
+    2.0
     """
     must_reduce(reduction, "rnnt_loss")
     must_float("rnnt_loss(input)", input)

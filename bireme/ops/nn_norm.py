@@ -361,23 +361,36 @@ def instance_norm(x: Tensor, running_mean: Tensor | None = None, running_var: Te
 # ---------------------------------------------------------------- over neighbours, and to length one
 
 
-@op(dtypes=FLOAT, numbers={"alpha": "float32", "beta": "float32", "k": "float32"})
+@op(dtypes=FLOAT, numpy=True, numbers={"alpha": "float32", "beta": "float32", "k": "float32"})
 def local_response_norm_of(x: Tensor, alpha: Tensor | float, beta: Tensor | float, k: Tensor | float, size: int, axis: int) -> Tensor:
     """Divided by a power of the mean square of neighbouring channels; use `local_response_norm`.
 
     >>> bireme.nn.functional.local_response_norm(bireme.ones([1, 1, 1]), 1, alpha=3.0, beta=0.5).tolist()
     [[[0.5]]]
     """
-    wide, n = _wide(x), x.shape[axis]
-    widths = [(size // 2, (size - 1) // 2) if i == axis else (0, 0) for i in range(x.ndim)]
-    squares = jnp.pad(wide * wide, widths)
-    at = [slice(None)] * axis
-    total = sum([squares[(*at, slice(i, i + n))] for i in range(size)])
+    wide = _wide(x)
     alpha, beta, k = [t.astype(wide.dtype) for t in (alpha, beta, k)]
-    return (wide * (k + alpha * (total / size)) ** -beta).astype(x.dtype)
+    return (wide * (k + alpha * (_neighbours(wide * wide, size, size // 2, axis) / size)) ** -beta).astype(x.dtype)
+
+
+def _neighbours(x, size, before, axis):
+    """The sum of `size` neighbours along an axis, so many of them before the element."""
+    n, at = x.shape[axis], [slice(None)] * axis
+    grown = jnp.pad(x, [(before, size - 1 - before) if i == axis else (0, 0) for i in range(x.ndim)])
+    return sum([grown[(*at, slice(i, i + n))] for i in range(size)])
 
 
 local_response_norm_of.infer(lambda x: x)
+
+
+@local_response_norm_of.grad(numpy=True)
+def _(g, x, alpha, beta, k, size, axis):
+    kind, x, g = g.dtype, _wide(x), _wide(g)
+    alpha, beta, k = [t.astype(x.dtype) for t in (alpha, beta, k)]
+    base = k + alpha * (_neighbours(x * x, size, size // 2, axis) / size)
+    share = g * x * base ** (-beta - 1)
+    found = g * base**-beta - (2 * alpha * beta / size) * x * _neighbours(share, size, (size - 1) // 2, axis)
+    return found.astype(kind), None, None, None
 
 
 @composite(plain=True)

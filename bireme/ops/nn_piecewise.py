@@ -12,7 +12,7 @@ from bireme.core.dtype import FLOAT
 from bireme.core.graph import sig_of
 from bireme.core.op import Tensor, composite, op
 from bireme.ops import logic, random, shape
-from bireme.ops.broadcast import broadcast_shape
+from bireme.ops.broadcast import broadcast_shape, sum_to
 from bireme.ops.nn_activation import leaky_relu
 
 # ---------------------------------------------------------------- exponential units: the slope at zero is that of the left side
@@ -210,6 +210,12 @@ def prelu_of(x: Tensor, weight: Tensor) -> Tensor:
     return jnp.where(x > 0, x, weight * x)
 
 
+@prelu_of.grad(numpy=True)
+def _(g, x, weight, sigs):
+    above = x > 0
+    return sum_to(jnp.where(above, g, weight * g), sigs[0]), sum_to(jnp.where(above, 0, g * x), sigs[1])
+
+
 prelu_of.infer(lambda x, weight: sig_of(broadcast_shape("prelu", x.shape, weight.shape), x.dtype))
 
 _LAST = ("NLC", "NHWC", "NDHWC")
@@ -265,7 +271,7 @@ def slopes(where: str, lower: Any, upper: Any) -> None:
 # ---------------------------------------------------------------- the largest of a group
 
 
-@op(dtypes=FLOAT)
+@op(dtypes=FLOAT, numpy=True)
 def maxout(x: Tensor, groups: int, axis: int = 1) -> Tensor:
     """The largest of each `groups` channels that follow each other, of images.
 

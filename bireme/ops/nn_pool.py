@@ -1,4 +1,4 @@
-"""Pooling over windows: their largest element, their mean, their p-norm. Computed with channels last, whatever the data format."""
+"""Pooling over windows: their largest element; means and norms are in `nn_pool_mean`. Computed with channels last, whatever the data format."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.convolution import taps
 from bireme.core.dtype import FLOAT
+from bireme.core.graph import Sig, sig_of
 from bireme.core.op import Attr, Tensor, composite, op
 from bireme.ops import spatial
 from bireme.ops.correlate import back, move
 from bireme.ops.spatial import Windows
 
 _UNROLLED = 25  # elements of a window that are told apart one by one
-_LONG = 16  # elements along one axis up to which it is cut into slices
+LONG = 16  # elements along one axis up to which it is cut into slices
 
 
 def wide(x: Any) -> Any:
@@ -28,15 +30,21 @@ def wide(x: Any) -> Any:
     return x.astype(np.float32) if x.dtype.itemsize < 4 else x
 
 
-def _windows(shape: Any, last: bool, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool) -> Windows:
+def windows(shape: Any, last: bool, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool) -> Windows:
     return Windows(spatial.spatial(shape, last), kernel_size, stride, padding, ceil_mode)
 
 
-def _fitted(x, at: Windows, fill):
+def pooled(x: Sig, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, data_format: str) -> Sig:
+    """What an image becomes: a result for each window."""
+    last = data_format[-1] == "C"
+    return sig_of(windows(x.shape, last, kernel_size, stride, padding, ceil_mode).shape(x.shape, last), x.dtype)
+
+
+def fitted(x, at: Windows, fill):
     return lax.pad(x, np.asarray(fill, x.dtype), [(0, 0, 0), *at.config, (0, 0, 0)])
 
 
-def _axis_windows(x, axis: int, size: int, stride: int, out: int):
+def axis_windows(x, axis: int, size: int, stride: int, out: int):
     """Windows along one axis, as one more axis after it."""
     if stride == size:
         return x.reshape(*x.shape[:axis], out, size, *x.shape[axis + 1 :])
@@ -44,7 +52,7 @@ def _axis_windows(x, axis: int, size: int, stride: int, out: int):
     return jnp.take(x, index, axis=axis).reshape(*x.shape[:axis], out, size, *x.shape[axis + 1 :])
 
 
-def _axis_slices(x, axis: int, size: int, stride: int, out: int):
+def axis_slices(x, axis: int, size: int, stride: int, out: int):
     """The same, a strided slice for each place in the window."""
     front = (slice(None),) * axis
     return [x[(*front, slice(i, i + (out - 1) * stride + 1, stride))] for i in range(size)]
@@ -76,15 +84,15 @@ def _largest(x, at: Windows):
     tap, step = jnp.zeros(x.shape, kind), 1
     for i in range(len(at.size) - 1, -1, -1):
         along = (i + 1, at.size[i], at.stride[i], at.out[i])
-        if at.size[i] <= _LONG:
+        if at.size[i] <= LONG:
             size, stride = [1] * x.ndim, [1] * x.ndim
             size[i + 1], stride[i + 1] = at.size[i], at.stride[i]
             # a maximum of slices would be computed anew for each window of the next axis
             best = lax.reduce_window(x, np.asarray(-np.inf, x.dtype), lax.max, size, stride, "VALID")
-            parts, own = _axis_slices(x, *along), _axis_slices(tap, *along)
+            parts, own = axis_slices(x, *along), axis_slices(tap, *along)
             x, tap = best, _first(parts, best, [t + np.asarray(k * step, kind) for k, t in enumerate(own)])
         else:
-            wide, own = _axis_windows(x, *along), _axis_windows(tap, *along)
+            wide, own = axis_windows(x, *along), axis_windows(tap, *along)
             place = jnp.argmax(wide, axis=i + 2, keepdims=True)
             x = jnp.max(wide, axis=i + 2)
             tap = jnp.squeeze(jnp.take_along_axis(own, place, axis=i + 2) + (place * step).astype(kind), i + 2)
@@ -109,7 +117,9 @@ def _largest_numpy(x, at: Windows):
 
 def _max_pool_numpy(x, kernel_size, stride, padding, ceil_mode, data_format):
     last = data_format[-1] == "C"
-    at = _windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
+    at = windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
+    if 0 in at.out:
+        return [np.zeros(at.shape(x.shape, last), kind) for kind in (x.dtype, tap_type(at.size))]
     cut = [slice(0, n + min(0, b)) for n, (_, b, _) in zip(at.dims, at.config)]
     grow = [(0, 0), *[(a, max(0, b)) for a, b, _ in at.config], (0, 0)]
     grown = np.pad(move(x, last)[:, *cut], grow, constant_values=np.finfo(x.dtype).min)
@@ -124,11 +134,19 @@ def max_pool_of(x: Tensor, kernel_size: Attr, stride: Attr, padding: Attr, ceil_
     [[[[4.0]]]]
     """
     last = data_format[-1] == "C"
-    at = _windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
-    grown = _fitted(move(x, last), at, jnp.finfo(x.dtype).min)
+    at = windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
+    if 0 in at.out:
+        return [jnp.zeros(at.shape(x.shape, last), kind) for kind in (x.dtype, tap_type(at.size))]
+    grown = fitted(move(x, last), at, jnp.finfo(x.dtype).min)
     if any(a or b for a, b, _ in at.config):
         grown = lax.optimization_barrier(grown)  # or each slice of it would pad, and turn the image, by itself
     return [back(r, last) for r in _largest(grown, at)]
+
+
+@max_pool_of.infer
+def _(x, kernel_size, stride, padding, ceil_mode, data_format):
+    shape = pooled(x, kernel_size, stride, padding, ceil_mode, data_format).shape
+    return [sig_of(shape, x.dtype), sig_of(shape, dtypes.uint8 if tap_type(kernel_size) is np.uint8 else dtypes.int32)]
 
 
 @max_pool_of.effort
@@ -140,7 +158,7 @@ def _(x, kernel_size, stride):
     g[0], out[1], kernel_size, stride, padding, ceil_mode, data_format, sigs))  # fmt: skip
 def _(g, out, kernel_size, stride, padding, ceil_mode, data_format, sigs):
     last = data_format[-1] == "C"
-    at = _windows(sigs[0].shape, last, kernel_size, stride, padding, ceil_mode)
+    at = windows(sigs[0].shape, last, kernel_size, stride, padding, ceil_mode)
     if not g[0].size:
         return jnp.zeros(sigs[0].shape, g[0].dtype)
     gs, tap = wide(move(g[0], last)), move(out[1], last)
@@ -202,7 +220,7 @@ def scattered(g, places, dims):
 
 def _max_grad_numpy(g, tap, kernel_size, stride, padding, ceil_mode, data_format, sigs):
     last = data_format[-1] == "C"
-    at = _windows(sigs[0].shape, last, kernel_size, stride, padding, ceil_mode)
+    at = windows(sigs[0].shape, last, kernel_size, stride, padding, ceil_mode)
     g, tap = move(g, last), move(tap, last)
     full = np.zeros((g.shape[0], *[max(0, m + a + b) for m, (a, b, _) in zip(at.dims, at.config)], g.shape[-1]), g.dtype)
     for i, place in enumerate(taps(at.size, at.stride, (1,) * len(at.size), at.out)):
@@ -212,7 +230,7 @@ def _max_grad_numpy(g, tap, kernel_size, stride, padding, ceil_mode, data_format
     return back(np.pad(cut, short), last)
 
 
-@op(differentiable=False)
+@op(differentiable=False, numpy=True)
 def max_pool_places(tap: Tensor, dims: Attr, kernel_size: Attr, stride: Attr, padding: Attr, ceil_mode: bool, data_format: str) -> Tensor:
     """Where in its plane the largest element of each window is; use `max_pool2d` with `return_mask`.
 
@@ -221,6 +239,9 @@ def max_pool_places(tap: Tensor, dims: Attr, kernel_size: Attr, stride: Attr, pa
     """
     last = data_format[-1] == "C"
     return back(places_of(move(tap, last), Windows(dims, kernel_size, stride, padding, ceil_mode)), last)
+
+
+max_pool_places.infer(lambda tap: sig_of(tap.shape, dtypes.int32))
 
 
 def _max_pool(name: str, n: int, return_mask: bool, arguments: dict[str, Any]) -> Any:
@@ -265,135 +286,3 @@ def max_pool3d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0
     """
     rest = {"x": x, "kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode": ceil_mode, "data_format": data_format}
     return _max_pool("max_pool3d", 3, return_mask, rest)
-
-
-# ---------------------------------------------------------------- sums: means and norms
-
-
-def _sums(x, at: Windows):
-    """The sum of each window of an image that they fill exactly."""
-    if at.size == at.stride:
-        axes = [m for pair in zip(at.out, at.size) for m in pair]
-        return x.reshape(x.shape[0], *axes, x.shape[-1]).sum(tuple(range(2, 2 * len(at.size) + 1, 2)))
-    for i in range(len(at.size) - 1, -1, -1):
-        along = (i + 1, at.size[i], at.stride[i], at.out[i])
-        x = functools.reduce(jnp.add, _axis_slices(x, *along)) if at.size[i] <= _LONG else _axis_windows(x, *along).sum(i + 2)
-    return x
-
-
-def _divisor(at: Windows, inside: bool, dtype: Any) -> Any:
-    """The number of elements of each window; one number where all windows have as many."""
-    counts = functools.reduce(np.multiply.outer, [np.asarray(c, dtype) for c in at.counts(inside)])
-    counts = np.maximum(counts, 1)  # a window of nothing but padding has mean 0
-    return counts.flat[0] if counts.size and (counts == counts.flat[0]).all() else counts[..., None]
-
-
-def _mean(x, kernel_size, stride, padding, ceil_mode, exclusive, divisor_override, data_format):
-    last = data_format[-1] == "C"
-    at = _windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
-    image = wide(move(x, last))
-    out = _sums(_fitted(image, at, 0), at) / _divisor(at, exclusive, image.dtype)
-    if divisor_override is not None:  # as Paddle has it: of the mean, not of the sum
-        out = out * np.asarray(math.prod(kernel_size) / divisor_override, image.dtype)
-    return back(out.astype(x.dtype), last)
-
-
-def _complete(name: str, n: int) -> Any:
-    def prepare(arguments):
-        if isinstance(arguments["x"], Tensor):
-            spatial.pool_arguments(name, n, arguments)
-            if arguments.get("divisor_override") is not None and not arguments["divisor_override"] > 0:
-                raise errors.bad(f"{name}(divisor_override)", "a number above 0", arguments["divisor_override"])
-
-    return prepare
-
-
-@op(dtypes=FLOAT)
-def avg_pool1d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, exclusive: bool = True, ceil_mode: bool = False) -> Tensor:
-    """Mean of each window of a sequence; padding does not count unless `exclusive` is False.
-
-    >>> bireme.nn.functional.avg_pool1d(bireme.to_tensor([[[1.0, 2.0, 4.0, 3.0]]]), 2).tolist()
-    [[[1.5, 3.5]]]
-    """
-    return _mean(x, kernel_size, stride, padding, ceil_mode, exclusive, None, "NCL")
-
-
-@op(dtypes=FLOAT)
-def avg_pool2d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, ceil_mode: bool = False, exclusive: bool = True,
-               divisor_override: float | None = None, data_format: str = "NCHW") -> Tensor:  # fmt: skip
-    """Mean of each window of an image; padding does not count unless `exclusive` is False.
-
-    >>> bireme.nn.functional.avg_pool2d(bireme.to_tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 2).tolist()
-    [[[[2.5]]]]
-    """
-    return _mean(x, kernel_size, stride, padding, ceil_mode, exclusive, divisor_override, data_format)
-
-
-@op(dtypes=FLOAT)
-def avg_pool3d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, ceil_mode: bool = False, exclusive: bool = True,
-               divisor_override: float | None = None, data_format: str = "NCDHW") -> Tensor:  # fmt: skip
-    """Mean of each window of a volume; padding does not count unless `exclusive` is False.
-
-    >>> bireme.nn.functional.avg_pool3d(bireme.to_tensor([[[[[1.0, 2.0], [3.0, 4.0]]]]]), [1, 2, 2]).tolist()
-    [[[[[2.5]]]]]
-    """
-    return _mean(x, kernel_size, stride, padding, ceil_mode, exclusive, divisor_override, data_format)
-
-
-avg_pool1d.prepare(_complete("avg_pool1d", 1))
-avg_pool2d.prepare(_complete("avg_pool2d", 2))
-avg_pool3d.prepare(_complete("avg_pool3d", 3))
-
-
-def _power(x, p: float):
-    """`x ** p` of signed numbers: whole exponents have it for negative ones too."""
-    return lax.integer_pow(x, int(p)) if p == int(p) else jnp.power(x, np.asarray(p, x.dtype))
-
-
-@op(dtypes=FLOAT)
-def lp_pool_of(x: Tensor, norm_type: float, kernel_size: Attr, stride: Attr, padding: Attr, ceil_mode: bool, data_format: str) -> Tensor:
-    """The root of the sum of powers of each window; use `lp_pool2d`.
-
-    >>> bireme.nn.functional.lp_pool2d(bireme.to_tensor([[[[3.0, 4.0]]]]), 2, [1, 2]).tolist()
-    [[[[5.0]]]]
-    """
-    last = data_format[-1] == "C"
-    at = _windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
-    seen = [slice(0, n + min(0, b)) for n, (_, b, _) in zip(at.dims, at.config)]  # no gradient of a power that no window has
-    image = _power(wide(move(x, last))[:, *seen], norm_type)
-    fitted = lax.pad(image, np.zeros((), image.dtype), [(0, 0, 0), *[(a, max(0, b), 0) for a, b, _ in at.config], (0, 0, 0)])
-    total = _sums(fitted, at)
-    out = jnp.sqrt(total) if norm_type == 2 else _power(total, 1 / norm_type)
-    return back(out.astype(x.dtype), last)
-
-
-def _lp_pool(name: str, n: int, norm_type: float, arguments: dict[str, Any]) -> Tensor:
-    if not isinstance(norm_type, (int, float)) or norm_type in (0, -math.inf) or norm_type != norm_type:
-        raise errors.bad(f"{name}(norm_type)", "a number that is not 0, or infinity", norm_type)
-    spatial.pool_arguments(name, n, arguments)
-    rest = list(arguments.values())
-    return max_pool_of(*rest)[0] if norm_type == math.inf else lp_pool_of(rest[0], norm_type, *rest[1:])
-
-
-@composite(plain=True)
-def lp_pool1d(x: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-              data_format: str = "NCL") -> Tensor:  # fmt: skip
-    """The root of the sum of powers `norm_type` of each window of a sequence; the largest element for infinity.
-
-    >>> bireme.nn.functional.lp_pool1d(bireme.to_tensor([[[3.0, 4.0]]]), 2, 2).tolist()
-    [[[5.0]]]
-    """
-    rest = {"x": x, "kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode": ceil_mode, "data_format": data_format}
-    return _lp_pool("lp_pool1d", 1, norm_type, rest)
-
-
-@composite(plain=True)
-def lp_pool2d(x: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-              data_format: str = "NCHW") -> Tensor:  # fmt: skip
-    """The root of the sum of powers `norm_type` of each window of an image; the largest element for infinity.
-
-    >>> bireme.nn.functional.lp_pool2d(bireme.to_tensor([[[[3.0, 4.0]]]]), 2, [1, 2]).tolist()
-    [[[[5.0]]]]
-    """
-    rest = {"x": x, "kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode": ceil_mode, "data_format": data_format}
-    return _lp_pool("lp_pool2d", 2, norm_type, rest)

@@ -75,7 +75,7 @@ def _wide(x):
     return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
 
 
-@op(dtypes=FLOAT | INT, amp="wide")
+@op(dtypes=FLOAT | INT, amp="wide", numpy=True)
 def resize_of(x: Tensor, axes: Attr, sizes: Attr, scales: Attr, mode: str, align_corners: bool, align_mode: int) -> Tensor:
     """Interpolated along some axes; use `interpolate`.
 
@@ -113,7 +113,7 @@ def _(x, axes, sizes):
     return sig_of(tuple(new), x.dtype)
 
 
-@resize_of.grad
+@resize_of.grad(numpy=True)
 def _(g, sigs, axes, sizes, scales, mode, align_corners, align_mode):
     # products with the transposed weights: a scatter of the taps is slower
     y, shape = _wide(g), sigs[0].shape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from bireme.core.convert import ints
 from bireme.core.dtype import FLOAT
 from bireme.core.graph import sig_of
 from bireme.core.op import Attr, DTypeArg, Tensor, composite, op
+from bireme.core.plans import on_numpy
 
 
 def _channels_last(name: str, x: Any, data_format: Any) -> bool:
@@ -85,7 +87,7 @@ def channel_shuffle(x: Tensor, groups: Any, data_format: str = "NCHW") -> Tensor
     return x.reshape([n, g, c // g, h, w]).transpose([0, 2, 1, 3, 4]).reshape(x.shape)
 
 
-@op(dtypes=FLOAT)
+@op(dtypes=FLOAT, numpy=True)
 def temporal_shift(x: Tensor, seg_num: int, shift_ratio: float = 0.25, name: Any = None, data_format: str = "NCHW") -> Tensor:
     """Some channels moved one frame back, as many one frame forth, in clips of `seg_num` frames; zeros come in at the ends.
 
@@ -144,13 +146,19 @@ def _inside(t, n, padding_mode, align_corners):
     return jnp.clip(t, 0, n - 1)
 
 
-def _pixels(rows, dims, places):
-    """Rows of channels at whole places, zeros outside; `rows` has shape [batch, pixels, channels]."""
+def _flat(places, dims):
+    """Whole places counted row by row, and whether they are inside."""
     flat, valid = 0, True
     for p, n in zip(places, dims):
         inside = (p >= 0) & (p <= n - 1)  # not for NaN either
         valid = valid & inside
         flat = flat * n + jnp.where(inside, p, np.zeros((), p.dtype)).astype(jnp.int32)
+    return flat, valid
+
+
+def _pixels(rows, dims, places):
+    """Rows of channels at whole places, zeros outside; `rows` has shape [batch, pixels, channels]."""
+    flat, valid = _flat(places, dims)
     batch = jnp.arange(rows.shape[0], dtype=jnp.int32).reshape(-1, *[1] * (flat.ndim - 1))
     return jnp.where(valid[..., None], rows[batch, flat], np.zeros((), rows.dtype))
 
@@ -184,6 +192,74 @@ def grid_sample(x: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: s
                 weight = weight * (t - a if c else 1 - (t - a))
             found = found + _pixels(rows, dims, [a + c for c, a in zip(corner, low)]) * weight[..., None]
     return jnp.moveaxis(found, -1, 1).astype(kind)
+
+
+def _slope(t, n, padding_mode, align_corners):
+    """How fast a coordinate moves where `_inside` has brought it, for one in [-1, 1]; at an edge as just inside of it."""
+    scale = np.asarray((n - 1) / 2 if align_corners else n / 2, t.dtype)
+    if padding_mode == "zeros":
+        return jnp.full_like(t, scale)
+    if padding_mode == "reflection":
+        low, span = (0.0, n - 1) if align_corners else (-0.5, n)
+        if not span:
+            return jnp.zeros_like(t)
+        scale = jnp.where(t < low, -scale, scale)
+        t = jnp.abs(t - low)
+        t = t - jnp.floor(t / (2 * span)) * (2 * span)
+        scale = jnp.where(t > span, -scale, scale)
+        t = jnp.minimum(t, 2 * span - t) + low
+    return jnp.where((t >= 0) & (t <= n - 1), scale, np.zeros((), t.dtype))
+
+
+def _grid_grads(g, x, grid, mode, padding_mode, align_corners, needs, add):
+    """`add(shape, places, values)` gives zeros to which values [batch, places, channels] were added."""
+    dims, kind = x.shape[2:], g.dtype
+    if not x.size or not grid.size:
+        return jnp.zeros(x.shape, kind), jnp.zeros(grid.shape, kind)
+    if kind.itemsize < 4:
+        g, x, grid = [a.astype(jnp.float32) for a in (g, x, grid)]
+    rows = jnp.moveaxis(x, 1, -1).reshape(x.shape[0], -1, x.shape[1])
+    g = jnp.moveaxis(g, 1, -1)
+    raw = [_unnormalised(grid[..., len(dims) - 1 - i], n, align_corners) for i, n in enumerate(dims)]
+    at = [_inside(t, n, padding_mode, align_corners) for t, n in zip(raw, dims)]
+    low = [jnp.floor(t) for t in at]
+    total, slopes = 0, [0] * len(dims)
+    for corner in np.ndindex(*[1 if mode == "nearest" else 2] * len(dims)):
+        places = [jnp.round(t) for t in at] if mode == "nearest" else [a + c for c, a in zip(corner, low)]
+        weights = [jnp.ones_like(t) if mode == "nearest" else t - a if c else 1 - (t - a) for c, t, a in zip(corner, at, low)]
+        flat, valid = _flat(places, dims)
+        if needs[0]:
+            share = jnp.where(valid, math.prod(weights), np.zeros((), g.dtype))
+            total = total + add(rows.shape, flat.reshape(x.shape[0], -1), (g * share[..., None]).reshape(x.shape[0], -1, x.shape[1]))
+        if needs[1] and mode != "nearest":
+            weighed = jnp.sum(g * _pixels(rows, dims, places), axis=-1)
+            for i, c in enumerate(corner):
+                others = math.prod([w for k, w in enumerate(weights) if k != i])
+                slopes[i] = slopes[i] + (weighed if c else -weighed) * others
+    dx = jnp.moveaxis(total.reshape(x.shape[0], *dims, x.shape[1]), -1, 1).astype(kind) if needs[0] else None
+    if mode == "nearest":
+        return dx, jnp.zeros(grid.shape, kind)
+    found = [s * _slope(t, n, padding_mode, align_corners) for s, t, n in zip(slopes, raw, dims)] if needs[1] else None
+    return dx, jnp.stack(found[::-1], axis=-1).astype(kind) if needs[1] else None
+
+
+def _added(shape, places, values):
+    return jnp.zeros(shape, values.dtype).at[jnp.arange(shape[0], dtype=jnp.int32)[:, None], places].add(values)
+
+
+def _added_numpy(shape, places, values):
+    made = np.zeros(shape, values.dtype)
+    np.add.at(made, (np.arange(shape[0])[:, None], places), values)
+    return made
+
+
+_grid_grads_numpy = on_numpy(_grid_grads)
+
+
+@grid_sample.grad(numpy=lambda g, x, grid, mode, padding_mode, align_corners, needs: _grid_grads_numpy(
+    g, x, grid, mode, padding_mode, align_corners, needs, _added_numpy))  # fmt: skip
+def _(g, x, grid, mode, padding_mode, align_corners, needs):
+    return _grid_grads(g, x, grid, mode, padding_mode, align_corners, needs, _added)
 
 
 grid_sample.infer(lambda x, grid: sig_of((*x.shape[:2], *grid.shape[1:-1]), x.dtype))
@@ -263,7 +339,7 @@ def sequence_mask(x: Tensor, maxlen: Any = None, dtype: DTypeArg = "int64") -> T
     return sequence_mask_of(x, maxlen, dtype)
 
 
-@op(differentiable=False)
+@op(differentiable=False, numpy=True)
 def sequence_mask_of(x: Tensor, maxlen: int, dtype: DTypeArg) -> Tensor:
     """Whether each place is before a length; use `sequence_mask`.
 

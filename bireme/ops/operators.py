@@ -10,7 +10,7 @@ from bireme.core import errors
 from bireme.core.op import Op, Tensor
 from bireme.core.shortcut import binary
 from bireme.core.tensor import value_of
-from bireme.ops import arithmetic, bits, logic, math, product
+from bireme.ops import arithmetic, bits, creation, logic, math, product
 
 _NUMBERS = (int, float, complex, np.generic)
 
@@ -44,12 +44,17 @@ def _rmatmul(x: Tensor, y: Any) -> Any:
 
 
 def _comparison(op: Any) -> Any:
-    """A comparison; with what is neither tensor nor number it raises, also `==`: the answer False would hide a mistake."""
-    method = _binary(op)
+    """A comparison; with what is neither tensor nor number it raises, also `==`: the answer False would hide a mistake.
+
+    Text is the exception, as in Paddle: an option may be numbers or a word, so that code asks `x == "same"`.
+    """
+    method, of_text = _binary(op), {"equal": False, "not_equal": True}.get(op.name)
 
     def compare(x: Tensor, y: Any) -> Any:
         found = method(x, y)
         if found is NotImplemented:
+            if isinstance(y, str) and of_text is not None:
+                return creation.full(x.shape, of_text, "bool")
             raise errors.bad(f"{op.name}(y)", "a Tensor, a number or an array", y, kind=TypeError)
         return found
 

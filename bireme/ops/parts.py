@@ -180,7 +180,7 @@ def unstack(x: Tensor, axis: int = 0, num: int | None = None) -> list[Tensor]:
     return unbind_of(x, axis) if x.shape[axis] and num != 0 else []
 
 
-@op(method=True, differentiable=False, dtypes=frozenset({dtypes.int32, dtypes.int64}), name_arg=False)
+@op(method=True, differentiable=False, dtypes=frozenset({dtypes.int32, dtypes.int64}), name_arg=False, numpy=True)
 def shard_index(input: Tensor, index_num: int, nshards: int, shard_id: int, ignore_value: int = -1) -> Tensor:
     """Indices into a table as indices into one of `nshards` equal shards of it; those of other shards become `ignore_value`.
 

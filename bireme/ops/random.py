@@ -6,7 +6,6 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from bireme.core import dtype as dtypes
 from bireme.core import errors
@@ -104,7 +103,7 @@ def randint_of(low: Tensor | int, span: Tensor | int, shape: Shape, dtype: DType
 randint_of.infer(lambda shape, dtype: sig_of(shape, dtype))
 
 
-@op(differentiable=False)
+@op(differentiable=False, numpy=True)
 def randperm_of(n: int, dtype: DTypeArg, key: Key = None) -> Tensor:
     """The numbers below n in random order; use `randperm`.
 
@@ -113,7 +112,7 @@ def randperm_of(n: int, dtype: DTypeArg, key: Key = None) -> Tensor:
     """
     # sort (random bits, index) packed in one word: unique, so the order is exact
     packed = (bits(key, (n,)).astype(jnp.uint64) << np.uint64(32)) | jnp.arange(n, dtype=jnp.uint64)
-    return (lax.sort(packed) & np.uint64(0xFFFFFFFF)).astype(dtype.np)
+    return (jnp.sort(packed) & np.uint64(0xFFFFFFFF)).astype(dtype.np)
 
 
 randperm_of.infer(lambda n, dtype: sig_of((n,), dtype))

@@ -6,6 +6,7 @@ import builtins
 import math as pymath
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -15,6 +16,7 @@ from bireme.core.dtype import BOOL, COMPLEX, FLOAT, INT
 from bireme.core.graph import sig_of
 from bireme.core.op import Axes, DTypeArg, Extra, Tensor, composite, op
 from bireme.ops import creation, logic, shape
+from bireme.ops.broadcast import conj_of
 
 
 def reduced_shape(shape: tuple[int, ...], axis: Any, keepdim: bool) -> tuple[int, ...]:
@@ -202,7 +204,7 @@ def amin(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
     return min(x, axis, keepdim)
 
 
-@op(method=True, alias={"x": "input", "axis": "dim"}, amp="high")
+@op(method=True, alias={"x": "input", "axis": "dim"}, amp="high", numpy=True)
 def prod(x: Tensor, axis: Axes = None, keepdim: bool = False, dtype: DTypeArg = None) -> Tensor:
     """Product over `axis`, or of all elements.
 
@@ -211,6 +213,30 @@ def prod(x: Tensor, axis: Axes = None, keepdim: bool = False, dtype: DTypeArg = 
     """
     x = x if dtype is None else x.astype(dtype.np)
     return jnp.prod(x, axis=_axes(axis, x.ndim), keepdims=keepdim, dtype=x.dtype)
+
+
+prod.infer(lambda x, axis, keepdim, dtype: sig_of(reduced_shape(x.shape, axis, keepdim), dtype or x.dtype))
+
+
+def _prod_grad_numpy(g, x, axis, keepdim, dtype):
+    """Times the product of all others: of those before and of those behind."""
+    axes = _axes(axis, x.ndim)
+    kept = [i for i in range(x.ndim) if i not in axes]
+    turned = np.transpose(x if dtype is None else x.astype(dtype.np), (*kept, *axes))
+    rows = turned.reshape(*[x.shape[i] for i in kept], pymath.prod([x.shape[i] for i in axes]))
+    ones = np.ones((*rows.shape[:-1], 1), rows.dtype)
+    before = np.cumprod(np.concatenate([ones, rows[..., :-1]], -1), -1, rows.dtype) if rows.size else rows
+    behind = np.cumprod(np.concatenate([ones, rows[..., :0:-1]], -1), -1, rows.dtype)[..., ::-1] if rows.size else rows
+    found = g.reshape(*rows.shape[:-1], 1) * np.conj(before * behind)
+    return np.transpose(found.reshape(turned.shape), np.argsort((*kept, *axes)))
+
+
+@prod.grad(numpy=_prod_grad_numpy)
+def _(g, x, axis, keepdim, dtype):
+    x = x if dtype is None else x.astype(dtype.np)
+    if not jnp.issubdtype(x.dtype, jnp.inexact):  # jax differentiates floats alone
+        g, x = g.astype(jnp.float64), x.astype(jnp.float64)
+    return conj_of(jax.vjp(lambda x: jnp.prod(x, axis=_axes(axis, x.ndim), keepdims=keepdim), x)[1](conj_of(g))[0])
 
 
 @prod.prepare

@@ -121,7 +121,7 @@ def signbit(x: Tensor) -> Tensor:
 signbit.infer(lambda x: sig_of(x.shape, dtypes.bool_))
 
 
-@op(method=True, inplace=True, promote="x y", dtypes=FLOAT | INT | BOOL)
+@op(method=True, inplace=True, promote="x y", dtypes=FLOAT | INT | BOOL, numpy=True)
 def copysign(x: Tensor, y: Tensor | float) -> Tensor:
     """The size of `x` with the sign of `y`.
 
@@ -183,7 +183,7 @@ def frexp(x: Tensor) -> tuple[Tensor, Tensor]:
 frexp.infer(lambda x: (x, x))
 
 
-@frexp.grad
+@frexp.grad(numpy=True)
 def _(g, out, x):
     # in two steps: the power alone may be out of range
     exponent = out[1]

@@ -221,7 +221,7 @@ def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
     return transpose(x, order)
 
 
-@composite(method=True, inplace=True, view=True, torch=True)
+@composite(method=True, inplace=True, view=True, torch=True, plain=True)
 def squeeze(x: Tensor, axis: Ints = None) -> Tensor:
     """Without axes of extent 1: all, or those named. Shares storage.
 
@@ -240,10 +240,10 @@ class Literal(tuple):
 
 def reshaped(x: Tensor, shape: list[int]) -> Tensor:
     """`x` in a shape that is worked out."""
-    return reshape(x, Literal(shape))
+    return reshape(x, Literal(shape) if 0 in shape else shape)  # a call with a list of its own kind is remembered
 
 
-@composite(method=True, inplace=True, view=True, torch=True)
+@composite(method=True, inplace=True, view=True, torch=True, plain=True)
 def unsqueeze(x: Tensor, axis: Ints) -> Tensor:
     """With new axes of extent 1 at `axis`, in the order given. Shares storage.
 

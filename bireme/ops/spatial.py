@@ -94,6 +94,10 @@ class Windows:
         self.before = tuple([a for a, _ in edges])
         self.out = tuple([count(n, k, s, e, ceil_mode) for n, k, s, e in zip(dims, size, stride, edges)])
 
+    def shape(self, whole: Any, last: bool) -> tuple[int, ...]:
+        """The shape of the result for an image of shape `whole`."""
+        return (whole[0], *self.out, whole[-1]) if last else (*whole[:2], *self.out)
+
     @property
     def config(self) -> list[tuple[int, int, int]]:
         """What is added or cut off on either side, so that the windows fill the axis exactly."""
@@ -126,5 +130,5 @@ def pool_arguments(name: str, n: int, arguments: dict[str, Any]) -> None:
     arguments["kernel_size"], arguments["stride"] = size, stride
     arguments["padding"] = edges = settled(edges, dims, size, stride)
     for m, k, o in zip(dims, size, Windows(dims, size, stride, edges, arguments["ceil_mode"]).out):
-        if o < 1:
+        if o < 0:
             raise errors.bad(f"{name}(kernel_size)", f"a window that {m} elements and the padding can fill", k)

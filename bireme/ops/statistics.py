@@ -6,6 +6,7 @@ import functools
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -48,6 +49,21 @@ def _(arguments):
 
 
 var.infer(lambda x, axis, keepdim: sig_of(reduced_shape(x.shape, axis, keepdim), x.dtype))
+
+
+def _var_grad_numpy(g, x, axis, keepdim, correction):
+    axes = axis or tuple(range(x.ndim))
+    n = math.prod([x.shape[a] for a in axes])
+    count, free = np.asarray(n, x.dtype), np.asarray(max(n - correction, 0), x.dtype)
+    d = x - np.sum(x, axis=axes, keepdims=True) / count
+    share = g.reshape([1 if a in axes else m for a, m in enumerate(x.shape)]) / free * d
+    twice = share + share
+    return twice - np.sum(twice, axis=axes, keepdims=True) / count  # what rounding leaves of a sum of zero
+
+
+@var.grad(numpy=_var_grad_numpy)
+def _(g, x, axis, keepdim, correction):
+    return jax.vjp(lambda x: var.body(x, axis, None, keepdim, correction=correction), x)[1](g)[0]
 
 
 @composite(method=True)
@@ -361,8 +377,10 @@ def _quantile(name: str, x: Tensor, q: Any, axis: Any, keepdim: bool, interpolat
     if interpolation not in _INTERPOLATIONS:
         raise errors.bad(f"{name}(interpolation)", f"one of {', '.join(_INTERPOLATIONS)}", interpolation)
     if isinstance(q, Tensor):
-        if q.ndim > 1 or not q.dtype.is_inexact:
+        if q.ndim > 1 or not (q.dtype.is_inexact or q.dtype.kind == "i"):
             raise errors.bad(f"{name}(q)", "a tensor of floats with at most one axis", q)
+        if q.dtype.kind == "i":
+            q = q.astype(dtypes.float64)
         # in its own type: 0.6 as float32 times 5 is 3 there, and more than 3 in float64
         wanted = (q if q.dtype.itemsize >= 4 else q.astype(dtypes.float32)).detach().reshape([-1])
     else:

@@ -61,6 +61,8 @@ def repeat(x: Tensor, repeats: Ints) -> Tensor:
     >>> bireme.to_tensor([1, 2]).repeat(2, 1).tolist()
     [[1, 2], [1, 2]]
     """
+    if repeats is None:
+        raise errors.bad("repeat(repeats)", "integers", repeats, kind=TypeError)
     return tile(x, list(repeats))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.tensor import Tensor
-from bireme.ops import maximum, sqrt, to_tensor, update
+from bireme.ops import maximum, sqrt, to_tensor, update, where
 from bireme.optimizer.adaptive import not_negative
 from bireme.optimizer.lr import LRScheduler
 from bireme.optimizer.optimizer import Optimizer, Pairs
@@ -32,8 +32,9 @@ class Pows:
 class Adam(Optimizer):
     """Steps of the mean gradient over the root of the mean square, both with bias correction.
 
-    A float `weight_decay` is L2: it is added to the gradient. `lazy_mode` concerns sparse gradients, which do not exist
-    here, and `use_multi_tensor` changes nothing: all parameters of a group are updated together anyway.
+    A float `weight_decay` is L2: it is added to the gradient. With `lazy_mode`, of an `Embedding` made `sparse` only those rows
+    move, and their moments with them, that were read since the last step. `use_multi_tensor` changes nothing: all parameters of a
+    group are updated together anyway.
 
     >>> w = bireme.to_tensor([1.0], stop_gradient=False)
     >>> (w * 2.0).backward()
@@ -61,13 +62,13 @@ class Adam(Optimizer):
         name: str | None = None,
     ):
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
-        where = type(self).__name__
-        self._beta1, self._beta2 = _beta(where, "beta1", beta1), _beta(where, "beta2", beta2)
+        title = type(self).__name__
+        self._beta1, self._beta2 = _beta(title, "beta1", beta1), _beta(title, "beta2", beta2)
         if not isinstance(epsilon, Tensor):
-            not_negative(where, epsilon=epsilon)
+            not_negative(title, epsilon=epsilon)
         self._epsilon = epsilon
         self._multi_precision = multi_precision
-        self._amsgrad = amsgrad
+        self._amsgrad, self._lazy_mode = amsgrad, bool(lazy_mode)
         if amsgrad:
             self._accumulators = ("moment1", "moment2", "moment2_max")
 
@@ -93,6 +94,8 @@ class Adam(Optimizer):
             numbers = self.get_lr(), *self._betas(group), group.get("epsilon", self._epsilon)
             ratios = tuple(self._rate(group, slot.param) * self._ratio(slot.param) for slot in slots)
             new = self._stepped(group, slots, (*operands, pows.first, pows.second, *numbers), ratios)
+            if self._lazy_mode:
+                new = _rows_moved(slots, operands, new)
             self._store(slots, new[:-2], self._accumulators)
             self._advance(pows, slots, *self._kept([pows.first, pows.second], new[-2:]))
 
@@ -187,6 +190,17 @@ class Adam(Optimizer):
         if host.size != 1:
             raise errors.bad(where, "one number", f"shape {list(host.shape)}")
         return host.reshape(())
+
+
+def _rows_moved(slots: list[Slot], operands: tuple, new: list[Tensor]) -> list[Tensor]:
+    """The new values, and the old ones in rows without a gradient, for tables that are read by rows."""
+    targets, grads, *states = operands
+    new, count = list(new), len(slots)
+    for i in (i for i, slot in enumerate(slots) if getattr(slot.param, "_read_by_rows", False)):
+        moved = (grads[i] != 0).any(axis=-1, keepdim=True)
+        for part, old in enumerate((targets, *states)):
+            new[part * count + i] = where(moved, new[part * count + i], old[i])
+    return new
 
 
 class AdamW(Adam):

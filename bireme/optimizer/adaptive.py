@@ -36,6 +36,7 @@ class Adagrad(Optimizer):
         initial_accumulator_value: float = 0.0,
     ):
         _given("Adagrad", learning_rate=learning_rate, epsilon=epsilon)
+        not_negative("Adagrad", epsilon=epsilon, initial_accumulator_value=initial_accumulator_value)
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         self._epsilon, self._start = epsilon, initial_accumulator_value
 
@@ -69,6 +70,9 @@ class Adadelta(Optimizer):
         name: str | None = None,
     ):
         _given("Adadelta", learning_rate=learning_rate, epsilon=epsilon, rho=rho)
+        not_negative("Adadelta", epsilon=epsilon)
+        if not 0 <= rho <= 1:
+            raise errors.bad("Adadelta(rho)", "a number in [0, 1]", rho)
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         self._epsilon, self._rho = epsilon, rho
 

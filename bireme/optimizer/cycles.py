@@ -224,6 +224,8 @@ class OneCycleLR(LRScheduler):
             raise errors.bad("OneCycleLR(phase_pct)", "less than 0.5 for three phases", phase_pct)
         if isinstance(divide_factor, bool) or not isinstance(divide_factor, (int, float)):
             raise errors.bad("OneCycleLR(divide_factor)", "a number", divide_factor, kind=TypeError)
+        if divide_factor <= 0:
+            raise errors.bad("OneCycleLR(divide_factor)", "a number above 0", divide_factor)
         if anneal_strategy not in ("cos", "linear"):
             raise errors.bad("OneCycleLR(anneal_strategy)", "'cos' or 'linear'", anneal_strategy)
         self.total_steps, self.anneal_strategy = total_steps, anneal_strategy
@@ -278,6 +280,8 @@ class CyclicLR(LRScheduler):
         scales = {"triangular": (_same, "cycle"), "triangular2": (_halved, "cycle"), "exp_range": (self._fading, "iterations")}
         if mode not in scales and scale_fn is None:
             raise errors.bad("CyclicLR(mode)", "'triangular', 'triangular2' or 'exp_range', or a scale_fn", mode)
+        if scale_fn is not None and not callable(scale_fn):
+            raise errors.bad("CyclicLR(scale_fn)", "a function or None", scale_fn, kind=TypeError)
         if scale_mode not in ("cycle", "iterations"):
             raise errors.bad("CyclicLR(scale_mode)", "'cycle' or 'iterations'", scale_mode)
         self.cycle_size = float(step_size_up + (step_size_up if step_size_down is None else step_size_down))
@@ -326,8 +330,8 @@ class ReduceOnPlateau(LRScheduler):
             raise errors.bad("ReduceOnPlateau(mode)", "'min' or 'max'", mode)
         if threshold_mode.lower() not in ("rel", "abs"):
             raise errors.bad("ReduceOnPlateau(threshold_mode)", "'rel' or 'abs'", threshold_mode)
-        if factor >= 1.0:
-            raise errors.bad("ReduceOnPlateau(factor)", "a factor below 1", factor)
+        if not 0 <= factor < 1.0:
+            raise errors.bad("ReduceOnPlateau(factor)", "a factor from 0 to below 1", factor)
         self.mode, self.threshold_mode = mode.lower(), threshold_mode.lower()
         self.factor, self.patience, self.threshold = factor, patience, threshold
         self.cooldown, self.min_lr, self.epsilon = cooldown, min_lr, epsilon

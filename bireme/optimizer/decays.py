@@ -29,6 +29,8 @@ class NoamDecay(LRScheduler):
     ):
         if d_model <= 0:
             raise errors.bad("NoamDecay(d_model)", "a width above 0", d_model)
+        if warmup_steps <= 0:
+            raise errors.bad("NoamDecay(warmup_steps)", "a number above 0", warmup_steps)
         self.d_model, self.warmup_steps = d_model, warmup_steps
         super().__init__(learning_rate, last_epoch, verbose)
 

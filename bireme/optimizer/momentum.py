@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 from bireme.core import errors
@@ -39,8 +40,8 @@ class Momentum(Optimizer):
         use_multi_tensor: bool = False,
         name: str | None = None,
     ):
-        if momentum is None:
-            raise errors.bad("Momentum(momentum)", "a number", None)
+        if not isinstance(momentum, (numbers.Real, Tensor)):
+            raise errors.bad("Momentum(momentum)", "a number", momentum, kind=TypeError)
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         self._momentum, self._use_nesterov, self._rescale_grad = momentum, bool(use_nesterov), rescale_grad
         self._multi_precision = multi_precision

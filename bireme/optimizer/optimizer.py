@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable
 from typing import Any
@@ -39,6 +40,8 @@ class Optimizer(States):
         if not isinstance(learning_rate, (float, LRScheduler)):
             expected = "a float or a schedule of bireme.optimizer.lr"
             raise errors.bad(f"{self._where}(learning_rate)", expected, learning_rate, kind=errors.Alien)
+        if isinstance(learning_rate, float) and not math.isfinite(learning_rate):
+            raise errors.bad(f"{self._where}(learning_rate)", "a finite number", learning_rate)
         self._learning_rate = learning_rate
         self._weight_decay = self._regularizer(weight_decay, "weight_decay")
         self._grad_clip = self._clipper(grad_clip, "grad_clip")
@@ -81,7 +84,7 @@ class Optimizer(States):
         groups = []
         for group in given:
             if not isinstance(group, dict) or "params" not in group:
-                raise errors.bad(where, "dicts that have 'params'", group)
+                raise errors.bad(where, "dicts that have 'params'", group, kind=errors.Unfit)
             if isinstance(group["params"], set):
                 hint = "a set has no order, and the optimizer's state needs one"
                 raise errors.bad(where, "a list of parameters in 'params'", group["params"], hint, kind=TypeError)
@@ -111,7 +114,7 @@ class Optimizer(States):
     def _distinct(self, params: list, where: str) -> list[Tensor]:
         for p in params:
             if not isinstance(p, Tensor):
-                raise errors.bad(where, "a list of parameters", p, kind=TypeError)
+                raise errors.bad(where, "a list of parameters", p, kind=errors.NotTensor)
         once = list({id(p): p for p in params}.values())
         if len(once) != len(params):
             warnings.warn(f"{where}: a parameter is in the list twice; it is updated once a step", stacklevel=4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import sys
 from typing import Any
 
@@ -25,6 +26,8 @@ class LRScheduler:
             raise errors.bad(f"{type(self).__name__}(learning_rate)", "a number", learning_rate, kind=TypeError)
         if learning_rate < 0:
             raise errors.bad(f"{type(self).__name__}(learning_rate)", "a rate of 0 or more", learning_rate)
+        if isinstance(last_epoch, bool) or not isinstance(last_epoch, numbers.Real):
+            raise errors.bad(f"{type(self).__name__}(last_epoch)", "a number", last_epoch, kind=TypeError)
         self.base_lr = self.last_lr = float(learning_rate)
         self.last_epoch = last_epoch
         self.verbose = verbose
@@ -82,7 +85,7 @@ def positive(where: str, n: Any) -> None:
     if isinstance(n, bool) or not isinstance(n, int):
         raise errors.bad(where, "an int", n, kind=TypeError)
     if n <= 0:
-        raise errors.bad(where, "a number above 0", n)
+        raise errors.bad(where, "a number above 0", n, kind=errors.Unfit)
 
 
 def factor(where: str, gamma: float) -> None:

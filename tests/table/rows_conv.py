@@ -94,6 +94,7 @@ def _samples(n, dims, big):
         call(floats(2, *dims, 4), w, floats(1), stride=[2] * n, padding="SAME", dilation=2, data_format=FORMATS[n]),
         call(np.zeros((0, 4, *dims)), w, floats(6)),
         call(np.zeros((2, 4, *[0] * n)), w, padding=1),
+        call(x, floats(2, 4, *[m + 1 for m in dims])),  # one step short of a place
     ]
     more = [
         call(x, floats(6, 2, *window), None, 1, list(range(2 * n)), groups=2),

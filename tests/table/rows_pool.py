@@ -96,7 +96,7 @@ def _first_grad(w, x, kernel_size, stride=None, padding=0, return_mask=False, ce
 def _avg(x, kernel_size, stride=None, padding=0, ceil_mode=False, exclusive=True, divisor_override=None, data_format="NC?"):
     dims, n = _spatial(x, data_format), x.ndim - 2
     windows = _regular(dims, kernel_size, stride, padding, ceil_mode)
-    before = [-w[0][0] for w in windows]
+    before = [-w[0][0] if w else 0 for w in windows]
     full = math.prod(each(kernel_size, n))
 
     def mean(part, places, bounds):
@@ -149,7 +149,7 @@ def _pool_samples(n, more=(), formats=True):
     ]
     if formats:
         found.append(call(floats(1, *dims, 2), 2, data_format=FORMATS[n]))
-    return [*found, *more, call(empty, 2)]
+    return [*found, *more, call(empty, 2), call(x, [m + 1 for m in dims], 1)]  # the last one step short of a place
 
 
 def _bad(name, n):

@@ -36,6 +36,8 @@ def clip_grad_norm_(
     if not held:
         return to_tensor(0.0)
     limit = max_norm.reshape([]) if isinstance(max_norm, Tensor) else float(max_norm)
+    if isinstance(limit, float) and not limit >= 0:
+        raise errors.bad("clip_grad_norm_(max_norm)", "a norm of 0 or more", max_norm)
     wide = dtypes.float64 if any(g.dtype is dtypes.float64 for g in held) else dtypes.float32
     *new, total = clip_to_norm(held, limit, float(norm_type), wide)
     # read only for who asks: the step stays one program otherwise

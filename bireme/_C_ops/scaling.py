@@ -1,0 +1,104 @@
+"""Kernels that change many tensors at once: the scale of a loss, updates of several parameters, as `paddle._C_ops` has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from bireme import tensor
+from bireme._C_ops.updates import adam_, momentum_, store
+from bireme.core.grad_mode import no_grad
+from bireme.core.tensor import Tensor
+
+
+@no_grad()
+def check_finite_and_unscale_(x: Sequence[Tensor], scale: Tensor) -> tuple[list[Tensor], Tensor]:
+    """Gradients divided by the scale in place, and whether one was infinite or NaN; from there on they are times zero.
+
+    >>> g = bireme.to_tensor([2.0, 4.0])
+    >>> bireme._C_ops.check_finite_and_unscale_([g], bireme.to_tensor([2.0]))[1].tolist(), g.tolist()
+    ([False], [1.0, 2.0])
+    """
+    found = tensor.zeros([1], "bool")
+    for t in x:
+        found = tensor.logical_or(found, tensor.logical_not(tensor.all(tensor.isfinite(t))))
+        wide = t.astype("float32") if t.dtype.itemsize < 4 else t  # type: ignore[attr-defined]  # installed by ops
+        factor = tensor.reciprocal(scale.astype(wide.dtype))  # type: ignore[attr-defined]  # installed by ops
+        store(t, wide * tensor.where(found, tensor.zeros_like(factor), factor).reshape([]))  # type: ignore[attr-defined]  # installed by ops
+    return list(x), found
+
+
+@no_grad()
+def update_loss_scaling_(x: Sequence[Tensor], found_infinite: Tensor, prev_loss_scaling: Tensor, in_good_steps: Tensor, in_bad_steps: Tensor,
+                         incr_every_n_steps: int, decr_every_n_nan_or_inf: int, incr_ratio: float, decr_ratio: float,
+                         stop_update: Any = False) -> tuple:  # fmt: skip
+    """After a bad step the gradients are zeros, after some of them the scale is less; after some good ones it is more."""
+    bad = tensor.any(found_infinite)
+    for t in x:
+        store(t, tensor.where(bad, tensor.zeros_like(t), t))
+    if not bool(stop_update):
+        good_steps = tensor.where(bad, tensor.zeros_like(in_good_steps), in_good_steps + 1)
+        bad_steps = tensor.where(bad, in_bad_steps + 1, tensor.zeros_like(in_bad_steps))
+        grows, falls = good_steps == incr_every_n_steps, bad_steps == decr_every_n_nan_or_inf
+        more, less = prev_loss_scaling * incr_ratio, tensor.clip(prev_loss_scaling * decr_ratio, min=1.0)
+        store(prev_loss_scaling, tensor.where(falls, less, tensor.where(tensor.logical_and(grows, tensor.isfinite(more)), more, prev_loss_scaling)))
+        store(in_good_steps, tensor.where(grows, tensor.zeros_like(good_steps), good_steps))
+        store(in_bad_steps, tensor.where(falls, tensor.zeros_like(bad_steps), bad_steps))
+    return list(x), prev_loss_scaling, in_good_steps, in_bad_steps
+
+
+def _each(of: Any, count: int) -> list:
+    """One for each parameter, or none for any, or the same for all."""
+    return [None] * count if not of else list(of) * (count if len(of) == 1 else 1)
+
+
+def merged_momentum_(param: Sequence[Tensor], grad: Sequence[Tensor], velocity: Sequence[Tensor], learning_rate: Sequence[Tensor],
+                     master_param: Sequence[Tensor] | None, mu: float, use_nesterov: bool = False, regularization_method: Sequence[str] = (),
+                     regularization_coeff: Sequence[float] = (), multi_precision: bool = False, rescale_grad: float = 1.0) -> tuple:  # fmt: skip
+    """Momentum for several parameters.
+
+    >>> p, g, rate = bireme.ones([1]), bireme.ones([1]), bireme.to_tensor([0.5])
+    >>> _ = bireme._C_ops.merged_momentum_([p], [g], [bireme.zeros([1])], [rate], None, 0.9)
+    >>> p.tolist()
+    [0.5]
+    """
+    n = len(param)
+    columns = [_each(of, n) for of in (learning_rate, master_param, regularization_method, regularization_coeff)]
+    for p, g, v, rate, master, method, coeff in zip(param, grad, velocity, *columns):
+        momentum_(p, g, v, rate, master, mu, use_nesterov, method or "", coeff or 0.0, multi_precision, rescale_grad)
+    return list(param), list(velocity), master_param
+
+
+def merged_adam_(param: Sequence[Tensor], grad: Sequence[Tensor], learning_rate: Sequence[Tensor], moment1: Sequence[Tensor],
+                 moment2: Sequence[Tensor], moment2_max: Sequence[Tensor] | None, beta1_pow: Sequence[Tensor], beta2_pow: Sequence[Tensor],
+                 master_param: Sequence[Tensor] | None = None, beta1: Any = 0.9, beta2: Any = 0.999, epsilon: Any = 1e-8,
+                 multi_precision: bool = False, use_global_beta_pow: bool = False, amsgrad: bool = False) -> tuple:  # fmt: skip
+    """Adam for several parameters."""
+    columns = [_each(of, len(param)) for of in (learning_rate, moment2_max, master_param)]
+    for p, g, m, v, b1, b2, rate, most, master in zip(param, grad, moment1, moment2, beta1_pow, beta2_pow, *columns):
+        adam_(p, g, rate, m, v, most, b1, b2, master, None, beta1, beta2, epsilon, False, 1000, multi_precision, use_global_beta_pow, amsgrad)
+    return list(param), list(moment1), list(moment2), moment2_max, list(beta1_pow), list(beta2_pow), master_param
+
+
+_MOST = 16384  # sums go on in the second after so many
+
+
+@no_grad()
+def average_accumulates_(param: Tensor, in_sum_1: Tensor, in_sum_2: Tensor, in_sum_3: Tensor, in_num_accumulates: Tensor,
+                         in_old_num_accumulates: Tensor, in_num_updates: Tensor, average_window: float, max_average_window: int,
+                         min_average_window: int) -> tuple:  # fmt: skip
+    """Running sums of a parameter over a window that grows with the number of updates; when it is full, its sum becomes the third."""
+    updates, count = int(in_num_updates) + 1, int(in_num_accumulates) + 1
+    first, second = in_sum_1 + param, in_sum_2
+    if updates % _MOST == 0:
+        first, second = tensor.zeros_like(first), second + first
+    if count >= min_average_window and count >= min(max_average_window, int(updates * average_window)):
+        store(in_sum_3, first + second)
+        first, second = tensor.zeros_like(first), tensor.zeros_like(second)
+        store(in_old_num_accumulates, tensor.full_like(in_old_num_accumulates, count))
+        count = 0
+    store(in_sum_1, first)
+    store(in_sum_2, second)
+    store(in_num_accumulates, tensor.full_like(in_num_accumulates, count))
+    store(in_num_updates, tensor.full_like(in_num_updates, updates))
+    return in_sum_1, in_sum_2, in_sum_3, in_num_accumulates, in_old_num_accumulates, in_num_updates
