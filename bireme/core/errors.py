@@ -75,7 +75,7 @@ def show(got: Any) -> str:
     if isinstance(got, (int, float, complex, bool, type(None))):
         return repr(got)
     if isinstance(got, str):
-        return got if got.strip("0123456789.-+ ") else repr(got)  # what looks like a number, and nothing at all, in quotes
+        return got
     if isinstance(got, (list, tuple)):
         text = repr(got)
         return text if len(text) <= 80 else f"{type(got).__name__} of {len(got)} elements"
