@@ -30,6 +30,7 @@ def wide(x: Any) -> Any:
     return x.astype(np.float32) if x.dtype.itemsize < 4 else x
 
 
+@functools.lru_cache(maxsize=1024)
 def windows(shape: Any, last: bool, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool) -> Windows:
     return Windows(spatial.spatial(shape, last), kernel_size, stride, padding, ceil_mode)
 
@@ -101,7 +102,14 @@ def _largest(x, at: Windows):
 
 
 def _largest_numpy(x, at: Windows):
-    """The same by NumPy, with views of all windows along one axis after the other."""
+    """The same by NumPy: of small windows place by place, else with views of all windows along one axis after the other."""
+    if math.prod(at.size) <= _UNROLLED:
+        parts = [x[:, *i] for i in taps(at.size, at.stride, (1,) * len(at.size), at.out)]
+        best = functools.reduce(np.maximum, parts)
+        tap = np.full(best.shape, len(parts) - 1, tap_type(at.size))
+        for place in range(len(parts) - 2, -1, -1):
+            tap[(parts[place] == best) | (parts[place] != parts[place])] = place
+        return best, tap
     tap, step = np.zeros(x.shape, tap_type(at.size)), 1
     for i in range(len(at.size) - 1, -1, -1):
         seen = [
@@ -120,10 +128,12 @@ def _max_pool_numpy(x, kernel_size, stride, padding, ceil_mode, data_format):
     at = windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
     if 0 in at.out:
         return [np.zeros(at.shape(x.shape, last), kind) for kind in (x.dtype, tap_type(at.size))]
-    cut = [slice(0, n + min(0, b)) for n, (_, b, _) in zip(at.dims, at.config)]
-    grow = [(0, 0), *[(a, max(0, b)) for a, b, _ in at.config], (0, 0)]
-    grown = np.pad(move(x, last)[:, *cut], grow, constant_values=np.finfo(x.dtype).min)
-    return [back(r, last) for r in _largest_numpy(grown, at)]
+    image = move(x, last)
+    if not at.within:
+        cut = [slice(0, n + min(0, b)) for n, (_, b, _) in zip(at.dims, at.config)]
+        grow = [(0, 0), *[(a, max(0, b)) for a, b, _ in at.config], (0, 0)]
+        image = np.pad(image[:, *cut], grow, constant_values=np.finfo(x.dtype).min)
+    return [back(r, last) for r in _largest_numpy(image, at)]
 
 
 @op(dtypes=FLOAT, numpy=_max_pool_numpy)

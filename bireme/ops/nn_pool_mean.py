@@ -41,6 +41,8 @@ def _sums_numpy(x, at: Windows):
 
 
 def _fitted_numpy(x, at: Windows):
+    if at.within:
+        return x
     seen = [slice(0, n + min(0, b)) for n, (_, b, _) in zip(at.dims, at.config)]
     return np.pad(x[:, *seen], [(0, 0), *[(a, max(0, b)) for a, b, _ in at.config], (0, 0)])
 
@@ -66,6 +68,7 @@ def _mean_grad_numpy(g, kernel_size, stride, padding, ceil_mode, exclusive, divi
     return back(full[:, *[slice(a, a + m) for m, a in zip(at.dims, at.before)]], last)
 
 
+@functools.lru_cache(maxsize=1024)
 def _share(at: Windows, inside: bool, divisor_override: Any, dtype: Any) -> Any:
     """What an element of a window counts in its mean."""
     share = 1 / _divisor(at, inside, np.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from bireme.core import errors
@@ -98,11 +99,16 @@ class Windows:
         """The shape of the result for an image of shape `whole`."""
         return (whole[0], *self.out, whole[-1]) if last else (*whole[:2], *self.out)
 
-    @property
+    @functools.cached_property
     def config(self) -> list[tuple[int, int, int]]:
         """What is added or cut off on either side, so that the windows fill the axis exactly."""
         axes = zip(self.dims, self.size, self.stride, self.before, self.out)
         return [(a, (o - 1) * s + k - n - a, 0) for n, k, s, a, o in axes]
+
+    @property
+    def within(self) -> bool:
+        """Whether no window reads more than the image has."""
+        return all(a == 0 and b <= 0 for a, b, _ in self.config)
 
     def counts(self, inside: bool) -> list[list[int]]:
         """Elements of each window by axis: those inside the image, or also those of the padding.
