@@ -186,7 +186,7 @@ class Graph:
     @property
     def origin(self) -> tuple:
         """Which operators from which lines: the same for other shapes, and for a loop in Python that goes round more or less often."""
-        return (self.device, frozenset([(n.bound.op, n.pos) for n in self.nodes]))
+        return (self.device, frozenset([shared((n.bound.op, n.pos)) for n in self.nodes]))
 
     @property
     def work_by_numpy(self) -> float:
