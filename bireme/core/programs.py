@@ -50,7 +50,7 @@ class Entry:
     def __init__(self, graph: Graph, family: Family):
         self.graph, self.family = graph, family
         self.met = self.hits = self.last = 0
-        self.recent: deque[int] = deque(maxlen=48)  # when it was met without a program, by the family's clock
+        self.recent: deque[int] = deque(maxlen=RARE)  # when it was met without a program, by the family's clock
         self.exact: dict[tuple, Program] = {}
         self.compiled: list[Program] = []
         self.interpreted: Program | None = None
@@ -293,7 +293,7 @@ def _serving(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Prog
 
 
 FEW, FIRST = 8, 4  # shapes that a family may have had; of these so many are compiled as soon as they come back
-OFTEN, OF = 8, 128  # further ones: when they were 8 of the last 128 runs
+OFTEN, RARE, SHARE = 8, 48, 16  # further ones: when they were 8 of the last 8 * 16 runs; if their operators are tiny, 48 of the last 48 * 16
 
 
 def _may_compile(entry: Entry, may_interpret: bool) -> bool:
@@ -311,7 +311,8 @@ def _may_compile(entry: Entry, may_interpret: bool) -> bool:
     if entry.compiled:
         return True
     if len(family.entries) < bound:
-        busy = len(entry.recent) >= OFTEN and family.clock - entry.recent[-OFTEN] < OF
+        often = OFTEN if entry.graph.work >= TINY * len(entry.graph.nodes) else RARE
+        busy = len(entry.recent) >= often and family.clock - entry.recent[-often] < often * SHARE
         first = len(family.entries) < FIRST and family.graphs <= FEW
         return busy or first or not may_interpret
     if not family.entries:
