@@ -108,7 +108,7 @@ def _entry_of(state: Node, device: Any, n_live: int) -> Entry:
             # that takes the interpreter 120 us is never worth it
             entry.cheap = graph.work < 120 + 2 * (n_live + len(graph.leaf_sigs)) or graph.work_by_numpy > graph.work / 2
             # a loop of tiny operators, as a hand-written recurrence: 10 ms an operator to compile, microseconds to interpret
-            if len(graph.nodes) >= LONG and graph.work < TINY * len(graph.nodes):
+            if len(graph.nodes) >= LONG and _tiny(graph):
                 entry.patience = LASTING
             debug.met(entry)
             if len(_graphs) > MAX_GRAPHS:
@@ -296,6 +296,11 @@ FEW, FIRST = 8, 4  # shapes that a family may have had; of these so many are com
 OFTEN, RARE, SHARE = 8, 48, 16  # further ones: when they were 8 of the last 8 * 16 runs; if their operators are tiny, 48 of the last 48 * 16
 
 
+def _tiny(graph: Graph) -> bool:
+    """Whether its operators are so small that a compile takes as long as hundreds of runs."""
+    return graph.work < TINY * len(graph.nodes)
+
+
 def _may_compile(entry: Entry, may_interpret: bool) -> bool:
     """Whether this family may have one more program: a bounded number, replaced only by a clearly busier shape.
 
@@ -311,7 +316,7 @@ def _may_compile(entry: Entry, may_interpret: bool) -> bool:
     if entry.compiled:
         return True
     if len(family.entries) < bound:
-        often = OFTEN if entry.graph.work >= TINY * len(entry.graph.nodes) else RARE
+        often = RARE if _tiny(entry.graph) else OFTEN
         busy = len(entry.recent) >= often and family.clock - entry.recent[-often] < often * SHARE
         first = len(family.entries) < FIRST and family.graphs <= FEW
         return busy or first or not may_interpret

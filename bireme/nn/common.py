@@ -132,7 +132,7 @@ class Embedding(Layer):
         return f"{table}, sparse={self._sparse}, scale_grad_by_freq={self._scale_grad_by_freq}{name}"
 
 
-def _probability(where: str, p: Any) -> None:
+def must_be_probability(where: str, p: Any) -> None:
     if not isinstance(p, (int, float, np.number, Tensor)):
         raise errors.bad(where, "a probability in [0, 1]", p, kind=TypeError)
     if not isinstance(p, Tensor) and not 0 <= p <= 1:
@@ -148,7 +148,7 @@ class Dropout(Layer):
 
     def __init__(self, p: float = 0.5, axis: Any = None, mode: str = "upscale_in_train", name: str | None = None):
         super().__init__()
-        _probability("Dropout(p)", p)
+        must_be_probability("Dropout(p)", p)
         if mode not in ("upscale_in_train", "downscale_in_infer"):
             raise errors.bad("Dropout(mode)", "'upscale_in_train' or 'downscale_in_infer'", mode)
         self.p, self.axis, self.mode, self.name = p, axis, mode, name
@@ -164,7 +164,7 @@ class Dropout(Layer):
 class _ChannelDropout(Layer):
     def __init__(self, p: float = 0.5, data_format: str = "NCHW", name: str | None = None):
         super().__init__()
-        _probability(f"{type(self).__name__}(p)", p)
+        must_be_probability(f"{type(self).__name__}(p)", p)
         self.p, self.data_format, self.name = p, data_format, name
 
     def extra_repr(self) -> str:
@@ -206,7 +206,7 @@ class AlphaDropout(Layer):
 
     def __init__(self, p: float = 0.5, name: str | None = None):
         super().__init__()
-        _probability(f"{type(self).__name__}(p)", p)
+        must_be_probability(f"{type(self).__name__}(p)", p)
         self.p, self.name = p, name
 
     def forward(self, input: Tensor) -> Tensor:

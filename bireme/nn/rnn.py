@@ -8,6 +8,7 @@ from typing import Any
 
 from bireme.core import errors
 from bireme.core.tensor import Tensor
+from bireme.nn.common import must_be_probability
 from bireme.nn.container import LayerList
 from bireme.nn.layer import Layer
 from bireme.nn.rnn_cell import Cell, GRUCell, LSTMCell, RNNCellBase, SimpleRNNCell, pair, simple_mode
@@ -128,8 +129,7 @@ class _Stack(LayerList):
             raise errors.bad(f"{type(self).__name__}(direction)", "'forward', 'bidirect' or 'bidirectional'", direction)
         if not isinstance(num_layers, numbers.Integral) or num_layers < 1:
             raise errors.bad(f"{type(self).__name__}(num_layers)", "an integer of 1 or more", num_layers)
-        if not 0 <= dropout <= 1:
-            raise errors.bad(f"{type(self).__name__}(dropout)", "a probability in [0, 1]", dropout)
+        must_be_probability(f"{type(self).__name__}(dropout)", dropout)
         self.input_size, self.hidden_size, self.num_layers, self.proj_size = input_size, hidden_size, num_layers, proj_size
         self.num_directions = 1 if direction == "forward" else 2
         self.time_major, self.dropout, self.state_components = time_major, dropout, 1

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from bireme.core import errors
 from bireme.core.tensor import Tensor
 from bireme.nn import functional
-from bireme.nn.common import Dropout, Linear
+from bireme.nn.common import Dropout, Linear, must_be_probability
 from bireme.nn.container import LayerList
 from bireme.nn.layer import Layer
 from bireme.nn.norm import LayerNorm
@@ -121,8 +121,7 @@ class MultiHeadAttention(Layer):
         _positive("MultiHeadAttention", embed_dim=embed_dim, num_heads=num_heads)
         if embed_dim % num_heads:
             raise errors.bad("MultiHeadAttention(embed_dim)", f"a multiple of num_heads, which is {num_heads}", embed_dim, kind=errors.Unfit)
-        if not 0 <= dropout <= 1:
-            raise errors.bad("MultiHeadAttention(dropout)", "a probability in [0, 1]", dropout)
+        must_be_probability("MultiHeadAttention(dropout)", dropout)
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
         self.kdim = embed_dim if kdim is None else kdim
         self.vdim = embed_dim if vdim is None else vdim
