@@ -11,7 +11,7 @@ import pytest
 
 import bireme
 from bireme import nn
-from bireme.core import executor, interpreter
+from bireme.core import executor, interpreter, xla
 
 
 def stats():
@@ -458,3 +458,13 @@ def test_a_long_compile_says_what_it_waits_for(capfd):
         bireme.set_flags({"FLAGS_tell_compiles": 4.0, "FLAGS_deterministic": False})
     told = capfd.readouterr().err
     assert "bireme: compiling" in told and "tanh" in told and "test_tiers.py" in told
+
+
+def test_an_option_that_this_compiler_does_not_have_is_left_out(monkeypatch):
+    monkeypatch.setattr(xla, "OPTIONS", {"cpu": {"xla_no_such_option": True, "xla_backend_optimization_level": 1}})
+    x = randn(300, 310)
+    for _ in range(2):
+        y = bireme.tanh(x @ x.T).sum().item()
+    assert stats()["compiles"] == 1
+    assert xla.OPTIONS["cpu"] == {"xla_backend_optimization_level": 1}
+    assert y == pytest.approx(float(np.tanh(x.numpy() @ x.numpy().T).sum()), rel=1e-4)

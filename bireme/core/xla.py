@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import signal
 import threading
 from itertools import starmap
@@ -16,12 +17,18 @@ from bireme.core import cache, ending, executor
 from bireme.core.device import Device, Fork
 from bireme.core.graph import Graph
 
-# on CUDA, autotuning Triton's matrix kernels against cuBLAS's takes some 7 s for each shape and gains about 1 %; values in half
-# precision stay in it between kernels: the compiler would leave out the rounding, and move twice the bytes in float32
+# on CUDA, autotuning Triton's matrix kernels against cuBLAS's takes some 7 s for each shape and gains about 1 %, that of other
+# kernels a fifth of the compile and gains nothing; values in half precision stay in it between kernels: the compiler would
+# leave out the rounding, and move twice the bytes in float32
 OPTIONS: dict[str, dict[str, Any]] = {
     "cpu": {"xla_backend_optimization_level": 1},
-    "cuda": {"xla_gpu_enable_triton_gemm": False, "xla_allow_excess_precision": False},
+    "cuda": {
+        "xla_gpu_enable_triton_gemm": False,
+        "xla_gpu_experimental_enable_fusion_autotuner": False,
+        "xla_allow_excess_precision": False,
+    },
 }
+_NO_SUCH_OPTION = re.compile("No such compile option: '([^']+)'")
 
 
 def x64():
@@ -79,14 +86,24 @@ class Xla:
                 leaves[i] = a
             return fn(leaves, vectors)
 
-        options = OPTIONS.get(device.platform)
-        call = jax.jit(program, donate_argnums=(0,), compiler_options=options)
         spec = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in graph.leaf_sigs]
         vectors = [jax.ShapeDtypeStruct((len(places),), dtype.np) for dtype, places in graph.packs]
         with x64(), jax.default_device(device.jax):
-            lowered = call.lower([spec[i] for i in donate], [spec[i] for i in kept], vectors)
+            lowered = jax.jit(program, donate_argnums=(0,)).lower([spec[i] for i in donate], [spec[i] for i in kept], vectors)
             with cache.on_disk():
-                return lowered.compile()
+                return _compiled(lowered, OPTIONS.get(device.platform, {}))
+
+
+def _compiled(lowered: Any, options: dict[str, Any]) -> Any:
+    """Compile with the options that this version of the compiler has: they make it faster, none is needed."""
+    while True:
+        try:
+            return lowered.compile(compiler_options=options)
+        except jax.errors.JaxRuntimeError as e:
+            unknown = _NO_SUCH_OPTION.search(str(e))
+            if unknown is None or unknown[1] not in options:
+                raise
+            del options[unknown[1]]  # for every later compile too
 
 
 def run(seg: Any, program: Any, vectors: list, dead: set[int]) -> None:

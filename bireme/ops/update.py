@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 
 from bireme.core import dtype as dtypes
 from bireme.core import errors
@@ -14,6 +16,11 @@ from bireme.core.plans import traced_once
 
 # numbers travel in float64 and take the parameters' precision inside
 _NUMBERS = dict.fromkeys(("lr", "mu", "beta1", "beta2", "epsilon", "weight_decay", "clip_norm"), "float64")
+
+
+def apart(*numbers):
+    """Numbers that hundreds of updates read, made once: fusing them into every reader, or weighing it, takes a compiler seconds."""
+    return numbers if isinstance(numbers[0], (np.ndarray, np.generic)) else lax.optimization_barrier(numbers)
 
 
 def wide_of(x):
@@ -66,31 +73,41 @@ def adam_update(params: list[Tensor], grads: list[Tensor], moment1s: list[Tensor
     0.5
     """
     p1, p2 = beta1_pow * beta1.astype(beta1_pow.dtype), beta2_pow * beta2.astype(beta2_pow.dtype)
-    correct1, root = 1 - p1, jnp.sqrt(1 - p2)
-    lr, epsilon = lr.astype(root.dtype), epsilon.astype(root.dtype)
+    if skip is not None:
+        (skip,) = apart(skip.reshape(()))
+    made: dict[tuple, tuple] = {}
     new, first, second = [], [], []
     for p, g, m, v, ratio, decay in zip(params, grads, moment1s, moment2s, lr_ratios, decays):
-        rate = lr if ratio == 1 else lr * ratio
-        p, m, v = _adam(p, g, m, v, rate, beta1, beta2, root / correct1, epsilon * root, weight_decay, skip, decay=bool(decay), decoupled=decoupled)
+        numbers = made.get((m.dtype, ratio))
+        if numbers is None:
+            numbers = made[m.dtype, ratio] = apart(*_of_adam(p1, p2, lr, ratio, beta1, beta2, epsilon, weight_decay, m.dtype))
+        p, m, v = _adam(p, g, m, v, numbers, skip, decay=bool(decay), decoupled=decoupled)
         new.append(p)
         first.append(m)
         second.append(v)
     return [*new, *first, *second, _unless(skip, beta1_pow, p1), _unless(skip, beta2_pow, p2)]
 
 
+def _of_adam(p1, p2, lr, ratio, beta1, beta2, epsilon, weight_decay, kind):
+    """What the updates read: epsilon is scaled with the root of the second correction, so that one division serves both."""
+    root = jnp.sqrt(1 - p2)
+    lr, epsilon = lr.astype(root.dtype), epsilon.astype(root.dtype)
+    rate, b1, b2, decay = (lr if ratio == 1 else lr * ratio).astype(kind), beta1.astype(kind), beta2.astype(kind), weight_decay.astype(kind)
+    return b1, 1 - b1, b2, 1 - b2, rate * (root / (1 - p1)).astype(kind), (epsilon * root).astype(kind), decay, 1 - rate * decay
+
+
 @traced_once
-def _adam(p, g, m, v, rate, beta1, beta2, correction, epsilon, weight_decay, skip, *, decay, decoupled):
-    """One parameter and its moments; epsilon is scaled with the root, so that one division serves both corrections."""
-    kind = m.dtype
-    wide, g, rate = p.astype(kind), g.astype(kind), rate.astype(kind)
+def _adam(p, g, m, v, numbers, skip, *, decay, decoupled):
+    """One parameter and its moments."""
+    b1, rest1, b2, rest2, rate, epsilon, weight_decay, shrink = numbers
+    wide, g = p.astype(m.dtype), g.astype(m.dtype)
     if decay and decoupled:
-        wide = wide * (1 - rate * weight_decay.astype(kind))
+        wide = wide * shrink
     elif decay:
-        g = g + weight_decay.astype(kind) * wide
-    b1, b2 = beta1.astype(kind), beta2.astype(kind)
-    new_m = b1 * m + (1 - b1) * g
-    new_v = b2 * v + (1 - b2) * (g * g)
-    step = (rate * correction.astype(kind)) * (new_m / (jnp.sqrt(new_v) + epsilon.astype(kind)))
+        g = g + weight_decay * wide
+    new_m = b1 * m + rest1 * g
+    new_v = b2 * v + rest2 * (g * g)
+    step = rate * (new_m / (jnp.sqrt(new_v) + epsilon))
     return _unless(skip, p, (wide - step).astype(p.dtype)), _unless(skip, m, new_m), _unless(skip, v, new_v)
 
 
