@@ -95,8 +95,8 @@ def _backward(g, x, weight, bias, epsilon, axes, platform):
     y = (_wide(fresh(x, platform)) - mean) * inv
     wide = _wide(g)
     d = wide if weight is None else wide * _wide(weight)
-    average = jnp.mean(d, axis=axes, keepdims=True)
-    dot = jnp.mean(d * y, axis=axes, keepdims=True)
+    # numbers of rows stay numbers: weighing to make them anew inside of every reader takes XLA half of a compile on a GPU
+    average, dot = fresh((jnp.mean(d, axis=axes, keepdims=True), jnp.mean(d * y, axis=axes, keepdims=True)), platform)
     grads = [((d - average - y * dot) * inv).astype(x.dtype)]
     front = tuple(range(x.ndim - len(axes)))
     if weight is not None:
