@@ -227,3 +227,26 @@ def test_what_is_put_nowhere_may_have_any_shape(accumulate):
     assert out.tolist() == x.tolist()
     dx, dvalue = bireme.grad(out, [x, value])
     assert dx.tolist() == x.tolist() and dvalue.tolist() == [[0.0], [0.0]]
+
+
+@pytest.mark.parametrize("dims", [[], [1], [4], [3, 1], [3, 4]])
+def test_what_is_written_into_a_slice_gets_the_sum_of_its_gradients(dims):
+    w = bireme.ones(dims)
+    w.stop_gradient = False
+    x = bireme.zeros([5, 4]) + 0.0
+    x[1:4] = w
+    weights = bireme.arange(20, dtype="float32").reshape([5, 4])
+    (x * weights).sum().backward()
+    part = weights.numpy()[1:4]
+    axes = tuple(range(2 - len(dims))) + tuple(2 - len(dims) + i for i, n in enumerate(dims) if n == 1)
+    assert w.grad.numpy().tolist() == part.sum(axis=axes).reshape(dims).tolist()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"), [("float32", 2), ("float64", 0.1), ("int64", -(2**53)), ("int64", 2**62), ("int32", 7), ("int8", 3.9), ("bool", 1)]
+)
+def test_a_number_is_written_in_the_type_of_the_tensor(dtype, value):
+    x, host = bireme.zeros([3, 2], dtype), np.zeros([3, 2], dtype)
+    x[1:, 0], host[1:, 0] = value, value
+    assert x.dtype.name == dtype
+    assert x.numpy().tolist() == host.tolist()

@@ -89,8 +89,8 @@ def _(sig, strides, first, bound, numbers):
 
 
 def put_slice(x, part, starts, spec):
-    """`x` with the slice replaced by `part`."""
-    part = part.reshape(tuple(n for n, _, _ in spec))
+    """`x` with the slice replaced by `part`, or by as much of it as it takes."""
+    part = jnp.broadcast_to(part, kept(spec)).reshape(tuple(n for n, _, _ in spec))
     if all(step == 1 for _, step, _ in spec):
         return lax.dynamic_update_slice(x, part.astype(x.dtype), tuple(starts))
     where = []
@@ -103,7 +103,10 @@ def put_slice(x, part, starts, spec):
 def put_slice_numpy(x, part, starts, spec):
     """The same on NumPy arrays."""
     out = np.array(x)
-    out[slices(starts, spec)] = part.reshape(tuple(n for n, _, _ in spec))
+    if part.ndim:
+        dims = kept(spec)
+        part = (part if part.shape == dims else np.broadcast_to(part, dims)).reshape(tuple([n for n, _, _ in spec]))
+    out[slices(starts, spec)] = part
     return out
 
 
@@ -337,7 +340,7 @@ def _row(x: Tensor, i: int) -> Tensor:
     return slice_view.record(bound, [x, (dtypes.int64, i + n if i < 0 else i), *[(dtypes.int64, 0)] * (len(dims) - 1)])
 
 
-def _written_out(key: Any) -> tuple | None:
+def written_out(key: Any) -> tuple | None:
     """An index of integers, slices of integers, None and `...` as something that can be a key; None for any other."""
     found: list[Any] = []
     for item in key if key.__class__ is tuple else (key,):
@@ -366,7 +369,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     """`x[key]`."""
     if key.__class__ is int and x._value.sig.ndim:
         return _row(x, key)
-    plain = _written_out(key)
+    plain = written_out(key)
     if plain is not None:
         found = _sliced.get((x._value.sig, plain))
         if found is not None:

@@ -10,10 +10,12 @@ import numpy as np
 
 from bireme.core import dtype as dtypes
 from bireme.core import errors, flush, tape
+from bireme.core.bound import bounded
 from bireme.core.convert import check_range
 from bireme.core.graph import sig_of
 from bireme.core.inplace import assign_inplace
 from bireme.core.op import Attr, Axis, Ints, Tensor, composite, op
+from bireme.core.shortcut import travels
 from bireme.core.tensor import value_of
 from bireme.ops import logic, shape
 from bireme.ops.broadcast import sum_to_shape
@@ -29,6 +31,7 @@ from bireme.ops.index import (
     slice_view,
     slices,
     take_slice,
+    written_out,
 )  # fmt: skip
 from bireme.ops.places import combined, from_front, last_written, put_axis, take_axis
 
@@ -48,16 +51,16 @@ def slice_put(x: Tensor, part: Tensor, starts: list[Tensor], spec: Attr) -> Tens
 slice_put.infer(lambda x: x)
 
 
-@slice_put.grad(numpy=lambda g, starts, spec: _put_grad_numpy(g, starts, spec))
-def _(g, starts, spec):
-    hole = put_slice(g, jnp.zeros([n for n, _, _ in spec], g.dtype), starts, spec)
-    return (hole, take_slice(g, starts, spec), *[None] * len(starts))
+@slice_put.grad(numpy=lambda g, starts, spec, sigs: _put_grad_numpy(g, starts, spec, sigs))
+def _(g, starts, spec, sigs):
+    hole = put_slice(g, jnp.zeros((), g.dtype), starts, spec)
+    return (hole, sum_to_shape(take_slice(g, starts, spec), sigs[1].shape), *[None] * len(starts))
 
 
-def _put_grad_numpy(g, starts, spec):
+def _put_grad_numpy(g, starts, spec, sigs):
     hole = np.array(g)
     hole[slices(starts, spec)] = 0
-    return (hole, g[slices(starts, spec)].reshape(kept(spec)), *[None] * len(starts))
+    return (hole, sum_to_shape(g[slices(starts, spec)].reshape(kept(spec)), sigs[1].shape), *[None] * len(starts))
 
 
 @slice_view.put
@@ -134,7 +137,38 @@ def _covers(x: Tensor, key: Any, value: Tensor) -> bool:
 def setitem(x: Tensor, key: Any, value: Any) -> None:
     """`x[key] = value`."""
     since = tape.now()
-    assign_inplace(x, written(x, key, value_like(x, value)), "setitem", since)
+    new = _into_slice(x, key, value)
+    assign_inplace(x, written(x, key, value_like(x, value)) if new is None else new, "setitem", since)
+
+
+_puts: dict[tuple, tuple] = {}  # basic indices worked out before: the bound operator, and where the slice starts
+
+
+def _into_slice(x: Tensor, key: Any, value: Any) -> Tensor | None:
+    """`x` after a number, or a tensor of its type, went into a slice; None for all that needs more than that."""
+    sig, plain = x._value.sig, written_out(key)
+    if plain is None:
+        return None
+    if isinstance(value, Tensor):
+        if value.dtype is not sig.dtype:
+            return None
+        part, dims = value, value._value.sig.shape
+    elif sig.dtype in _TAKES.get(value.__class__, ()) and travels(value):
+        part, dims = (sig.dtype, value), ()
+    else:
+        return None
+    found = _puts.get((sig, plain, dims))
+    if found is None:
+        index = Index(x, key)
+        target = kept(index.spec)
+        if index.adds or len(dims) > len(target) or any(a not in (1, b) for a, b in zip(reversed(dims), reversed(target))):
+            return None
+        found = bounded(_puts)[sig, plain, dims] = slice_put.bind((1, 1, -len(index.starts)), (tuple(index.spec),)), index.numbers()
+    return slice_put.record(found[0], [x, part, *found[1]])
+
+
+# types that hold every such number that travels: others are looked at one by one
+_TAKES = {float: (dtypes.float32, dtypes.float64), int: (dtypes.float32, dtypes.float64, dtypes.int64)}
 
 
 def value_like(x: Tensor, value: Any) -> Tensor:
@@ -152,7 +186,7 @@ def value_like(x: Tensor, value: Any) -> Tensor:
 
 
 def _fitted(value: Tensor, wanted: list[int], adds: list[int]) -> Tensor:
-    """The value broadcast to the slice it goes into; `adds` are the places of new axes, which the slice does not have."""
+    """The value in a shape that broadcasts to that of the slice it goes into; `adds` are the places of new axes, which the slice does not have."""
     target = list(wanted)
     for place in adds:
         target.insert(place, 1)
@@ -163,9 +197,7 @@ def _fitted(value: Tensor, wanted: list[int], adds: list[int]) -> Tensor:
         raise errors.bad("x[index] = value", f"a value that broadcasts to shape {target}", f"shape {value.shape}")
     if dims != value.shape:
         value = shape.reshaped(value, dims)
-    if dims != target:
-        value = shape.expand(value, target)
-    return shape.reshaped(value, wanted) if adds else value
+    return shape.reshaped(shape.expand(value, target), wanted) if adds else value
 
 
 Tensor.__setitem__ = setitem  # type: ignore[attr-defined]  # a method that Tensor gets here
