@@ -250,3 +250,22 @@ def test_a_number_is_written_in_the_type_of_the_tensor(dtype, value):
     x[1:, 0], host[1:, 0] = value, value
     assert x.dtype.name == dtype
     assert x.numpy().tolist() == host.tolist()
+
+
+@pytest.mark.parametrize(("dtype", "value"), [("float32", 2), ("float16", 0.5), ("int64", 3), ("int32", 7), ("bool", True)])
+def test_a_number_is_written_under_a_mask(dtype, value):
+    host = np.arange(6).reshape(2, 3).astype(dtype)
+    x = bireme.to_tensor(host)
+    mask = np.array([[True, False, True], [False, False, True]])
+    x[bireme.to_tensor(mask)], host[mask] = value, value
+    assert x.dtype.name == dtype
+    assert x.numpy().tolist() == host.tolist()
+
+
+def test_what_is_under_a_mask_gets_no_gradient():
+    w = bireme.ones([2, 2])
+    w.stop_gradient = False
+    x = w * 3
+    x[x > 2.0] = 0.0
+    x.sum().backward()
+    assert w.grad.tolist() == [[0.0, 0.0], [0.0, 0.0]]

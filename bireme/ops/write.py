@@ -137,7 +137,10 @@ def _covers(x: Tensor, key: Any, value: Tensor) -> bool:
 def setitem(x: Tensor, key: Any, value: Any) -> None:
     """`x[key] = value`."""
     since = tape.now()
-    new = _into_slice(x, key, value)
+    if isinstance(key, Tensor):
+        new = number_where(key, value, x) if key.dtype is dtypes.bool_ and key._value.sig.shape == x._value.sig.shape else None
+    else:
+        new = _into_slice(x, key, value)
     assign_inplace(x, written(x, key, value_like(x, value)) if new is None else new, "setitem", since)
 
 
@@ -165,6 +168,14 @@ def _into_slice(x: Tensor, key: Any, value: Any) -> Tensor | None:
             return None
         found = bounded(_puts)[sig, plain, dims] = slice_put.bind((1, 1, -len(index.starts)), (tuple(index.spec),)), index.numbers()
     return slice_put.record(found[0], [x, part, *found[1]])
+
+
+def number_where(mask: Tensor, value: Any, x: Tensor) -> Tensor | None:
+    """A number where the mask is true, else `x`; None if the value is no number that travels."""
+    dtype = x._value.sig.dtype
+    if dtype in _TAKES.get(value.__class__, ()) and travels(value):
+        return logic.select.record(logic.select.bind((1, 1, 1), ()), [mask, (dtype, value), x])
+    return None
 
 
 # types that hold every such number that travels: others are looked at one by one
