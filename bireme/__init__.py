@@ -41,13 +41,14 @@ from bireme.core.grad_mode import enable_grad, is_grad_enabled, no_grad, set_gra
 from bireme.core.printing import set_printoptions
 from bireme.core.random import Generator, get_cuda_rng_state, get_rng_state, seed, set_cuda_rng_state, set_rng_state
 from bireme.core.backward import grad
-from bireme.core.tensor import Parameter, Tensor
+from bireme.core.parameter import Parameter
+from bireme.core.tensor import Tensor
 from bireme.defaults import disable_signal_handler, disable_static, enable_static, get_default_dtype, in_dynamic_mode, is_tensor, set_default_dtype
 from bireme.device import (
     device_guard, get_cudnn_version, is_compiled_with_cinn, is_compiled_with_cuda, is_compiled_with_custom_device, is_compiled_with_distribute,
     is_compiled_with_ipu, is_compiled_with_rocm, is_compiled_with_xpu,
 )  # fmt: skip
-from bireme.files import MmapStorage, load, save
+from bireme.files import MmapStorage, async_save, clear_async_save_task_queue, load, save
 from bireme.hapi import Model, flops, summary
 from bireme.nn.parameter import LazyGuard, create_parameter
 from bireme.ops import (  # written by `make api`
@@ -106,7 +107,7 @@ __all__ = [
     "BFloat16Tensor", "BoolTensor", "ByteTensor", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "CharTensor",
     "CustomPlace", "DoubleTensor", "FloatTensor", "Generator", "HalfTensor", "IPUPlace", "IntTensor", "LazyGuard", "LongTensor",
     "MmapStorage", "Model", "ParamAttr", "Parameter", "ShortTensor", "Tensor", "XPUPinnedPlace", "XPUPlace", "__version__",
-    "amp", "autograd", "base", "batch", "bfloat16", "bool", "callbacks", "compat", "complex128", "complex64", "core", "create_parameter",
+    "amp", "async_save", "autograd", "base", "batch", "bfloat16", "bool", "callbacks", "clear_async_save_task_queue", "compat", "complex128", "complex64", "core", "create_parameter",
     "debug", "device",
     "device_guard", "disable_signal_handler", "disable_static", "distributed", "dtype", "e", "enable_grad", "enable_static", "fft", "finfo", "flops",
     "float16", "float32",

@@ -527,3 +527,53 @@ def test_every_cut_of_a_safetensors_file_is_refused(tensors):
 def test_strange_bytes_of_a_bool_are_true(tensors):
     one(tensors, entry("BOOL", (3,), (0, 3)), b"\x00\x01\x07")
     assert load(tensors)["a"].astype("int32").tolist() == [0, 1, 1]
+
+
+# ---------------------------------------------------------------- beside the training
+
+
+def test_async_save_has_what_was_there_when_it_was_called(tmp_path):
+    model = nn.Linear(64, 64)
+    opt = bireme.optimizer.Adam(0.1, parameters=model.parameters())
+    kept = {}
+    for step in range(6):
+        path = str(tmp_path / f"{step}.pdparams")
+        bireme.async_save({**model.state_dict(), "list": [bireme.to_tensor(step), {"n": step}]}, path)
+        kept[path] = model.weight.numpy()
+        (model(bireme.ones([2, 64])) ** 2).mean().backward()
+        opt.step()
+        opt.clear_grad()
+    bireme.clear_async_save_task_queue()
+    for step, (path, weight) in enumerate(kept.items()):
+        found = bireme.load(path)
+        assert (found["weight"].numpy() == weight).all()
+        assert found["list"][0].item() == found["list"][1]["n"] == step
+
+
+def test_async_save_does_not_look_at_an_array_later(path):
+    a = np.zeros(3)
+    bireme.async_save([a, bireme.ones([2])], path, sync_other_task=True)
+    a[:] = 7
+    bireme.clear_async_save_task_queue()
+    assert bireme.load(path, return_numpy=True)[0].tolist() == [0, 0, 0]
+
+
+def test_async_save_tells_what_went_wrong(tmp_path, capfd):
+    (tmp_path / "taken").mkdir()
+    bireme.async_save({"w": bireme.ones([2])}, str(tmp_path / "taken"))
+    with pytest.raises(IsADirectoryError, match="expected the name of a file"):
+        bireme.clear_async_save_task_queue()
+    assert "async_save" in capfd.readouterr().err
+    bireme.clear_async_save_task_queue()  # told once
+
+
+@pytest.mark.parametrize("bad", [nn.Linear(1, 1), "text", 5, None])
+def test_async_save_refuses_what_holds_no_tensors(bad, path):
+    with pytest.raises(TypeError, match="a Tensor, a dict, a list or a tuple"):
+        bireme.async_save(bad, path)
+
+
+def test_a_process_ends_when_its_files_are_there(path):
+    script = f"import bireme; bireme.async_save({{'w': bireme.ones([500, 500])}}, {path!r})"
+    subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, timeout=100)
+    assert bireme.load(path)["w"].shape == [500, 500]

@@ -565,3 +565,39 @@ def test_a_number_that_was_computed_runs_what_is_pending():
     x = bireme.ones([4])
     assert _flushes(lambda: int((x * 2).sum())) == 1
     assert _flushes(lambda: (x * 2).argmax().item()) == 1
+
+
+def test_a_backward_pass_past_sizes_from_data_is_the_same_program_in_each_step():
+    bireme.seed(0)
+    model = nn.Sequential(nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 128))
+    opt = bireme.optimizer.SGD(0.01, parameters=model.parameters())
+    rng = np.random.default_rng(0)
+    x = bireme.to_tensor(rng.standard_normal((256, 128)).astype("float32"))
+
+    def step(count):
+        mask = np.zeros((256, 128), bool)
+        mask.reshape(-1)[rng.choice(256 * 128, count, replace=False)] = True
+        picked = bireme.masked_select(model(x), bireme.to_tensor(mask))
+        loss = (picked * picked).mean() + picked.exp().mean()
+        loss.backward()
+        grads = [p.grad.numpy() for p in model.parameters()]
+        opt.step()
+        opt.clear_grad()
+        return mask, grads
+
+    for count in (300, 301, 302):
+        step(count)
+    before = bireme.debug.stats()
+    for count in range(310, 330):
+        step(count)
+    after = bireme.debug.stats()
+    assert after["compiles"] == before["compiles"]
+    assert after["cache_hits"] - before["cache_hits"] >= 2 * 20  # the forward pass, and the backward pass through it
+
+    weights = [p.numpy() for p in model.parameters()]
+    mask, grads = step(400)
+    hidden = np.maximum(x.numpy() @ weights[0] + weights[1], 0)
+    out = hidden @ weights[2] + weights[3]
+    g = np.where(mask, (2 * out + np.exp(out)) / 400, 0)
+    for found, wanted in zip(grads[2:], (hidden.T @ g, g.sum(0))):
+        np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)

@@ -336,6 +336,7 @@ class Signature:
 
     def fill_sizes(self, arguments: dict[str, Any], op: Any) -> None:
         """Compute the sizes that depend on data: this forces them."""
+        flush.sizes_follow(cut=True)
         named = {p.name: arguments[p.name]._host() for p in self.operands if isinstance(arguments[p.name], Tensor)}
         found = op.size_rule(**named)
         for p in self.sizes:

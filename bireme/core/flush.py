@@ -49,6 +49,10 @@ class Segment:
         self.passes = 0  # backward passes in it, see `backward_starts`
 
 
+def _nothing() -> None:
+    """In the place of a weak reference to something that is not there."""
+
+
 class _Local(threading.local):
     """What each thread is recording: its open segment, a closed one that waits to run, and how deep in Layers it is."""
 
@@ -58,6 +62,8 @@ class _Local(threading.local):
         self.depth = 0
         self.trace: Any = None  # what a composite's body records, see `replay`
         self.regions: list[Any] = []  # whose calls are kept to be recorded again, see `recompute`
+        self.last_edge: Any = _nothing  # weakly, the last edge of the tape in a segment that has run
+        self.border: Any = _nothing  # weakly, the last edge before sizes came from data, see `sizes_follow`
         _announce(self.segment)
 
 
@@ -302,6 +308,8 @@ def run(seg: Segment) -> None:
         if seg.error is not None:
             raise seg.error
         if seg.state.bound is not None and not seg.results:
+            if seg.edges:
+                local.last_edge = seg.edges[-1]
             _drop_lone_views(seg)
             try:
                 programs.execute(seg, _held_elsewhere(seg))
@@ -471,6 +479,37 @@ def backward_starts(frees: bool = False) -> None:
         run(seg)
         seg = local.segment
     seg.passes += 16 if frees else 1
+
+
+def sizes_follow(cut: bool = False) -> None:
+    """A size was read from data: what comes now may have another shape in each step, what came before has not.
+
+    So that the part of the backward pass that leads through what came before is a program of its own, the same in each step,
+    the pass cuts where it comes to `border` (see `Walk.run`).
+    """
+    seg = local.segment
+    if seg.symbolic:
+        return
+    if cut and seg.state.depth >= WORTH_A_CUT:
+        run(seg)
+    if border() == 0:
+        local.border = seg.edges[-1] if seg.edges and seg.edges[-1]() is not None else local.last_edge
+
+
+WORTH_A_CUT = 8  # calls; fewer are not worth a program of their own
+
+
+def border() -> int:
+    """Where in the order of the tape sizes began to come from data; 0 if they do not, or nothing before that can be differentiated."""
+    edge = local.border()
+    return 0 if edge is None or edge.inputs is None else edge.order
+
+
+def cross_border() -> None:
+    """Cut a backward pass that comes to what was recorded before sizes came from data."""
+    seg = local.segment
+    if seg.state.depth >= WORTH_A_CUT and not seg.symbolic:
+        run(seg)
 
 
 def _run_at_once(seg: Segment, bound: Any, operands: list, outs: list[Value]) -> None:

@@ -3,7 +3,8 @@
 The tier depends on counts and sizes alone, never on time or on the state of a cache, so the same script gives the same
 bits twice: a segment whose work is less than a compiled call costs is always interpreted; any other runs interpreted
 when it is met for the first time on CPU and compiled from the second time on. Sequences of operators whose shapes keep
-changing get a bounded number of compiled programs; on CPU the rest run interpreted, on an accelerator op by op.
+changing get a bounded number of compiled programs; on CPU the rest run interpreted, on an accelerator op by op, or by the
+host if they are small.
 """
 
 from __future__ import annotations
@@ -231,8 +232,8 @@ def _choose(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Progr
         if not device.is_cpu:
             raise Fork.error()
         return _interpreted(entry, live, keep=None)
-    may_interpret = device.is_cpu and flags.interpret.value and not exact_only
-    if may_interpret and (entry.cheap or entry.met <= entry.patience):
+    may_interpret = (device.is_cpu or _by_host(entry)) and flags.interpret.value and not exact_only
+    if may_interpret and ((entry.cheap and device.is_cpu) or entry.met <= entry.patience):
         return _interpreted(entry, live, keep=entry.cheap and (live, dead))
     with _lock:
         program = None if exact_only else _serving(entry, live, dead)
@@ -246,6 +247,14 @@ def _choose(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Progr
         if len(entry.exact) > 64:
             entry.exact.clear()
     return program
+
+
+FIRST_SHAPES, HOST = 4, 20_000.0  # shapes of a family that an accelerator compiles at once; microseconds of work for the host
+
+
+def _by_host(entry: Entry) -> bool:
+    """Whether the host does a part of an accelerator's step: sizes come from data, and a compile for each would take seconds."""
+    return entry.family.graphs > FIRST_SHAPES and entry.graph.work < HOST and not entry.compiled
 
 
 def _interpreted(entry: Entry, live: tuple[int, ...], keep: Any) -> Program:

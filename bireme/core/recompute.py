@@ -12,7 +12,8 @@ from weakref import WeakKeyDictionary, ref
 from bireme.core import backward, flush, registry, tape
 from bireme.core.grad_mode import GradMode, state
 from bireme.core.graph import Node, Number, Sig, Value, Zero
-from bireme.core.tensor import Parameter, Tensor, read, wrap
+from bireme.core.parameter import Parameter
+from bireme.core.tensor import Tensor, read, wrap
 from bireme.core.walk import add, key_of
 
 

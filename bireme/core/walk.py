@@ -44,8 +44,12 @@ class Walk:
                 slot[1] = add(slot[1], g)
 
     def run(self, retain: bool, useful: set | None, wanted: dict[Any, Tensor | None], blocked: set, path: Path | None = None) -> None:
+        border = flush.border()
         while self.heap:
             edge = heapq.heappop(self.heap)[2]
+            if edge.order <= border:
+                flush.cross_border()
+                border = 0
             gs = self.waiting.pop(edge)
             if edge.hooks:
                 gs = [self.hooked_output(edge, i, g) for i, g in enumerate(gs)]

@@ -1,5 +1,7 @@
 """Saving and loading: Paddle's files and safetensors, written whole or not at all, read without running anything in them."""
 
+from bireme.files.background import async_save as async_save
+from bireme.files.background import clear_async_save_task_queue as clear_async_save_task_queue
 from bireme.files.checkpoint import Checkpoint as Checkpoint
 from bireme.files.mapped import MmapStorage as MmapStorage
 from bireme.files.store import load as load

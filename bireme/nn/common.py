@@ -8,7 +8,8 @@ import numpy as np
 
 from bireme.core import errors
 from bireme.core.keywords import renamed
-from bireme.core.tensor import Parameter, Tensor
+from bireme.core.parameter import Parameter
+from bireme.core.tensor import Tensor
 from bireme.nn.layer import Layer
 from bireme.ops import (
     alpha_dropout,
@@ -48,7 +49,7 @@ class Linear(Layer):
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
         self.weight = self.create_parameter([in_features, out_features], weight_attr)
         self.bias = self.create_parameter([out_features], bias_attr, is_bias=True)
-        self.in_features, self.out_features, self.name = in_features, out_features, name
+        self.name = name
         self._dtype = self.weight.dtype.name
 
     def forward(self, input: Tensor) -> Tensor:
@@ -56,7 +57,9 @@ class Linear(Layer):
 
     def extra_repr(self) -> str:
         name = f", name={self.name}" if self.name else ""
-        return f"in_features={self.in_features}, out_features={self.out_features}, dtype={self._dtype}{name}"
+        # the sizes are no attributes, as in Paddle: programs give the class properties of these names
+        in_features, out_features = self.weight.shape
+        return f"in_features={in_features}, out_features={out_features}, dtype={self._dtype}{name}"
 
 
 class Embedding(Layer):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from bireme.core import errors
-from bireme.core.tensor import Parameter
+from bireme.core.parameter import Parameter
 from bireme.nn.layer import Layer
 
 
@@ -130,7 +131,7 @@ class LayerList(Layer):
 
     def insert(self, index: int, sublayer: Layer) -> None:
         """Put a layer before position `index`."""
-        if not isinstance(index, int) or not -len(self) <= index <= len(self):
+        if not isinstance(index, numbers.Integral) or not -len(self) <= index <= len(self):
             raise errors.bad("insert(index)", f"a position in [{-len(self)}, {len(self)}]", index, kind=errors.Beyond)
         layers = list(self._sub_layers.values())
         layers.insert(index, sublayer)
@@ -279,11 +280,11 @@ class LayerDict(Layer):
 
 def _position(where: str, index: Any, n: int) -> int:
     """A position in [0, n) from an index that may count from the end."""
-    if not isinstance(index, int):
+    if not isinstance(index, numbers.Integral):
         raise errors.bad(f"{where}[index]", "an int or a slice", index, kind=TypeError)
     if not -n <= index < n:
         raise errors.bad(f"{where}[index]", f"an index in [{-n}, {n - 1}]" if n else "no index: it is empty", index, kind=IndexError)
-    return index % n
+    return int(index) % n
 
 
 def _renumber(owner: Layer, layers: list) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 from bireme.core import device as devices
 from bireme.core import dtype as dtypes
-from bireme.core import errors, tensor
+from bireme.core import errors, parameter
 from bireme.core.graph import Unmade, sig_of
-from bireme.core.tensor import Tensor
+from bireme.core.tensor import Tensor, wrap
 from bireme.nn.initializer import Initializer, choose
 from bireme.ops import zeros
 from bireme.param_attr import ParamAttr
@@ -26,7 +26,7 @@ def make_parameter(
     is_bias: bool = False,
     default_initializer: Any = None,
     device: Any = None,
-) -> tensor.Parameter | None:
+) -> parameter.Parameter | None:
     """A parameter named after its `owner`, or None if `attr` is False; `where` is what errors call the place."""
     attr = attr_of(attr, f"{where}(attr)")
     if attr is None:
@@ -43,13 +43,13 @@ def make_parameter(
     later = _state.lazy > 0
     if later:
         place = devices.current() if device is None else devices.parse(device, f"{where}(device)")
-        start = tensor.wrap(Unmade(sig_of(tuple(size), kind), None, place))
+        start = wrap(Unmade(sig_of(tuple(size), kind), None, place))
     else:
         start = init.sample(size, kind) if samples else zeros(size, kind)
         if device is not None:
             start = start._to_device(devices.parse(device, f"{where}(device)"))
     name = attr.name or unique_name.generate(f"{owner}.{'b' if is_bias else 'w'}")
-    param = tensor.Parameter(start, name=unique_name.claim(name, f"{where}(attr)"), trainable=attr.trainable)
+    param = parameter.Parameter(start, name=unique_name.claim(name, f"{where}(attr)"), trainable=attr.trainable)
     param.optimize_attr = {"learning_rate": attr.learning_rate}
     param.regularizer, param.need_clip = attr.regularizer, attr.need_clip
     param.do_model_average = attr.do_model_average
@@ -60,7 +60,7 @@ def make_parameter(
     return param
 
 
-def _fill(param: tensor.Parameter, init: Any, samples: bool, device: Any, where: str) -> None:
+def _fill(param: parameter.Parameter, init: Any, samples: bool, device: Any, where: str) -> None:
     start = init.sample(param.shape, param.dtype) if samples else zeros(param.shape, param.dtype)
     param._assign_value(start if device is None else start._to_device(devices.parse(device, f"{where}(device)")))
     if not samples:
@@ -93,7 +93,7 @@ class LazyGuard:
 @errors.named
 def create_parameter(
     shape: Any, dtype: Any, name: str | None = None, attr: Any = None, is_bias: bool = False, default_initializer: Any = None
-) -> tensor.Parameter | None:
+) -> parameter.Parameter | None:
     """A parameter of no layer; None if `attr` is False.
 
     >>> bireme.create_parameter([2], "float32", is_bias=True).tolist()
@@ -151,7 +151,7 @@ def _shape(shape: Any, where: str) -> list[int]:
 
 def _of_shape(
     self: Tensor, dtype: Any, name: str | None = None, attr: Any = None, is_bias: bool = False, default_initializer: Any = None
-) -> tensor.Parameter | None:
+) -> parameter.Parameter | None:
     """A parameter of no layer, of the shape that this tensor holds.
 
     >>> bireme.to_tensor([2, 1]).create_parameter("float32", is_bias=True).tolist()
@@ -164,7 +164,20 @@ _of_shape.__name__ = _of_shape.__qualname__ = "create_parameter"
 Tensor.create_parameter = _of_shape  # type: ignore[attr-defined]  # a method that Tensor gets here
 
 
-class Parameter(tensor.Parameter):
+def _block(self: Tensor) -> None:
+    """The block of a static program that it belongs to: none. Programs hand it on to initializers.
+
+    >>> layer = bireme.nn.Linear(1, 1)
+    >>> bireme.nn.initializer.Constant(2.0)(layer.weight, layer.weight.block); layer.weight.item()
+    2.0
+    """
+    return None
+
+
+Tensor.block = property(_block, doc=_block.__doc__)  # type: ignore[attr-defined]  # a property that Tensor gets here
+
+
+class Parameter(parameter.Parameter):
     """A tensor that a Layer trains, made of another tensor; without one it is empty.
 
     >>> bireme.nn.Parameter(bireme.to_tensor([1.0]), requires_grad=False).stop_gradient

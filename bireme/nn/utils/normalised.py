@@ -6,7 +6,8 @@ from typing import Any
 
 from bireme.core import errors
 from bireme.core.grad_mode import no_grad
-from bireme.core.tensor import Parameter, Tensor
+from bireme.core.parameter import Parameter
+from bireme.core.tensor import Tensor
 from bireme.nn.initializer import Constant
 from bireme.nn.layer import Layer
 from bireme.ops import clip, matmul, randn, sqrt, transpose
