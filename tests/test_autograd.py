@@ -799,3 +799,24 @@ def test_backward_warns_of_nothing_else():
         x = leaf()
         (x * x).sum().backward()
     assert x.grad.tolist() == [2.0, 4.0]
+
+
+def test_labels_of_one_operator_losses_are_constants():
+    F = bireme.nn.functional
+    losses = {
+        "kl_div": lambda x, y: F.kl_div(x.log(), y),
+        "kl_div of logarithms": lambda x, y: F.kl_div(x.log(), y.log(), log_target=True),
+        "binary_cross_entropy": F.binary_cross_entropy,
+        "binary_cross_entropy_with_logits": F.binary_cross_entropy_with_logits,
+        "with pos_weight": lambda x, y: F.binary_cross_entropy_with_logits(x, y, pos_weight=y),
+        "log_loss": F.log_loss,
+        "cross_entropy": lambda x, y: F.cross_entropy(x, y, soft_label=True),
+        "with label_smoothing": lambda x, y: F.cross_entropy(x, y, soft_label=True, label_smoothing=0.1),
+    }
+    for name, loss in losses.items():
+        x, y = (bireme.to_tensor([[0.25], [0.5]], stop_gradient=False) for _ in range(2))
+        loss(x, y * 1.0).sum().backward()
+        assert x.grad is not None and (y.grad is None or not y.grad.numpy().any()), name
+    x, y = (bireme.to_tensor([0.25, 0.5], stop_gradient=False) for _ in range(2))
+    F.mse_loss(x, y + 1.0).backward()
+    assert y.grad.tolist() == [1.0, 1.0]

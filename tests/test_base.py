@@ -156,6 +156,17 @@ def test_parameters_by_shape():
             framework.EagerParamBase(shape, dtype)
 
 
+def test_what_is_given_to_the_class_of_parameters_every_parameter_has():
+    framework.EagerParamBase.to = lambda self, dtype: bireme.Tensor._to(self, dtype=dtype)
+    try:
+        weight = bireme.nn.Linear(1, 1).weight
+        assert weight.to("float64").dtype == bireme.float64 and framework.EagerParamBase.to is bireme.Parameter.to
+        assert "to" in vars(bireme.Parameter)
+    finally:
+        del framework.EagerParamBase.to
+    assert bireme.Parameter.to is bireme.Tensor.to and framework.EagerParamBase.numpy is bireme.Tensor.numpy
+
+
 def test_a_tensor_made_in_paddles_own_order():
     data, place = np.ones((2, 3), np.float32), core.CPUPlace()
     made = core.eager.Tensor(data, place, True, False, "kept", False)
@@ -179,6 +190,25 @@ def test_numbers_on_the_host():
     weight = bireme.nn.Linear(2, 2).weight
     weight.value().get_tensor().set(np.zeros((2, 2), np.float32), base.CPUPlace())
     assert weight.tolist() == [[0.0, 0.0], [0.0, 0.0]] and core.from_dlpack(weight._to_dlpack()).shape == [2, 2]
+
+
+def test_a_tensor_from_bytes():
+    raw = bytearray(np.arange(4, dtype=np.float32).tobytes())
+    x = core.frombuffer(raw, bireme.float32)
+    raw[:] = bytes(16)
+    assert x.tolist() == [0, 1, 2, 3] and x.stop_gradient
+    whole = np.arange(4, dtype=np.float32)
+    assert core.frombuffer(whole, bireme.float32, 2, 4).tolist() == [1, 2]
+    assert core.frombuffer(b"\x80\x3f", bireme.bfloat16).item() == 1 and core.frombuffer(b"", bireme.int64).shape == [0]
+    for wrong, said in [
+        ((b"abc", "int16"), "whole elements of 2 bytes, got 3"),
+        ((b"ab", "int8", 3), "at most 2"),
+        ((b"ab", "int8", 1, 3), "2 bytes"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            core.frombuffer(*wrong)
+    with pytest.raises(TypeError, match="expected bytes"):
+        core.frombuffer(5, "int8")
 
 
 def test_batches_from_generators():

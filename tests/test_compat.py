@@ -102,6 +102,10 @@ def test_inner_modules_have_their_names():
         from paddle.nn.layer.transformer import MultiHeadAttention
         from paddle.optimizer.adamw import AdamW
         from paddle.optimizer.rprop import Rprop
+        from paddle.common_ops_import import Variable, convert_np_dtype_to_dtype_
+        from paddle.framework.io import EagerParamBase
+        assert Variable is paddle.Tensor and isinstance(paddle.create_parameter([1], "float32"), EagerParamBase)
+        assert paddle.device.core is paddle.base.core and paddle.paddle.zeros is paddle.zeros
         assert isinstance(paddle.__git_commit__, str)
         print(Layer is paddle.nn.Layer, ParamAttr is paddle.ParamAttr, unique_name.guard is paddle.utils.unique_name.guard, load is paddle.load)
     """)

@@ -424,8 +424,8 @@ def test_other_initial_values():
     x = bireme.ones([2])
     assert I.Assign([5, 6])(x) is None and x.tolist() == [5.0, 6.0]
     assert nn.Layer().create_parameter([2, 2], default_initializer=I.Assign([5, 6])).tolist() == [[5.0, 6.0], [5.0, 6.0]]
-    with pytest.raises(ValueError, match=r"shape \[3\], got shape \[2\]"):
-        nn.Layer().create_parameter([3], default_initializer=I.Assign([1.0, 2.0]))
+    wide = nn.Layer().create_parameter([2], default_initializer=I.Assign([[1.0, 2.0, 3.0]]))
+    assert wide.shape == [1, 3] and (wide * 2).sum().item() == 12.0
     with pytest.raises(ValueError, match="fan_in"):
         I.KaimingUniform(mode="fan")
     with pytest.raises(ValueError, match="leaky_relu, got foo"):
@@ -440,6 +440,16 @@ def test_own_initializers():
             param.set_value(np.full(param.shape, 4.0, "float32"))
 
     assert nn.Linear(1, 1, weight_attr=bireme.ParamAttr(initializer=Fours())).weight.tolist() == [[4.0]]
+
+
+def test_an_initializer_made_with_a_parameter_is_no_error():
+    layer = nn.Linear(2, 2, weight_attr=I.Constant(3.0))
+    for kind in (I.TruncatedNormal, I.Normal, I.Constant, I.XavierUniform, I.KaimingNormal):
+        kind(layer.weight)
+    I.Normal(0.0, layer.weight)
+    assert layer.weight.tolist() == [[3.0, 3.0], [3.0, 3.0]]
+    with pytest.raises(TypeError, match=r"Normal\(mean\): expected a number, got a"):
+        I.Normal("a")
 
 
 def test_global_initializer():
@@ -504,3 +514,13 @@ def test_conv_padding_modes():
         wide = np.pad(x[0, 0], 1, mode=numpy_mode)
         expected = np.lib.stride_tricks.sliding_window_view(wide, (3, 3)).sum((2, 3))
         np.testing.assert_allclose(layer(bireme.to_tensor(x)).numpy()[0, 0], expected)
+
+
+def test_the_helper_that_layers_written_for_paddle_ask():
+    class Mine(nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self._dtype = self._helper.get_default_dtype()
+            self.w = self._helper.create_parameter(None, [2, 3], is_bias=True)
+
+    assert Mine()._dtype == "float32" and Mine().w.shape == [2, 3] and Mine()._helper.name.startswith("mine_")

@@ -148,3 +148,17 @@ def test_batch_norm_stays_wide():
     assert [net[i].weight.dtype.name for i in range(3)] == ["bfloat16", "float32", "bfloat16"]
     assert net[1](net[0](bireme.ones([2, 2], "bfloat16"))).shape == [2, 2]
     assert net.bfloat16(excluded_layers=[bireme.nn.Linear])[1].weight.dtype.name == "bfloat16"
+
+
+def test_sizes_may_be_numbers_of_numpy():
+    i = np.int64
+    x = bireme.ones([2, 4, 8, 8])
+    conv = nn.Conv2D(i(4), i(6), [i(3), i(3)], padding=1, groups=i(2))
+    assert conv(x).shape == [2, 6, 8, 8] and conv.weight.shape == [6, 2, 3, 3]
+    assert nn.LayerNorm(i(8))(x).shape == [2, 4, 8, 8] and nn.Pad2D(i(1))(x).shape == [2, 4, 10, 10]
+    assert nn.UpsamplingNearest2D(i(4))(x).shape == [2, 4, 4, 4]
+    layers = nn.LayerList([nn.ReLU(), nn.Tanh()])
+    layers.insert(i(0), nn.GELU())
+    assert isinstance(layers[i(-1)], nn.Tanh) and isinstance(layers[i(0)], nn.GELU)
+    with pytest.raises(ValueError, match=r"Conv2D\(in_channels\): expected an integer of 1 or more"):
+        nn.Conv2D(np.float32(4), 6, 3)

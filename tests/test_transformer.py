@@ -178,6 +178,22 @@ def test_own_encoder_and_decoder():
     assert model.generate_square_subsequent_mask(bireme.to_tensor(3)).tolist() == np.where(np.tril(np.ones((3, 3))), 0, -np.inf).tolist()
 
 
+@pytest.mark.parametrize("name", ["_prepare_qkv", "compute_kv"])
+def test_queries_keys_and_values_of_a_programs_own(name):
+    class Mine(MultiHeadAttention):
+        pass
+
+    def doubled(self, *args):
+        *q, k, v = getattr(MultiHeadAttention, name)(self, *args)[:3]
+        return (*q, k, v * 2)
+
+    plain, mine, x = MultiHeadAttention(4, 2, bias_attr=False), Mine(4, 2, bias_attr=False), some(1, 3, 4)
+    mine.set_state_dict(plain.state_dict())
+    np.testing.assert_allclose(mine(x).numpy(), plain(x).numpy(), rtol=1e-5, atol=1e-6)
+    setattr(Mine, name, doubled)
+    np.testing.assert_allclose(mine(x).numpy(), plain(x).numpy() * 2, rtol=1e-5, atol=1e-6)
+
+
 def test_what_classes_of_programs_build_on():
     """Programs derive their own attention and layers: they call Paddle's inner functions, which have no other name."""
     from bireme.nn.transformer import _convert_attention_mask, _convert_param_attr_to_list

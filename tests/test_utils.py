@@ -157,3 +157,7 @@ def test_other_addresses_are_refused(url, served, tmp_path):
     with pytest.raises(ValueError, match=r"get_path_from_url\(url\)"):
         download.get_path_from_url(url, str(tmp_path))
     assert served[1] == []
+
+
+def test_one_address_of_each_machine_fetches():
+    assert download._get_unique_endpoints(["b:2", "a:3", "a:1"]) == {"a:1", "b:2"} and download._get_unique_endpoints([]) == set()

@@ -186,6 +186,22 @@ def is_autocast_enabled(device_type: str | None = None) -> bool:
     return amp.state.policy is not None
 
 
+def amp_state() -> dict[str, Any] | None:
+    """What `auto_cast` was asked for where this thread is, or None outside of it.
+
+    >>> from bireme.amp.auto_cast import amp_state
+    >>> with bireme.amp.auto_cast(dtype="bfloat16"):
+    ...     state = amp_state()
+    >>> state["level"], state["dtype"], amp_state()
+    ('O1', 'bfloat16', None)
+    """
+    policy = amp.state.policy
+    if policy is None:
+        return None
+    lists = {"custom_white_list": set(policy.low) or None, "custom_black_list": set(policy.high) or None}
+    return {"enable": True, "level": policy.level, "dtype": policy.dtype.name, **lists}
+
+
 def get_autocast_dtype(device_type: str | None = None) -> str:
     """The half precision that `auto_cast` uses here, or would use.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from bireme.amp.debugging import clear_low_precision_op_list, get_low_precision_op_list
 from bireme.core import dtype as dtypes
-from bireme.core import registry
+from bireme.core import errors, registry
 from bireme.core.backward import backward, final_hooks
 from bireme.core.device import CPUPlace, CUDAPinnedPlace, CUDAPlace, CustomPlace, IPUPlace, Place, XPUPinnedPlace, XPUPlace
 from bireme.core.dtype import DType as DataType
@@ -46,10 +46,10 @@ eager = SimpleNamespace(Tensor=Tensor, scale=_scale, run_backward=backward, _add
 __all__ = [
     "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "CustomPlace", "DataType", "DenseTensor", "Generator", "IPUPlace", "LoDTensor", "Place", "VarDesc",
     "XPUPinnedPlace", "XPUPlace", "clear_low_precision_op_list", "default_cpu_generator", "default_cuda_generator", "eager", "from_dlpack",
-    "get_all_custom_device_type", "get_all_device_type", "get_cuda_device_count", "get_low_precision_op_list", "globals", "is_bfloat16_supported",
-    "is_compiled_with_cinn", "is_compiled_with_cuda", "is_compiled_with_custom_device", "is_compiled_with_dist", "is_compiled_with_distribute",
-    "is_compiled_with_ipu", "is_compiled_with_mkldnn", "is_compiled_with_onednn", "is_compiled_with_rocm", "is_compiled_with_xpu",
-    "is_float16_supported", "op_support_gpu", "set_prim_eager_enabled", "size_of_dtype", "supports_bfloat16",
+    "frombuffer", "get_all_custom_device_type", "get_all_device_type", "get_cuda_device_count", "get_low_precision_op_list", "globals",
+    "is_bfloat16_supported", "is_compiled_with_cinn", "is_compiled_with_cuda", "is_compiled_with_custom_device", "is_compiled_with_dist",
+    "is_compiled_with_distribute", "is_compiled_with_ipu", "is_compiled_with_mkldnn", "is_compiled_with_onednn", "is_compiled_with_rocm",
+    "is_compiled_with_xpu", "is_float16_supported", "op_support_gpu", "set_prim_eager_enabled", "size_of_dtype", "supports_bfloat16",
 ]  # fmt: skip
 
 
@@ -172,6 +172,27 @@ def size_of_dtype(dtype: Any) -> int:
     4
     """
     return dtypes.of(dtype, "size_of_dtype(dtype)").itemsize
+
+
+def frombuffer(buffer: Any, dtype: Any, count: int = -1, offset: int = 0) -> Tensor:
+    """A 1-D tensor of the `count` (-1: all) elements that lie in `buffer` behind its first `offset` bytes; it has them for itself.
+
+    >>> bireme.base.core.frombuffer(bytes([1, 0, 2, 0]), bireme.int16).tolist()
+    [1, 2]
+    """
+    kind = dtypes.of(dtype, "frombuffer(dtype)")
+    try:
+        found = np.frombuffer(buffer, np.uint8)
+    except TypeError:
+        raise errors.bad("frombuffer(buffer)", "bytes, or what gives its memory as they do", buffer, kind=TypeError) from None
+    if not 0 <= offset <= len(found):
+        raise errors.bad("frombuffer(offset)", f"a place among {len(found)} bytes", offset)
+    whole, rest = divmod(len(found) - offset, kind.itemsize)
+    if count == -1 and rest:
+        raise errors.bad("frombuffer(buffer)", f"whole elements of {kind.itemsize} bytes", f"{len(found) - offset} bytes")
+    if not -1 <= count <= whole:
+        raise errors.bad("frombuffer(count)", f"at most {whole} elements of {kind.name}", count)
+    return Tensor(found[offset : offset + kind.itemsize * (whole if count == -1 else count)].copy().view(kind.np))
 
 
 class DenseTensor:

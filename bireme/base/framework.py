@@ -14,7 +14,8 @@ from bireme.core import device as devices
 from bireme.core import dtype as dtypes
 from bireme.core.device import Place
 from bireme.core.flags import get_flags, set_flags
-from bireme.core.tensor import Parameter, Tensor
+from bireme.core.parameter import Parameter
+from bireme.core.tensor import Tensor
 from bireme.defaults import disable_signal_handler, in_dynamic_mode
 from bireme.device import (
     device_guard,
@@ -47,6 +48,15 @@ class _AnyParameter(type):
 
     def __subclasscheck__(cls, other: type) -> bool:
         return issubclass(other, Parameter)
+
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(Parameter, name)
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        setattr(Parameter, name, value)  # what a program gives this class, every parameter has
+
+    def __delattr__(cls, name: str) -> None:
+        delattr(Parameter, name)
 
 
 class EagerParamBase(metaclass=_AnyParameter):

@@ -23,7 +23,7 @@ STUBS = str(Path(__file__).with_name("path"))
 INNER = {
     "autograd": "autograd.backward_mode",
     "autograd.derivative": "autograd.autograd",
-    "base.core": "base.libpaddle",
+    "base.core": "base.libpaddle device.core",
     "base.data_feeder": "common_ops_import",
     "core.dtype": "framework.dtype",
     "defaults": "framework.framework",
@@ -59,8 +59,14 @@ INNER = {
     "utils.structure": "utils.layers_utils",
 }  # fmt: skip
 
-# modules of Paddle's that hold the names of another one here as well: `paddle.nn.layer.Linear`
-WIDER = {"bireme.core": "bireme.base.core", "bireme.nn.initializer": "bireme.nn.seeded", "bireme.nn.layer": "bireme.nn"}
+# modules of Paddle's that hold the names of others here as well: `paddle.nn.layer.Linear`
+WIDER = {
+    "bireme.base.data_feeder": "base.framework",
+    "bireme.core": "base.core",
+    "bireme.files": "base.framework",
+    "bireme.nn.initializer": "nn.seeded",
+    "bireme.nn.layer": "nn base.framework base.dygraph.base",
+}
 
 
 def missing(name: str) -> str:
@@ -121,16 +127,16 @@ def explain(module: ModuleType) -> None:
     """Let a public module say plainly which of Paddle's names it does not have."""
     own = vars(module).get("__getattr__")
     if module.__name__ in WIDER:
-        own = beside(importlib.import_module(WIDER[module.__name__]))
+        own = beside([importlib.import_module(f"{HERE}.{name}") for name in WIDER[module.__name__].split()])
     module.__getattr__ = refuse(theirs(module.__name__), own)  # type: ignore[method-assign]  # a module's own, as Python has them
 
 
-def beside(module: ModuleType) -> Callable[[str], Any]:
+def beside(modules: list[ModuleType]) -> Callable[[str], Any]:
     def __getattr__(attribute: str) -> Any:
-        try:
-            return vars(module)[attribute]
-        except KeyError:
-            raise AttributeError(attribute, name=attribute) from None
+        for module in modules:
+            if attribute in vars(module):
+                return vars(module)[attribute]
+        raise AttributeError(attribute, name=attribute)
 
     return __getattr__
 
@@ -178,6 +184,7 @@ def install_as_paddle() -> None:
     for here, names in INNER.items():
         # a finder is not asked for what lies inside a module that is no package, such as `nn.layer`: the names stand ready
         sys.modules.update({f"{THERE}.{name}": sys.modules[f"{HERE}.{here}"] for name in names.split()})
+    sys.modules[f"{THERE}.{THERE}"] = package  # Paddle's package imports itself by name: programs say `paddle.paddle.zeros`
     package.__version__ = version.__version__ = version.full_version = version.interface  # type: ignore[attr-defined]  # modules made for the alias
     version.major, version.minor, version.patch = version.interface.split(".")
     package.__git_commit__ = version.commit  # type: ignore[attr-defined]  # modules made for the alias

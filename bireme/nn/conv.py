@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from typing import Any
 
 from bireme.core import errors
@@ -26,8 +27,9 @@ class _Base(Layer):
     def _set(self, in_channels: Any, out_channels: Any, kernel_size: Any, stride: Any, dilation: Any, groups: Any, data_format: Any) -> None:
         name, n = type(self).__name__, self._axes
         for which, count in (("in_channels", in_channels), ("out_channels", out_channels), ("groups", groups)):
-            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < 1:
                 raise errors.bad(f"{name}({which})", "an integer of 1 or more", count, kind=errors.Unfit)
+        in_channels, out_channels, groups = int(in_channels), int(out_channels), int(groups)
         if in_channels % groups:
             raise errors.bad(f"{name}(in_channels)", f"a multiple of groups = {groups}", in_channels)
         if out_channels % groups:
@@ -50,9 +52,10 @@ class _Base(Layer):
 
 
 def _sizes(value: Any, n: int, where: str) -> list[int]:
-    found = [value] * n if isinstance(value, int) else list(value) if isinstance(value, (list, tuple)) else []
-    if len(found) != n or not all(isinstance(k, int) for k in found):
+    found = [value] * n if isinstance(value, numbers.Integral) else list(value) if isinstance(value, (list, tuple)) else []
+    if len(found) != n or not all(isinstance(k, numbers.Integral) for k in found):
         raise errors.bad(where, _COUNTS[n], value)
+    found = [int(k) for k in found]
     if min(found) < 1:
         raise errors.bad(where, "numbers of 1 or more", found)
     return found

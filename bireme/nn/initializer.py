@@ -55,7 +55,7 @@ class Constant(Initializer):
 
 
 class Assign(Initializer):
-    """Given numbers: a list, an array or a Tensor of the parameter's shape, or of one that broadcasts to it.
+    """Given numbers: a list, an array or a Tensor. They broadcast to the parameter's shape, or else the parameter has theirs.
 
     >>> bireme.nn.Linear(2, 1, weight_attr=bireme.nn.initializer.Assign([[1.0], [2.0]])).weight.tolist()
     [[1.0], [2.0]]
@@ -71,7 +71,7 @@ class Assign(Initializer):
         if given.shape == list(shape):
             return given
         if len(given.shape) > len(shape) or any(n not in (1, m) for n, m in zip(given.shape[::-1], shape[::-1])):
-            raise errors.bad("Assign(value)", f"values of the parameter's shape {list(shape)}", f"shape {given.shape}")
+            return given  # as in Paddle, the parameter is what it was given: models declare [768] and assign [768, 512]
         return expand(given, shape)
 
 
@@ -353,7 +353,7 @@ def _fan(owner: Initializer, what: str, value: Any) -> Any:
 
 
 def _deviation(owner: Initializer, std: Any) -> Any:
-    if not isinstance(std, complex) and not _number(owner, "std", std) >= 0:
+    if not isinstance(std, (complex, Tensor)) and not _number(owner, "std", std) >= 0:
         raise errors.bad(f"{type(owner).__name__}(std)", "a number of 0 or more", std)
     return std
 
@@ -374,6 +374,7 @@ def _normal(shape: list[int], dtype: Any, mean: float, std: float) -> Tensor:
 
 
 def _number(owner: Initializer, what: str, value: Any) -> Any:
-    if not isinstance(value, (int, float, complex, np.number)):
+    # a Tensor is looked at when values are drawn: programs write `TruncatedNormal(layer.weight)` and call nothing, which does nothing
+    if not isinstance(value, (int, float, complex, np.number, Tensor)):
         raise errors.bad(f"{type(owner).__name__}({what})", "a number", value, kind=TypeError)
     return value

@@ -15,7 +15,8 @@ from bireme.core import device as devices
 from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.flush import layer_entered, local
-from bireme.core.tensor import Parameter, Tensor, read, wrap
+from bireme.core.parameter import Parameter
+from bireme.core.tensor import Tensor, read, wrap
 from bireme.nn.parameter import make_parameter
 from bireme.ops import zeros
 from bireme.utils import unique_name
@@ -35,6 +36,19 @@ class Hook:
 
     def remove(self) -> None:
         self._hooks.pop(self._hook_id, None)
+
+
+class _Helper:
+    """What layers written for Paddle ask of `self._helper`: the type of new parameters, and parameters."""
+
+    def __init__(self, layer: Layer):
+        self._layer, self.name = layer, layer._full_name
+
+    def get_default_dtype(self) -> str:
+        return dtypes.get_default().name
+
+    def create_parameter(self, attr: Any, shape: Any, dtype: Any = None, is_bias: bool = False, default_initializer: Any = None) -> Any:
+        return self._layer.create_parameter(shape, attr, dtype, is_bias, default_initializer)
 
 
 class Layer:
@@ -198,6 +212,10 @@ class Layer:
         """
         where = f"{type(self).__name__}.create_parameter"
         return make_parameter(where, self._full_name, shape, attr, dtype, is_bias, default_initializer, device)
+
+    @property
+    def _helper(self) -> _Helper:
+        return _Helper(self)
 
     def create_variable(self, name: str | None = None, persistable: bool | None = None, dtype: Any = None) -> Tensor:
         """A 0-d tensor named after this layer, still to be filled and assigned.

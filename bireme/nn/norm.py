@@ -34,7 +34,7 @@ class LayerNorm(Layer):
         name: str | None = None,
     ):
         super().__init__()
-        if isinstance(normalized_shape, int):
+        if isinstance(normalized_shape, numbers.Integral):
             normalized_shape = [normalized_shape]
         if not isinstance(normalized_shape, (list, tuple)):
             raise errors.bad("LayerNorm(normalized_shape)", "an int or a list of them", normalized_shape, kind=TypeError)

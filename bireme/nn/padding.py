@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 from bireme.core import errors
@@ -17,7 +18,7 @@ class _Pad(Layer):
         super().__init__()
         if isinstance(padding, Tensor):
             padding = padding.tolist()
-        if isinstance(padding, int):
+        if isinstance(padding, numbers.Integral):
             padding = [padding] * (2 * self._count)
         if not isinstance(padding, (list, tuple)):
             raise errors.bad(f"{type(self).__name__}(padding)", "an integer or a list of them", padding, kind=TypeError)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import numbers
 from typing import Any, NamedTuple
 
 from bireme.core import errors
@@ -153,8 +154,21 @@ class MultiHeadAttention(Layer):
 
     def _prepare_qkv(self, query: Tensor, key: Tensor, value: Tensor, cache: Cache | StaticCache | None = None) -> tuple[Any, ...]:
         """Queries, keys and values, [batch, heads, length, width], and the cache if there is one: classes of programs build on it."""
-        *made, cache = self._attended(query, key, value, cache)
-        return (*map(_swap, made), *([] if cache is None else [cache]))
+        q = _swap(self._heads("query", query, self.q_proj, self.embed_dim))
+        k, v = cache if isinstance(cache, StaticCache) else self.compute_kv(key, value)
+        if cache is None:
+            return q, k, v
+        if not isinstance(cache, StaticCache):
+            k, v = concat([cache[0], k], 2), concat([cache[1], v], 2)
+            cache = Cache(k, v)
+        return q, k, v, cache
+
+    def _prepared(self, query: Tensor, key: Tensor, value: Tensor, cache: Cache | StaticCache | None) -> tuple[Any, ...]:
+        """What `_attended` gives, by way of `_prepare_qkv` and `compute_kv` where a program has others of its own."""
+        if tuple(getattr(f, "__func__", None) for f in (self._prepare_qkv, self.compute_kv)) == _OWN:
+            return self._attended(query, key, value, cache)
+        q, k, v, *rest = self._prepare_qkv(query, key, value, cache)
+        return _swap(q), _swap(k), _swap(v), rest[0] if rest else None
 
     def compute_kv(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values after their linear maps, [batch, heads, length, width].
@@ -188,7 +202,7 @@ class MultiHeadAttention(Layer):
         attn_mask: Tensor | None = None,
         cache: Cache | StaticCache | None = None,
     ) -> Any:
-        q, k, v, cache = self._attended(query, query if key is None else key, query if value is None else value, cache)
+        q, k, v, cache = self._prepared(query, query if key is None else key, query if value is None else value, cache)
         if k.shape[:2] != v.shape[:2] or k.shape[0] != q.shape[0]:
             got = f"lengths {k.shape[1]} and {v.shape[1]}, batches of {q.shape[0]}, {k.shape[0]} and {v.shape[0]}"
             raise errors.bad("MultiHeadAttention(key, value)", "keys and values of one length, and one batch for all", got)
@@ -201,9 +215,12 @@ class MultiHeadAttention(Layer):
             out = _swap(matmul(weights, _swap(v)))
         else:
             out = scaled_dot_product_attention(q, k, v, mask, self.dropout, training=self.training)
-        out = self.out_proj(reshape(out, [*_lengths(query), self.embed_dim]))
+        out = self.out_proj(reshape(out, [*_lengths(query), out.shape[2] * out.shape[3]]))
         made = [out, *([weights] if self.need_weights else []), *([cache] if cache is not None else [])]
         return made[0] if len(made) == 1 else tuple(made)
+
+
+_OWN = (MultiHeadAttention._prepare_qkv, MultiHeadAttention.compute_kv)
 
 
 class _Block(Layer):
@@ -347,7 +364,7 @@ class _Stack(Layer):
         name = type(self).__name__
         if not isinstance(first, Layer):
             raise errors.bad(f"{name}({name[11:].lower()}_layer)", "a layer", first, kind=errors.NotTensor)
-        if not isinstance(num_layers, int) or num_layers < 0:
+        if not isinstance(num_layers, numbers.Integral) or num_layers < 0:
             raise errors.bad(f"{name}(num_layers)", "an integer of 0 or more", num_layers)
         others = (type(first)(**first._config) for _ in range(num_layers - 1))
         self.layers = LayerList([first, *others][:num_layers])

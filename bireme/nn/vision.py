@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 from bireme.core import errors
@@ -49,7 +50,7 @@ class _Upsampling(Layer):
 
     def __init__(self, size: Any = None, scale_factor: Any = None, data_format: str = "NCHW", name: str | None = None):
         super().__init__()
-        self.size = [size, size] if isinstance(size, int) else size
+        self.size = [size, size] if isinstance(size, numbers.Integral) else size
         self.scale_factor, self.data_format, self.name = scale_factor, data_format, name
 
     def forward(self, x: Tensor) -> Tensor:

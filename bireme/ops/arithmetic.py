@@ -43,7 +43,7 @@ def cast(x: Tensor, dtype: DTypeArg) -> Tensor:
 @cast.prepare
 def _(arguments):
     if arguments["dtype"] is None:
-        raise errors.bad("cast(dtype)", "a data type", None, kind=TypeError)
+        arguments["dtype"] = dtypes.float64  # as NumPy reads None, and Paddle with it
 
 
 @cast.infer
@@ -369,21 +369,27 @@ def sum_of(inputs: list[Tensor]) -> Tensor:
 def _(inputs):
     if not inputs:
         raise errors.bad("add_n(inputs)", "at least one tensor", "an empty list", kind=TypeError)
-    first = inputs[0]
+    first, whole = inputs[0], _widest(inputs)
     for i, s in enumerate(inputs):
-        if s.shape != first.shape:
+        # losses of shape [1] and of shape [] are added up together
+        if s.shape != first.shape and not (whole.size == 1 and s.shape in ((), whole.shape)):
             raise errors.bad(f"add_n(inputs[{i}])", f"shape {list(first.shape)} like the first", f"shape {list(s.shape)}")
         if s.dtype is not first.dtype:
             raise errors.bad(f"add_n(inputs[{i}])", f"{first.dtype.name} like the first", s.dtype.name)
 
 
-sum_of.infer(lambda inputs: inputs[0])
-sum_of.grad(lambda g, sigs: tuple([g] * len(sigs)), numpy=True)
+def _widest(inputs):
+    """The first that has axes, else the first."""
+    return next((s for s in inputs if s.shape), inputs[0])
+
+
+sum_of.infer(_widest)
+sum_of.grad(lambda g, sigs: tuple([g if s.shape == g.shape else g.reshape(s.shape) for s in sigs]), numpy=True)
 
 
 @composite(method=True)
 def add_n(inputs: Extra) -> Tensor:
-    """The sum of a list of tensors of one shape; a single tensor is its own sum.
+    """The sum of a list of tensors of one shape, [1] and [] counting as one; a single tensor is its own sum.
 
     >>> bireme.add_n([bireme.to_tensor([1]), bireme.to_tensor([2]), bireme.to_tensor([3])]).tolist()
     [6]

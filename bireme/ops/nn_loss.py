@@ -177,6 +177,22 @@ only_where.infer(lambda x, condition: sig_of(broadcast_shape("where", x.shape, c
 only_where.grad(lambda g, condition, sigs: (sum_to(jnp.where(condition, g, jnp.zeros_like(g)), sigs[0]), None), numpy=True)
 
 
+@op(promote="logs soft", dtypes=FLOAT, numpy=True, amp="high")
+def nll_of_soft(logs: Tensor, soft: Tensor) -> Tensor:
+    """Log-probabilities along the last axis times those of labels, negative; use `cross_entropy` with `soft_label=True`.
+
+    >>> x, label = bireme.to_tensor([[0.0, 0.0]]), bireme.to_tensor([[0.5, 0.5]])
+    >>> round(bireme.nn.functional.cross_entropy(x, label, soft_label=True).item(), 4)
+    0.6931
+    """
+    return -jnp.sum(logs * soft, axis=-1)
+
+
+nll_of_soft.infer(lambda logs, soft: sig_of(logs.shape[:-1], logs.dtype))
+# labels are constants in Paddle, even if they are computed from parameters
+nll_of_soft.grad(lambda g, soft: (-g[..., None] * soft, None), numpy=True)
+
+
 def _per(total: Tensor, weights: Tensor) -> Tensor:
     """A total divided by the sum of weights; zero where nothing has weight."""
     count = reduce.sum(weights)
@@ -258,7 +274,7 @@ def _soft(input: Tensor, soft: Tensor, weight: Tensor | None, label: Tensor | No
           axis: int) -> Tensor:  # fmt: skip
     """Losses of probabilities; rows whose label is ignored, where they were made from labels, count for nothing."""
     logs = log_softmax(input) if use_softmax else log(input)
-    loss = -reduce.sum(logs * soft, axis=-1)
+    loss = nll_of_soft(logs, soft)
     per = None if weight is None else reduce.sum(cast(soft, weight.dtype) * weight, axis=-1)
     loss = loss if per is None else loss * per
     if label is not None:

@@ -1,4 +1,7 @@
-"""Losses of single elements: binary cross entropies, divergences of distributions, likelihoods, margins by sign."""
+"""Losses of single elements: binary cross entropies, divergences of distributions, likelihoods, margins by sign.
+
+Where Paddle's loss is one operator its labels are constants: they get no gradient, even if they are computed from parameters.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +48,7 @@ bce_of.infer(lambda input, label: sig_of(broadcast_shape("binary_cross_entropy",
 @bce_of.grad(numpy=True)
 def _(g, input, label, sigs):
     slope = (input - label) / jnp.maximum(input * (1 - input), 1e-12 if input.dtype.itemsize > 2 else 6e-8)
-    odds = jnp.maximum(jnp.log(1 - input), -100) - jnp.maximum(jnp.log(input), -100)
-    return sum_to(g * slope, sigs[0]), sum_to(g * odds, sigs[1])
+    return sum_to(g * slope, sigs[0]), None
 
 
 @composite(plain=True)
@@ -80,11 +82,38 @@ def logits_bce_of(logit: Tensor, label: Tensor) -> Tensor:
 logits_bce_of.infer(lambda logit, label: sig_of(broadcast_shape("binary_cross_entropy_with_logits", logit.shape, label.shape), logit.dtype))
 
 
+def _chance(x):
+    """1 / (1 + exp(-x))."""
+    small = jnp.exp(-jnp.abs(x))
+    return jnp.where(x >= 0, 1, small) / (1 + small)
+
+
 @logits_bce_of.grad(numpy=True)
 def _(g, logit, label, sigs):
-    small = jnp.exp(-jnp.abs(logit))
-    p = jnp.where(logit >= 0, 1, small) / (1 + small)
-    return sum_to(g * (p - label), sigs[0]), sum_to(-g * logit, sigs[1])
+    return sum_to(g * (_chance(logit) - label), sigs[0]), None
+
+
+@op(promote="logit label pos_weight", dtypes=FLOAT, numpy=True, amp="high")
+def weighed_bce_of(logit: Tensor, label: Tensor, pos_weight: Tensor) -> Tensor:
+    """Binary cross entropy of logits, the terms of positive labels times their weight; use `binary_cross_entropy_with_logits`.
+
+    >>> zero, one = bireme.to_tensor([0.0]), bireme.to_tensor([1.0])
+    >>> round(bireme.nn.functional.binary_cross_entropy_with_logits(zero, one, pos_weight=one * 2).item(), 4)
+    1.3863
+    """
+    tail = _tail(logit)
+    return pos_weight * label * (jnp.maximum(-logit, 0) + tail) + (1 - label) * (jnp.maximum(logit, 0) + tail)
+
+
+@weighed_bce_of.infer
+def _(logit, label, pos_weight):
+    where = "binary_cross_entropy_with_logits"
+    return sig_of(broadcast_shape(where, broadcast_shape(where, logit.shape, label.shape), pos_weight.shape), logit.dtype)
+
+
+@weighed_bce_of.grad(numpy=True)
+def _(g, logit, label, pos_weight, sigs):
+    return sum_to(g * ((1 - label) * _chance(logit) - pos_weight * label * _chance(-logit)), sigs[0]), None, None
 
 
 @composite(plain=True)
@@ -98,10 +127,7 @@ def binary_cross_entropy_with_logits(logit: Tensor, label: Tensor, weight: Tenso
     where = "binary_cross_entropy_with_logits"
     must_reduce(reduction, where)
     _same_shape(f"{where}(label)", "logit", logit, label)
-    if pos_weight is None:
-        loss = logits_bce_of(logit, label)
-    else:
-        loss = -(pos_weight * label * log_sigmoid(logit) + (1 - label) * log_sigmoid(-logit))
+    loss = logits_bce_of(logit, label) if pos_weight is None else weighed_bce_of(logit, label, pos_weight)
     return reduced(loss if weight is None else loss * weight, reduction, where)
 
 
@@ -125,6 +151,24 @@ def sigmoid_focal_loss(logit: Tensor, label: Tensor, normalizer: Tensor | None =
     return reduced(loss if normalizer is None else loss / normalizer, reduction, "sigmoid_focal_loss")
 
 
+@op(promote="input label", dtypes=FLOAT, numpy=True, amp="high")
+def log_loss_of(input: Tensor, label: Tensor, epsilon: float) -> Tensor:
+    """Cross entropy of probabilities, `epsilon` added inside of the logarithms; use `log_loss`.
+
+    >>> round(bireme.nn.functional.log_loss(bireme.to_tensor([[0.5]]), bireme.to_tensor([[1.0]]), 0.0).item(), 4)
+    0.6931
+    """
+    return -label * jnp.log(input + epsilon) - (1 - label) * jnp.log(1 - input + epsilon)
+
+
+log_loss_of.infer(lambda input, label: sig_of(broadcast_shape("log_loss", input.shape, label.shape), input.dtype))
+
+
+@log_loss_of.grad(numpy=True)
+def _(g, input, label, epsilon, sigs):
+    return sum_to(g * ((1 - label) / (1 - input + epsilon) - label / (input + epsilon)), sigs[0]), None
+
+
 @composite(plain=True)
 def log_loss(input: Tensor, label: Tensor, epsilon: float = 0.0001) -> Tensor:
     """Negative log-likelihood of probabilities of shape [N, 1], `epsilon` added inside of the logarithms.
@@ -136,7 +180,7 @@ def log_loss(input: Tensor, label: Tensor, epsilon: float = 0.0001) -> Tensor:
         raise errors.bad("log_loss(input)", "shape [N, 1]", input)
     must_float("log_loss(input)", input)
     _same_shape("log_loss(label)", "input", input, label)
-    return -label * log(input + epsilon) - (1 - label) * log(1 - input + epsilon)
+    return log_loss_of(input, label, epsilon)
 
 
 @composite(plain=True)
@@ -160,8 +204,9 @@ def multi_label_soft_margin_loss(input: Tensor, label: Tensor, weight: Tensor | 
     0.6931
     """
     must_reduce(reduction, "multi_label_soft_margin_loss")
+    must_float("multi_label_soft_margin_loss(input)", input)
     _same_shape("multi_label_soft_margin_loss(label)", "input", input, label)
-    loss = logits_bce_of(input, label)
+    loss = -(label * log_sigmoid(input) + (1 - label) * log_sigmoid(-input))
     loss = reduce.mean(loss if weight is None else loss * weight, axis=-1)
     return reduced(loss, reduction, "multi_label_soft_margin_loss")
 
@@ -205,10 +250,22 @@ kl_of.infer(lambda input, label: sig_of(broadcast_shape("kl_div", input.shape, l
 
 
 @kl_of.grad(numpy=True)
-def _(g, input, label, sigs):
-    safe = jnp.where(label > 0, label, 1)
-    slope = jnp.where(label > 0, jnp.log(safe) + 1 - input, 0)
-    return sum_to(g * jnp.where(label > 0, -label, 0), sigs[0]), sum_to(g * slope, sigs[1])
+def _(g, label, sigs):
+    return sum_to(g * jnp.where(label > 0, -label, 0), sigs[0]), None
+
+
+@op(promote="input label", dtypes=FLOAT, numpy=True, amp="high")
+def kl_of_logs(input: Tensor, label: Tensor) -> Tensor:
+    """exp(label) * (label - input); use `kl_div`.
+
+    >>> bireme.nn.functional.kl_div(bireme.to_tensor([-1.0]), bireme.to_tensor([0.0]), log_target=True).item()
+    1.0
+    """
+    return jnp.exp(label) * (label - input)
+
+
+kl_of_logs.infer(lambda input, label: sig_of(broadcast_shape("kl_div", input.shape, label.shape), input.dtype))
+kl_of_logs.grad(lambda g, label, sigs: (sum_to(-g * jnp.exp(label), sigs[0]), None), numpy=True)
 
 
 @composite(plain=True)
@@ -221,7 +278,7 @@ def kl_div(input: Tensor, label: Tensor, reduction: str = "mean", log_target: bo
     if reduction not in ("mean", "sum", "none", "batchmean"):
         raise errors.bad("kl_div(reduction)", "'mean', 'batchmean', 'sum' or 'none'", reduction)
     _same_shape("kl_div(label)", "input", input, label)
-    loss = exp(label) * (label - input) if log_target else kl_of(input, label)
+    loss = kl_of_logs(input, label) if log_target else kl_of(input, label)
     if reduction == "batchmean":
         total = reduce.sum(loss)
         return total / input.shape[0] if input.ndim and input.shape[0] else total

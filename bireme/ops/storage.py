@@ -127,7 +127,8 @@ def _to(self: Tensor, device: Any = None, dtype: Any = None, blocking: bool | No
         raise errors.bad("_to(blocking)", "True, False or None", blocking, kind=errors.Alien)
     if device is not None and not isinstance(device, (str, Place)):
         raise errors.bad("_to(device)", "a place or its name", device)
-    return self.to(device=device, dtype=dtype)  # type: ignore[attr-defined]  # installed by ops.attribute
+    # the class's own: programs replace `to` of parameters by a function that calls this one
+    return Tensor.to(self, device=device, dtype=dtype)  # type: ignore[attr-defined]  # installed by ops.attribute
 
 
 def _bump_inplace_version(self: Tensor) -> None:

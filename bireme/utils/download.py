@@ -108,6 +108,15 @@ def _unpack(path: str) -> str:
     return os.path.join(into, tops[0]) if len(tops) == 1 else into
 
 
+# under Paddle's names for them: packages that fetch data sets take these
+_md5check, _decompress = _matches, _unpack
+
+
+def _get_unique_endpoints(trainer_endpoints: list[str]) -> set[str]:
+    """One address of each machine, the first by name: who has it fetches the files for all of its machine."""
+    return set({address.split(":")[0]: address for address in sorted(trainer_endpoints, reverse=True)}.values())
+
+
 def _tops(names: list[str]) -> list[str]:
     parts = [os.path.normpath(n).replace("\\", "/").lstrip("/").split("/")[0] for n in names]
     return sorted({p for p in parts if p not in ("", ".", "..")})

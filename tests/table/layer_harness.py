@@ -15,7 +15,7 @@ from bireme.core import dtype as dtypes
 from bireme.core import executor
 from bireme.core.capture import capture
 from bireme.core.tensor import Tensor, wrap
-from tests.table.harness import Bad, Sample, call, flat, same, weight_like
+from tests.table.harness import Bad, Sample, call, flat, same, still, weight_like
 
 TOLERANCE = {"float32": 2e-5, "float64": 1e-9}
 MODULES = (bireme.nn, bireme.incubate.nn)  # where layers stand
@@ -51,8 +51,8 @@ class LayerRow:
 
 
 def tensors(sample: Sample, dtype: str, grad: bool = False) -> list[Tensor]:
-    arrays = [np.asarray(a, dtypes.of(dtype).np) if a.dtype == np.float64 else a for a in sample.leaves()]
-    return [bireme.to_tensor(a, stop_gradient=not (grad and a.dtype.kind == "f")) for a in arrays]
+    arrays = [a.astype(dtypes.of(dtype).np) if a.dtype == np.float64 else a for a in sample.leaves()]
+    return [bireme.to_tensor(np.asarray(a), stop_gradient=not grad or a.dtype.kind != "f" or isinstance(a, still)) for a in arrays]
 
 
 def run(layer: Any, sample: Sample, xs: list[Tensor], seed: int = 11) -> list[Tensor]:

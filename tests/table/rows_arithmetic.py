@@ -51,12 +51,12 @@ def _cast_samples():
         call(np.zeros((2, 0, 3)), "bool"), call(big, "uint8"),
         call(big, "int8"), call(SMALL_INTS, "uint8"), call(floats(3) + 1j, dtype="float32"), call(floats(3), dtype="complex64"),
         call(floats(3), dtype="float32"),
-        call(np.array([True, False]), "float32"),
+        call(np.array([True, False]), "float32"), call(SMALL_INTS, None),
     ]  # fmt: skip
 
 
 def _cast(x, dtype):
-    kind = dtypes.of(dtype)
+    kind = dtypes.of(np.float64 if dtype is None else dtype)
     if kind.kind == "i" and x.dtype.kind == "f":
         return np.trunc(x).astype(np.int64).astype(kind.np)
     return (x.real if x.dtype.kind == "c" and kind.kind != "c" else x).astype(kind.np)
@@ -171,10 +171,13 @@ TABLE = [
                 dtypes=INEXACT, unchecked=INT | BOOL,
         bad=[Bad(call("a", 2), "pow(x): expected a Tensor, got str", TypeError)]),
     *[Row(name, [call([floats(2, 3), floats(2, 3, seed=1), floats(2, 3, seed=2)]), call([floats(3)]), call([floats(), floats(seed=1)]),
-                 call([np.zeros((2, 0, 3))] * 2), call([np.array(NONFINITE), np.array(NONFINITE[::-1])]), *more],
+                 call([floats(), floats(1, seed=1), floats(seed=2)]), call([np.zeros((2, 0, 3))] * 2),
+                 call([np.array(NONFINITE), np.array(NONFINITE[::-1])]), *more],
           lambda inputs: inputs if isinstance(inputs, np.ndarray) else sum(inputs), dtypes=NUMBER | BOOL,
           bad=[Bad(call([]), "add_n(inputs): expected at least one tensor", TypeError),
                Bad(call([floats(2, 3), floats(3)]), "add_n(inputs[1]): expected shape [2, 3] like the first, got shape [3]"),
+               Bad(call([floats(2), floats()]), "add_n(inputs[1]): expected shape [2] like the first, got shape []"),
+               Bad(call([floats(1), floats(1, 1)]), "add_n(inputs[1]): expected shape [1] like the first, got shape [1, 1]"),
                Bad(call([floats(2), np.ones(2, int)]), "add_n(inputs[1]): expected float64 like the first, got int64"),
                Bad(call([floats(2), 1.0]), f"{name}(inputs): expected a list of Tensors", TypeError)])
       for name, more in {"sum_of": [], "add_n": [call(floats(2, 3))]}.items()],
