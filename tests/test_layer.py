@@ -524,3 +524,19 @@ def test_the_helper_that_layers_written_for_paddle_ask():
             self.w = self._helper.create_parameter(None, [2, 3], is_bias=True)
 
     assert Mine()._dtype == "float32" and Mine().w.shape == [2, 3] and Mine()._helper.name.startswith("mine_")
+
+
+def test_what_a_to_of_a_programs_own_builds_on():
+    net = nn.Sequential(nn.Linear(1, 1))
+    net.register_buffer("count", bireme.to_tensor([1]))
+    net._to_impl(dtype="float64", include_sublayers=True, floating_only=True)
+    assert net[0].weight.dtype == bireme.float64 and net.count.dtype == bireme.int64
+    net._to_impl(dtype="float32", include_sublayers=False)
+    assert net[0].weight.dtype == bireme.float64 and net.count.dtype == bireme.float32
+
+
+def test_the_sizes_of_a_linear_layer_may_be_properties_of_a_programs_own():
+    class Mine(nn.Linear):
+        in_features = property(lambda self: self.weight.shape[0])
+
+    assert Mine(2, 3).in_features == 2 and repr(Mine(2, 3)) == "Mine(in_features=2, out_features=3, dtype=float32)"

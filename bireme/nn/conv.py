@@ -88,6 +88,8 @@ class _Conv(_Base):
         data_format: str = "NCHW",
     ):
         super().__init__()
+        if self._axes > 1 and data_format in [first for first, _ in _FORMATS.values()]:
+            data_format = _FORMATS[self._axes][0]  # Paddle takes channels first under the name of any number of axes
         self._set(in_channels, out_channels, kernel_size, stride, dilation, groups, data_format)
         name = type(self).__name__
         if padding_mode not in _MODES:

@@ -509,11 +509,16 @@ class Layer:
         >>> bireme.nn.Linear(1, 1).to(dtype="float64").weight.dtype
         bireme.float64
         """
+        return self._to_impl(device, dtype, blocking)
+
+    def _to_impl(self, device: Any = None, dtype: Any = None, blocking: bool | None = None, include_sublayers: bool = True,
+                 floating_only: bool = False) -> Layer:  # fmt: skip
+        """What `to` does; programs that put another `to` in its place build on it."""
         if blocking is not None and not isinstance(blocking, bool):
             raise errors.bad("to(blocking)", "True, False or None", blocking, kind=errors.Unfit)
         place = None if device is None else devices.parse(device, "to(device)")
         kind = None if dtype is None else dtypes.of(dtype, "to(dtype)")
-        return self._convert(place, kind, lambda layer: True, floating_only=False)
+        return self._convert(place, kind, lambda layer: include_sublayers or layer is self, floating_only)
 
     def astype(self, dtype: Any = None) -> Layer:
         """Convert all parameters and buffers."""

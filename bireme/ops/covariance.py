@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from bireme.core import errors, flush
@@ -36,8 +38,8 @@ def _weights(argument: str, weights: Tensor, x: Tensor, n: int) -> Tensor:
 
 
 @composite(method=True)
-def cov(x: Tensor, rowvar: bool = True, ddof: bool = True, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
-    """Covariances of variables in rows, or in columns if not `rowvar`; `fweights` count observations, `aweights` weigh them.
+def cov(x: Tensor, rowvar: bool = True, ddof: Any = True, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+    """Covariances of variables in rows, or in columns if not `rowvar`; over `ddof` observations less; `fweights` count them, `aweights` weigh them.
 
     >>> bireme.linalg.cov(bireme.to_tensor([[1.0, 3.0], [2.0, 8.0]])).tolist()
     [[2.0, 6.0], [6.0, 18.0]]
@@ -46,6 +48,8 @@ def cov(x: Tensor, rowvar: bool = True, ddof: bool = True, fweights: Tensor | No
         raise errors.bad("cov(x)", "one or two axes", f"shape {x.shape}")
     if not x.dtype.is_inexact:
         raise errors.bad("cov(x)", "a floating or complex type", x.dtype.name, kind=errors.NoKernel)
+    if not isinstance(ddof, (int, float)):
+        raise errors.bad("cov(ddof)", "a bool or a number", ddof, kind=TypeError)
     if x.ndim == 1:
         x = x.unsqueeze(0)
     elif not rowvar and x.shape[0] != 1:
@@ -56,12 +60,12 @@ def cov(x: Tensor, rowvar: bool = True, ddof: bool = True, fweights: Tensor | No
     weights = importance if counts is None else counts if importance is None else counts * importance
     if weights is None:
         mean = reductions.sum(x, 1, keepdim=True) / n
-        total: Tensor | float = max(n - int(ddof), 0)
+        total: Tensor | float = max(n - ddof, 0)
     else:
         count = reductions.sum(weights)
         mean = reductions.sum(x * weights, 1, keepdim=True) / count
         lost = 1 if importance is None else reductions.sum(weights * importance) / count
-        total = count - lost if ddof else count
+        total = count - lost * ddof if ddof else count
     away = x - mean
     other = away.conj() if x.dtype.is_complex else away
     found = matmul(away, turned(other if weights is None else other * weights)) / total
