@@ -820,3 +820,14 @@ def test_labels_of_one_operator_losses_are_constants():
     x, y = (bireme.to_tensor([0.25, 0.5], stop_gradient=False) for _ in range(2))
     F.mse_loss(x, y + 1.0).backward()
     assert y.grad.tolist() == [1.0, 1.0]
+
+
+def test_labels_of_losses_get_no_gradient_at_all():
+    F = bireme.nn.functional
+    x, y = bireme.full([3], 0.25), bireme.full([3], 0.5)
+    x.stop_gradient = y.stop_gradient = False
+    losses = [F.kl_div(x.log(), y), F.binary_cross_entropy(x, y), F.binary_cross_entropy_with_logits(x, y), F.cross_entropy(x, y, soft_label=True)]
+    for loss in losses:
+        loss.backward()
+    assert x.grad is not None
+    assert y.grad is None

@@ -233,3 +233,13 @@ def test_a_step_with_a_bad_index_changes_nothing():
     with pytest.raises(IndexError, match=r"embedding\(x\): expected indices in \[0, 3\]"):
         table.weight.numpy()
     np.testing.assert_array_equal(table.weight.numpy(), after)
+
+
+def test_a_bad_label_is_told_in_every_tier():
+    w = bireme.Parameter(np.eye(8, dtype="float32"))
+    for _ in range(4):
+        h = bireme.ones([2, 3, 8])
+        for _ in range(30):
+            h = bireme.tanh(h @ w)
+        with pytest.raises(IndexError, match="cross_entropy\\(label\\)"):
+            float(bireme.nn.functional.cross_entropy(h, bireme.to_tensor([[1, 2, -100], [3, 4, 5]]), ignore_index=0))

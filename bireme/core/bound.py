@@ -341,6 +341,7 @@ class GradOp:
         self.name = name + ".grad"
         self.grad_rule = self.grad_numpy = None
         self.scales: tuple[int, ...] = ()
+        self.constants: tuple[int, ...] = ()
         self.carries = False
         self.lowerings: dict = {}
         self._next: GradOp | None = None

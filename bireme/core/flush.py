@@ -315,6 +315,7 @@ def run(seg: Segment) -> None:
                 programs.execute(seg, _held_elsewhere(seg))
             except (MemoryError, RuntimeError, LookupError):
                 _take_back(seg)
+                check_guards(wait=True)  # it may have stumbled over what an earlier part had found wrong
                 raise
         fill(seg)
 
@@ -553,13 +554,13 @@ def _keep_guards(seg: Segment) -> None:
     seg.guards = []
 
 
-def check_guards() -> None:
-    """Raise for the first guard that failed; those that are not ready yet stay."""
+def check_guards(wait: bool = False) -> None:
+    """Raise for the first guard that failed; those that are not ready yet stay, unless somebody waits for them."""
     failed = None
     for item in list(_guards):  # a copy: other threads add to it
         bad, message, pos, kind = item
         array = bad.array
-        if array is not None and getattr(array, "is_ready", lambda: True)():
+        if array is not None and (wait or getattr(array, "is_ready", lambda: True)()):
             try:
                 _guards.remove(item)
             except ValueError:  # another thread was faster

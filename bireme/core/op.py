@@ -85,6 +85,7 @@ class Op:
         self._may_be_remembered = all(p.kind in ("tensor", "number", "list") for p in self.signature.operands) and not self.signature.sizes
         self._all_given = (1,) * len(self.operand_names)
         self.scales = tuple([self.operand_names.index(n) for n in options.get("scales", "").split()])
+        self.constants = tuple([self.operand_names.index(n) for n in options.get("constants", "").split()])
         self.carries = bool(options.get("carries"))
         self.options = options
 
@@ -331,7 +332,7 @@ class Op:
 
 _OPTIONS = frozenset((
     "name", "public", "method", "inplace", "writes", "out", "torch", "alias", "rejects", "varargs", "pack", "pairs", "name_arg",
-    "promote", "mix", "floats", "dtypes", "numbers", "retype", "view", "passes", "scales", "carries", "differentiable", "numpy",
+    "promote", "mix", "floats", "dtypes", "numbers", "retype", "view", "passes", "scales", "carries", "constants", "differentiable", "numpy",
     "by_numpy", "plain", "amp",
 ))  # fmt: skip
 
@@ -346,7 +347,7 @@ def op(**options: Any) -> Callable[[Callable], Op]:
 
     How it is called: `name`, `public`, `method`, `inplace`, `writes`, `out`, `torch`, `alias`, `rejects`, `varargs`, `pack`, `pairs`, `name_arg`.
     What it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `retype`. What it is: `view`, `passes`,
-    `scales`, `carries`, `differentiable`, `numpy`, `by_numpy`, `plain`, `amp`.
+    `scales`, `carries`, `constants` (operands that never get a gradient), `differentiable`, `numpy`, `by_numpy`, `plain`, `amp`.
     """
 
     _known(options)

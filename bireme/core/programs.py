@@ -381,14 +381,22 @@ def _told(graph: Graph) -> Iterator[None]:
 
 def _worth_donating(graph: Graph, live: tuple[int, ...], dead: tuple[int, ...]) -> tuple[int, ...]:
     """Dead leaves whose buffer a result can take: jax warns about any other."""
+    copied = _copied_anyway(graph)
     room = Counter(graph.value_sigs[i] for i in live)
     found = []
     for i in dead:
         sig = graph.leaf_sigs[i]
-        if room[sig]:
+        if i not in copied and room[sig]:
             room[sig] -= 1
             found.append(i)
     return tuple(found)
+
+
+def _copied_anyway(graph: Graph) -> set[int]:
+    """Leaves that XLA would copy before it writes over them: on CPU those that an update of many values reads, because several
+    kernels read each of them, and may do so at the same time."""
+    updates = [n for n in graph.nodes if n.bound.many and not n.bound.differentiable] if graph.device.is_cpu else []
+    return {~r for n in updates for r in n.args if r.__class__ is int and r < 0}
 
 
 class Captured:

@@ -244,7 +244,7 @@ def step_to_one(seg: flush.Segment, node: Node, operands: list, numbers: Sequenc
     if needs and state.grad and bound.differentiable:
         plain = node.plain
         if plain is None:
-            plain = node.plain = all(s.dtype.kind in "fc" for s in (*node.sigs, *node.outs))
+            plain = node.plain = not bound.op.constants and all(s.dtype.kind in "fc" for s in (*node.sigs, *node.outs))
         if plain and state.pack is None:
             reads = bound.reads
             if numbers:
@@ -302,7 +302,7 @@ def _edge(bound: Any, operands: list, sigs: tuple, made: list[Value], out_sigs: 
             saved.append(t)
             continue
         v = t._value
-        if t.stop_gradient:
+        if t.stop_gradient or i in bound.op.constants:
             inputs.append(None)
         elif v.sig.dtype.kind in "fc" or _carried(bound, v.sig.dtype.kind, out_sigs):
             whole = whole or v.sig.dtype.kind not in "fc"

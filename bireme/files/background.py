@@ -13,7 +13,7 @@ import numpy as np
 from bireme.core import errors, flush
 from bireme.core.tensor import Tensor, Value, read, wrap
 from bireme.files import pdparams
-from bireme.files.store import save
+from bireme.files.store import writing
 
 _writer: list[ThreadPoolExecutor] = []  # one thread, so that files appear in the order of the calls
 _running: list[tuple[Future, str]] = []
@@ -33,12 +33,14 @@ def async_save(obj: Any, path: str | os.PathLike | BinaryIO, protocol: int = 4, 
     """
     if not isinstance(obj, (Tensor, dict, list, tuple)):
         raise errors.bad("async_save(obj)", "a Tensor, a dict, a list or a tuple", obj, kind=TypeError)
-    _wait(everything=sync_other_task)
+    writing("async_save", obj, path, protocol, configs)
     pdparams.Check().visit(obj)
+    write = writing("async_save", _taken(obj), path, protocol, configs)
+    _wait(everything=sync_other_task)
     if not _writer:
         _writer.append(ThreadPoolExecutor(1, "bireme.async_save"))
     name = str(path) if isinstance(path, (str, os.PathLike)) else "an open file"
-    task = _writer[0].submit(save, _taken(obj), path, protocol, **configs)
+    task = _writer[0].submit(write)
     _running.append((task, name))
     task.add_done_callback(lambda done: _tell(done, name))
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import functools
 import io
 import os
 import warnings
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from bireme.core import errors
@@ -30,23 +32,28 @@ def save(obj: Any, path: str | os.PathLike | BinaryIO, protocol: int = 4, **conf
     >>> bireme.load("/tmp/bireme_example.pdparams")["w"].tolist()
     [1.0, 1.0]
     """
-    _known("save", configs, _SAVE)
+    writing("save", obj, path, protocol, configs)()
+
+
+def writing(where: str, obj: Any, path: Any, protocol: int, configs: dict[str, Any]) -> Callable[[], None]:
+    """What `save` does, checked and still to be done."""
+    _known(where, configs, _SAVE)
     if configs.get("pickle_protocol") is not None:
-        warnings.warn("save: 'pickle_protocol' is an old name of 'protocol'", stacklevel=2)
+        warnings.warn(f"{where}: 'pickle_protocol' is an old name of 'protocol'", stacklevel=3)
         protocol = configs["pickle_protocol"]
     if isinstance(protocol, bool) or not isinstance(protocol, int) or not 1 < protocol < 5:
-        raise errors.bad("save(protocol)", "2, 3 or 4", protocol)
+        raise errors.bad(f"{where}(protocol)", "2, 3 or 4", protocol)
     binary = configs.get("use_binary_format", False)
     if not isinstance(binary, bool):
-        raise errors.bad("save(use_binary_format)", "True or False", binary, kind=TypeError)
+        raise errors.bad(f"{where}(use_binary_format)", "True or False", binary, kind=TypeError)
     if binary and not (isinstance(obj, Tensor) and record.storable(obj.dtype.np)):
-        raise errors.bad("save(obj)", "a Tensor, for the binary format", obj, kind=NotImplementedError)
-    place = _path("save", path) if not hasattr(path, "write") else None
+        raise errors.bad(f"{where}(obj)", "a Tensor, for the binary format", obj, kind=NotImplementedError)
+    place = _path(where, path) if not hasattr(path, "write") else None
     if place is None:
-        _binary("save", path)
+        _binary(where, path)
     tensors_only = bool(configs.get("safetensors", place is not None and place.endswith(".safetensors")))
     if configs.get("metadata") is not None and not tensors_only:
-        raise errors.bad("save(metadata)", "a file that ends in .safetensors", place or "an open file")
+        raise errors.bad(f"{where}(metadata)", "a file that ends in .safetensors", place or "an open file")
 
     def write(file: BinaryIO) -> None:
         if binary:
@@ -56,10 +63,7 @@ def save(obj: Any, path: str | os.PathLike | BinaryIO, protocol: int = 4, **conf
         else:
             pdparams.write(file, obj, protocol)
 
-    if place is None:
-        write(path)  # type: ignore[arg-type]  # it has a `write`
-    else:
-        write_whole(place, write)
+    return functools.partial(write, path) if place is None else functools.partial(write_whole, place, write)
 
 
 def write_whole(path: str, write: Any) -> None:

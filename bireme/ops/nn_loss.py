@@ -177,7 +177,7 @@ only_where.infer(lambda x, condition: sig_of(broadcast_shape("where", x.shape, c
 only_where.grad(lambda g, condition, sigs: (sum_to(jnp.where(condition, g, jnp.zeros_like(g)), sigs[0]), None), numpy=True)
 
 
-@op(promote="logs soft", dtypes=FLOAT, numpy=True, amp="high")
+@op(promote="logs soft", dtypes=FLOAT, numpy=True, amp="high", constants="soft")
 def nll_of_soft(logs: Tensor, soft: Tensor) -> Tensor:
     """Log-probabilities along the last axis times those of labels, negative; use `cross_entropy` with `soft_label=True`.
 

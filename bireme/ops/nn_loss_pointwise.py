@@ -32,7 +32,7 @@ def _same_shape(where: str, name: str, x: Tensor, y: Tensor) -> None:
 # ---------------------------------------------------------------- two classes
 
 
-@op(promote="input label", dtypes=FLOAT, numpy=True, amp="high")
+@op(promote="input label", dtypes=FLOAT, numpy=True, amp="high", constants="label")
 def bce_of(input: Tensor, label: Tensor) -> Tensor:
     """Binary cross entropy of probabilities, logarithms no less than -100; use `binary_cross_entropy`.
 
@@ -69,7 +69,7 @@ def _tail(x):
     return jnp.log1p(jnp.exp(-jnp.abs(x)))
 
 
-@op(promote="logit label", dtypes=FLOAT, numpy=True, amp="high")
+@op(promote="logit label", dtypes=FLOAT, numpy=True, amp="high", constants="label")
 def logits_bce_of(logit: Tensor, label: Tensor) -> Tensor:
     """Binary cross entropy of logits without overflow; use `binary_cross_entropy_with_logits`.
 
@@ -93,7 +93,7 @@ def _(g, logit, label, sigs):
     return sum_to(g * (_chance(logit) - label), sigs[0]), None
 
 
-@op(promote="logit label pos_weight", dtypes=FLOAT, numpy=True, amp="high")
+@op(promote="logit label pos_weight", dtypes=FLOAT, numpy=True, amp="high", constants="label pos_weight")
 def weighed_bce_of(logit: Tensor, label: Tensor, pos_weight: Tensor) -> Tensor:
     """Binary cross entropy of logits, the terms of positive labels times their weight; use `binary_cross_entropy_with_logits`.
 
@@ -151,7 +151,7 @@ def sigmoid_focal_loss(logit: Tensor, label: Tensor, normalizer: Tensor | None =
     return reduced(loss if normalizer is None else loss / normalizer, reduction, "sigmoid_focal_loss")
 
 
-@op(promote="input label", dtypes=FLOAT, numpy=True, amp="high")
+@op(promote="input label", dtypes=FLOAT, numpy=True, amp="high", constants="label")
 def log_loss_of(input: Tensor, label: Tensor, epsilon: float) -> Tensor:
     """Cross entropy of probabilities, `epsilon` added inside of the logarithms; use `log_loss`.
 
@@ -235,7 +235,7 @@ def dice_loss(input: Tensor, label: Tensor, epsilon: float = 0.00001) -> Tensor:
 # ---------------------------------------------------------------- distributions
 
 
-@op(promote="input label", dtypes=FLOAT, numpy=True, amp="high")
+@op(promote="input label", dtypes=FLOAT, numpy=True, amp="high", constants="label")
 def kl_of(input: Tensor, label: Tensor) -> Tensor:
     """label * (log(label) - input) where the label is positive, else 0; use `kl_div`.
 
@@ -254,7 +254,7 @@ def _(g, label, sigs):
     return sum_to(g * jnp.where(label > 0, -label, 0), sigs[0]), None
 
 
-@op(promote="input label", dtypes=FLOAT, numpy=True, amp="high")
+@op(promote="input label", dtypes=FLOAT, numpy=True, amp="high", constants="label")
 def kl_of_logs(input: Tensor, label: Tensor) -> Tensor:
     """exp(label) * (label - input); use `kl_div`.
 
