@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 
 import jax.numpy as jnp
-import numpy as np
-from jax import lax
 
 from bireme.core import dtype as dtypes
 from bireme.core import errors
@@ -16,11 +14,6 @@ from bireme.core.plans import traced_once
 
 # numbers travel in float64 and take the parameters' precision inside
 _NUMBERS = dict.fromkeys(("lr", "mu", "beta1", "beta2", "epsilon", "weight_decay", "clip_norm"), "float64")
-
-
-def apart(*numbers):
-    """Numbers that hundreds of updates read, made once: fusing them into every reader, or weighing it, takes a compiler seconds."""
-    return numbers if isinstance(numbers[0], (np.ndarray, np.generic)) else lax.optimization_barrier(numbers)
 
 
 def wide_of(x):
@@ -73,14 +66,12 @@ def adam_update(params: list[Tensor], grads: list[Tensor], moment1s: list[Tensor
     0.5
     """
     p1, p2 = beta1_pow * beta1.astype(beta1_pow.dtype), beta2_pow * beta2.astype(beta2_pow.dtype)
-    if skip is not None:
-        (skip,) = apart(skip.reshape(()))
     made: dict[tuple, tuple] = {}
     new, first, second = [], [], []
     for p, g, m, v, ratio, decay in zip(params, grads, moment1s, moment2s, lr_ratios, decays):
         numbers = made.get((m.dtype, ratio))
         if numbers is None:
-            numbers = made[m.dtype, ratio] = apart(*_of_adam(p1, p2, lr, ratio, beta1, beta2, epsilon, weight_decay, m.dtype))
+            numbers = made[m.dtype, ratio] = _of_adam(p1, p2, lr, ratio, beta1, beta2, epsilon, weight_decay, m.dtype)
         p, m, v = _adam(p, g, m, v, numbers, skip, decay=bool(decay), decoupled=decoupled)
         new.append(p)
         first.append(m)
