@@ -831,3 +831,4 @@ def test_labels_of_losses_get_no_gradient_at_all():
         loss.backward()
     assert x.grad is not None
     assert y.grad is None
+    assert F.binary_cross_entropy(x.detach(), y).stop_gradient

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import ml_dtypes
@@ -25,7 +26,7 @@ import safetensors.numpy
 
 import bireme
 from bireme import nn
-from bireme.files import atomic, load, read_metadata, save
+from bireme.files import atomic, background, load, read_metadata, save
 
 TYPES = [
     "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "float8_e4m3fn",
@@ -577,3 +578,44 @@ def test_a_process_ends_when_its_files_are_there(path):
     script = f"import bireme; bireme.async_save({{'w': bireme.ones([500, 500])}}, {path!r})"
     subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, timeout=100)
     assert bireme.load(path)["w"].shape == [500, 500]
+
+
+def test_a_file_that_fails_takes_no_other_with_it(tmp_path, capfd):
+    (tmp_path / "taken").mkdir()
+    bireme.async_save({"w": bireme.ones([2])}, str(tmp_path / "taken"))
+    bireme.async_save({"w": bireme.ones([2])}, str(tmp_path / "next"), sync_other_task=False)
+    with pytest.raises(IsADirectoryError):
+        bireme.clear_async_save_task_queue()
+    assert bireme.load(str(tmp_path / "next"))["w"].tolist() == [1, 1]
+    capfd.readouterr()
+
+
+def test_errors_of_the_training_stay_with_the_training(path):
+    state = {"w": bireme.to_tensor(np.ones((50, 50), "float32")) * 2}
+    state["w"].numpy()
+    bireme.core.flush.guard(bireme.to_tensor(True)._value, "an index of the training", IndexError)
+    with pytest.raises(IndexError, match="of the training"):
+        bireme.async_save(state, path)  # the caller is told
+    bireme.core.flush.guard(bireme.to_tensor(True)._value, "another index", IndexError)
+    background._Held(state["w"]._value)._host()  # the writer is not
+    with pytest.raises(IndexError, match="another index"):
+        state["w"].numpy()
+
+
+def test_async_save_keeps_what_is_one_object_one(path):
+    t = bireme.ones([2])
+    bireme.async_save([t, t], path)
+    bireme.clear_async_save_task_queue()
+    found = bireme.load(path)
+    assert found[0] is found[1]
+
+
+def test_async_save_from_many_threads(tmp_path):
+    def work(n):
+        for _ in range(20):
+            bireme.async_save({"w": n}, str(tmp_path / f"{n}"))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    bireme.clear_async_save_task_queue()
+    assert [bireme.load(str(tmp_path / f"{n}"))["w"] for n in range(4)] == [0, 1, 2, 3]

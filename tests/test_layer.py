@@ -540,3 +540,18 @@ def test_the_sizes_of_a_linear_layer_may_be_properties_of_a_programs_own():
         in_features = property(lambda self: self.weight.shape[0])
 
     assert Mine(2, 3).in_features == 2 and repr(Mine(2, 3)) == "Mine(in_features=2, out_features=3, dtype=float32)"
+
+
+def test_a_helper_of_ones_own():
+    class Own(nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.w = self.create_parameter([2, 2])
+            self._helper = "mine"
+
+        def create_parameter(self, shape, attr=None, dtype=None, is_bias=False, default_initializer=None):
+            return self._helper.create_parameter(attr, shape, dtype or "float32", is_bias, default_initializer)
+
+    layer = Own()
+    assert layer.w.shape == [2, 2]
+    assert layer._helper == "mine"

@@ -313,9 +313,10 @@ def run(seg: Segment) -> None:
             _drop_lone_views(seg)
             try:
                 programs.execute(seg, _held_elsewhere(seg))
-            except (MemoryError, RuntimeError, LookupError):
+            except (MemoryError, RuntimeError, LookupError) as e:
                 _take_back(seg)
-                check_guards(wait=True)  # it may have stumbled over what an earlier part had found wrong
+                if not isinstance(e, MemoryError):
+                    check_guards(wait=True)  # it may have stumbled over what an earlier part had found wrong
                 raise
         fill(seg)
 

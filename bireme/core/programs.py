@@ -234,7 +234,7 @@ def _choose(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Progr
         return _interpreted(entry, live, keep=None)
     may_interpret = (device.is_cpu or _by_host(entry)) and flags.interpret.value and not exact_only
     if may_interpret and ((entry.cheap and device.is_cpu) or entry.met <= entry.patience):
-        return _interpreted(entry, live, keep=entry.cheap and (live, dead))
+        return _interpreted(entry, live, keep=entry.cheap and device.is_cpu and (live, dead))
     with _lock:
         program = None if exact_only else _serving(entry, live, dead)
         if program is None:

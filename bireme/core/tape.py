@@ -302,7 +302,10 @@ def _edge(bound: Any, operands: list, sigs: tuple, made: list[Value], out_sigs: 
             saved.append(t)
             continue
         v = t._value
-        if t.stop_gradient or i in bound.op.constants:
+        if t.stop_gradient:
+            inputs.append(None)
+        elif i in bound.op.constants:
+            left = True
             inputs.append(None)
         elif v.sig.dtype.kind in "fc" or _carried(bound, v.sig.dtype.kind, out_sigs):
             whole = whole or v.sig.dtype.kind not in "fc"

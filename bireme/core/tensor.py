@@ -166,14 +166,13 @@ class Tensor(OnHost):
             v = read(self)
             array = flush.force(v)
             try:
-                if array.__class__ is np.ndarray:
-                    found = array
-                else:
-                    found = ending.within(np.asarray, array)
-                    flush.check_guards()  # those of the same program are there now
+                found = array if array.__class__ is np.ndarray else ending.within(np.asarray, array)
             except RuntimeError:  # a step of another thread was given the buffer just now: it has put a new value here
                 if v is read(self):
                     raise
+            else:
+                if found is not array:
+                    flush.check_guards()  # those of the same program are there now
         return found
 
     def numpy(self, *_: Any) -> np.ndarray:

@@ -47,7 +47,7 @@ class Walk:
         border = flush.border()
         while self.heap:
             edge = heapq.heappop(self.heap)[2]
-            if edge.order <= border:
+            if 0 < edge.order <= border:
                 flush.cross_border()
                 border = 0
             gs = self.waiting.pop(edge)

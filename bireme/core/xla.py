@@ -97,13 +97,14 @@ class Xla:
 def _compiled(lowered: Any, options: dict[str, Any]) -> Any:
     """Compile with the options that this version of the compiler has: they make it faster, none is needed."""
     while True:
+        tried = dict(options)
         try:
-            return lowered.compile(compiler_options=options)
+            return lowered.compile(compiler_options=tried)
         except jax.errors.JaxRuntimeError as e:
             unknown = _NO_SUCH_OPTION.search(str(e))
-            if unknown is None or unknown[1] not in options:
+            if unknown is None or unknown[1] not in tried:
                 raise
-            del options[unknown[1]]  # for every later compile too
+            options.pop(unknown[1], None)  # for every later compile too
 
 
 def run(seg: Any, program: Any, vectors: list, dead: set[int]) -> None:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import copy
 import os
 import sys
+import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from bireme.core import errors, flush
-from bireme.core.tensor import Tensor, Value, read, wrap
+from bireme.core import ending, errors, flush
+from bireme.core.tensor import Tensor, Value, read
 from bireme.files import pdparams
 from bireme.files.store import writing
 
 _writer: list[ThreadPoolExecutor] = []  # one thread, so that files appear in the order of the calls
-_running: list[tuple[Future, str]] = []
+_running: list[Future] = []
+_lock = threading.Lock()
 
 
 def async_save(obj: Any, path: str | os.PathLike | BinaryIO, protocol: int = 4, sync_other_task: bool = False, **configs: Any) -> None:
@@ -33,16 +35,17 @@ def async_save(obj: Any, path: str | os.PathLike | BinaryIO, protocol: int = 4, 
     """
     if not isinstance(obj, (Tensor, dict, list, tuple)):
         raise errors.bad("async_save(obj)", "a Tensor, a dict, a list or a tuple", obj, kind=TypeError)
-    writing("async_save", obj, path, protocol, configs)
     pdparams.Check().visit(obj)
-    write = writing("async_save", _taken(obj), path, protocol, configs)
-    _wait(everything=sync_other_task)
-    if not _writer:
-        _writer.append(ThreadPoolExecutor(1, "bireme.async_save"))
+    write = writing("async_save", _taken(obj, {}), path, protocol, configs)
     name = str(path) if isinstance(path, (str, os.PathLike)) else "an open file"
-    task = _writer[0].submit(write)
-    _running.append((task, name))
+    with _lock:
+        if not _writer:
+            _writer.append(ThreadPoolExecutor(1, "bireme.async_save"))
+        before = list(_running)
+        task = _writer[0].submit(write)
+        _running.append(task)
     task.add_done_callback(lambda done: _tell(done, name))
+    _settle(before, everything=sync_other_task)
 
 
 def clear_async_save_task_queue() -> None:
@@ -50,15 +53,24 @@ def clear_async_save_task_queue() -> None:
 
     >>> bireme.clear_async_save_task_queue()
     """
-    _wait(everything=True)
+    with _lock:
+        before = list(_running)
+    _settle(before, everything=True)
 
 
-def _wait(everything: bool) -> None:
-    """Forget what is written, and raise for what could not be; wait for the others if that is asked for."""
-    for item in list(_running):
-        if everything or item[0].done():
-            _running.remove(item)
-            item[0].result()
+def _settle(tasks: list[Future], everything: bool) -> None:
+    """Forget what is written; wait for the others if that is asked for. At the end raise for the first that could not be."""
+    failed = None
+    for task in tasks:
+        if everything or task.done():
+            error = task.exception()
+            with _lock:
+                untold = task in _running
+                if untold:
+                    _running.remove(task)
+            failed = error if untold and failed is None else failed
+    if failed is not None:
+        raise failed
 
 
 def _tell(task: Future, name: str) -> None:
@@ -66,26 +78,44 @@ def _tell(task: Future, name: str) -> None:
         sys.stderr.write(f"bireme: async_save({name}): {task.exception()}\n")
 
 
-def _taken(x: Any) -> Any:
-    """The same data as it is now. Values never change, so those of tensors are shared; what the engine would reuse is kept."""
+class _Held(Tensor):
+    """A tensor for the writer: it reads the numbers and nothing else, so that errors of the training stay with the training."""
+
+    __slots__ = ()
+
+    def _host(self) -> np.ndarray:
+        return ending.within(np.asarray, self._value.array)
+
+
+def _taken(x: Any, seen: dict[int, Any]) -> Any:
+    """The same data as it is now, what is one object being one again. Values never change, so those of tensors are shared; what
+    the engine would reuse is kept."""
+    if id(x) in seen:
+        return seen[id(x)]
+    new = x
     if isinstance(x, Tensor):
         value = read(x)
-        held = wrap(Value(value.sig, flush.pin(value), value.device))
-        held.name = x.name
-        return held
-    if isinstance(x, np.ndarray):
-        return x.copy()
-    if isinstance(x, dict):
+        new = _Held(Value(value.sig, flush.pin(value), value.device))
+        new.name = x.name
+    elif isinstance(x, np.ndarray):
+        new = x.copy()
+    elif isinstance(x, dict):
         new = copy.copy(x)
-        new.update({k: _taken(v) for k, v in x.items()})
-        return new
-    if type(x) in (list, tuple):
-        return type(x)(map(_taken, x))
-    return copy.deepcopy(x) if isinstance(x, (list, tuple, set, bytearray)) else x
+        new.update({k: _taken(v, seen) for k, v in x.items()})
+    elif isinstance(x, tuple) and hasattr(x, "_fields"):
+        new = type(x)(*[_taken(v, seen) for v in x])
+    elif isinstance(x, (list, tuple)):
+        new = type(x)([_taken(v, seen) for v in x])
+    elif isinstance(x, (set, bytearray)):
+        new = copy.copy(x)
+    seen[id(x)] = new
+    return new
 
 
 def _forked() -> None:
     """The child has no such thread, and the files are the parent's."""
+    global _lock
+    _lock = threading.Lock()
     _writer.clear()
     _running.clear()
 

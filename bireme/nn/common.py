@@ -58,8 +58,7 @@ class Linear(Layer):
     def extra_repr(self) -> str:
         name = f", name={self.name}" if self.name else ""
         # the sizes are no attributes, as in Paddle: programs give the class properties of these names
-        in_features, out_features = self.weight.shape
-        return f"in_features={in_features}, out_features={out_features}, dtype={self._dtype}{name}"
+        return f"in_features={self.weight.shape[0]}, out_features={self.weight.shape[1]}, dtype={self._dtype}{name}"
 
 
 class Embedding(Layer):

@@ -48,7 +48,14 @@ class _Helper:
         return dtypes.get_default().name
 
     def create_parameter(self, attr: Any, shape: Any, dtype: Any = None, is_bias: bool = False, default_initializer: Any = None) -> Any:
-        return self._layer.create_parameter(shape, attr, dtype, is_bias, default_initializer)
+        return Layer.create_parameter(self._layer, shape, attr, dtype, is_bias, default_initializer)  # its own may call this one
+
+
+class _HelperOf:
+    """Gives a layer's helper; a layer may have another one in its place."""
+
+    def __get__(self, layer: Layer | None, kind: type | None = None) -> Any:
+        return self if layer is None else _Helper(layer)
 
 
 class Layer:
@@ -213,9 +220,7 @@ class Layer:
         where = f"{type(self).__name__}.create_parameter"
         return make_parameter(where, self._full_name, shape, attr, dtype, is_bias, default_initializer, device)
 
-    @property
-    def _helper(self) -> _Helper:
-        return _Helper(self)
+    _helper = _HelperOf()
 
     def create_variable(self, name: str | None = None, persistable: bool | None = None, dtype: Any = None) -> Tensor:
         """A 0-d tensor named after this layer, still to be filled and assigned.

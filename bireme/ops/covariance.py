@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def cov(x: Tensor, rowvar: bool = True, ddof: Any = True, fweights: Tensor | Non
         raise errors.bad("cov(x)", "one or two axes", f"shape {x.shape}")
     if not x.dtype.is_inexact:
         raise errors.bad("cov(x)", "a floating or complex type", x.dtype.name, kind=errors.NoKernel)
-    if not isinstance(ddof, (int, float)):
+    if not isinstance(ddof, numbers.Real):
         raise errors.bad("cov(ddof)", "a bool or a number", ddof, kind=TypeError)
     if x.ndim == 1:
         x = x.unsqueeze(0)
