@@ -483,6 +483,9 @@ def backward_starts(frees: bool = False) -> None:
     seg.passes += 16 if frees else 1
 
 
+WORTH_A_CUT = 8  # calls; fewer are not worth a program of their own
+
+
 def sizes_follow(cut: bool = False) -> None:
     """A size was read from data: what comes now may have another shape in each step, what came before has not.
 
@@ -496,9 +499,6 @@ def sizes_follow(cut: bool = False) -> None:
         run(seg)
     if border() == 0:
         local.border = seg.edges[-1] if seg.edges and seg.edges[-1]() is not None else local.last_edge
-
-
-WORTH_A_CUT = 8  # calls; fewer are not worth a program of their own
 
 
 def border() -> int:
