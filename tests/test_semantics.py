@@ -308,3 +308,8 @@ def test_several_elements_are_no_index():
     for use in (lambda x: [1, 2, 3][x], lambda x: range(x), lambda x: x * [1]):
         with pytest.raises(ValueError, match="index: expected a tensor of one element, got shape"):
             use(bireme.to_tensor([1, 2]))
+
+
+def test_a_cast_to_nothing_gives_float64():
+    """As NumPy reads None, and Paddle with it; Bireme refused it before."""
+    assert t([1]).astype(None).dtype is bireme.float64

@@ -91,7 +91,7 @@ def gradient_rule(row: Row) -> None:
     for dtype in kinds:
         samples = [s for s in smooth(row, 20) if all(a.dtype != np.complex128 for a in s.leaves())]
         for bound, sigs, places, given, outs in _nodes(row, 0, dtype, samples):
-            needs = tuple([i for i in places if sigs[i].dtype.is_inexact])
+            needs = tuple([i for i in places if sigs[i].dtype.is_inexact and i not in bound.op.constants])
             if bound.op is not row.target or not needs or not all(s.dtype.is_inexact for s in outs):
                 continue
             reached = True
