@@ -9,7 +9,7 @@ from bireme import _C_ops as _C_ops
 from bireme import _legacy_C_ops as _legacy_C_ops
 from bireme import (
     amp, autograd, base, callbacks, compat, core, debug, device, distributed, fft, framework, hapi, incubate, io, linalg, metric, nn, ops,
-    optimizer, regularizer, signal, special, static, tensor, utils, version, vision,
+    optimizer, reader, regularizer, signal, special, static, tensor, utils, version, vision,
 )  # fmt: skip
 from bireme.amp import get_autocast_cpu_dtype, get_autocast_dtype, get_autocast_gpu_dtype, is_autocast_enabled
 from bireme.batch import batch
@@ -119,7 +119,7 @@ __all__ = [
     "is_compiled_with_custom_device", "is_compiled_with_distribute", "is_compiled_with_ipu", "is_compiled_with_rocm",
     "is_compiled_with_xpu", "is_complex", "is_empty", "is_floating_point", "is_grad_enabled", "is_integer", "is_tensor",
     "linalg", "load", "metric", "nan", "newaxis", "nn", "no_grad", "numel", "ops", "optimizer", "pi", "pstring", "rank",
-    "raw", "regularizer", "save", "seed", "set_cuda_rng_state", "set_default_dtype", "set_device", "set_flags",
+    "raw", "reader", "regularizer", "save", "seed", "set_cuda_rng_state", "set_default_dtype", "set_device", "set_flags",
     "set_grad_enabled", "set_printoptions", "set_rng_state", "signal", "special", "static", "summary", "tensor", "to_dlpack", "uint8",
     "utils", "version", "vision",
 ]  # fmt: skip

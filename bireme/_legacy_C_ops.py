@@ -18,6 +18,8 @@ _NOW = {
     "reduce_mean": "mean", "reduce_min": "min", "reduce_prod": "prod", "reduce_sum": "sum", "reshape2": "reshape", "squeeze2": "squeeze",
     "transpose2": "transpose", "unsqueeze2": "unsqueeze",
 }  # fmt: skip
+# updates, which stand in place now, and how many operands they have: their results were named after them
+_UPDATES = {"adam": 9, "adamw": 9, "lamb": 8, "merged_adam": 9, "merged_momentum": 5, "momentum": 5, "sgd": 4}
 _ATTRIBUTES = {"axes": "axis", "dim": "axis", "keep_dim": "keepdim", "trans_x": "transpose_x", "trans_y": "transpose_y"}
 
 
@@ -52,13 +54,14 @@ def _pairs(name: str, attributes: tuple) -> dict[str, Any]:
 
 
 def __getattr__(name: str) -> Callable:
-    kernel = None if name.startswith("__") else getattr(_C_ops, _NOW.get(name, name), None)
+    now, operands = (f"{name}_", _UPDATES[name]) if name in _UPDATES else (_NOW.get(name, name), None)
+    kernel = None if name.startswith("__") else getattr(_C_ops, now, None)
     if kernel is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     @functools.wraps(kernel)
     def call(*args: Any) -> Any:
         first = next((i for i, a in enumerate(args) if isinstance(a, str)), len(args))
-        return kernel(*args[:first], **_pairs(name, args[first:]))
+        return kernel(*args[:first][:operands], **_pairs(name, args[first:]))
 
     return call

@@ -1,5 +1,6 @@
 """Mixed precision: what is cast, what is kept, and a scaler that reads nothing."""
 
+import contextlib
 import copy
 import threading
 
@@ -54,6 +55,32 @@ def test_float64_and_integers_are_left_alone():
     with amp.auto_cast(dtype="bfloat16"):
         assert bireme.matmul(ones(2, 2, dtype="float64"), ones(2, 2, dtype="float64")).dtype.name == "float64"
         assert bireme.sum(ones(2, dtype="int64")).dtype.name == "int64"
+
+
+@pytest.mark.parametrize("level", ["O1", "O2"])
+@pytest.mark.parametrize("call", [
+    lambda a, b, i: bireme.concat([a, b]), lambda a, b, i: bireme.stack([b, a]), lambda a, b, i: bireme.scatter_nd_add(a, i, b[:2]),
+    lambda a, b, i: bireme.index_add(a, i[:, 0], 0, b[:2]), lambda a, b, i: bireme.multiplex([a, b], i), lambda a, b, i: bireme.heaviside(b, a),
+    lambda a, b, i: bireme.tensordot(a, b, [[1], [1]]).astype("float32"), lambda a, b, i: bireme.put_along_axis(a, i, b[:2, :1], 1),
+    lambda a, b, i: bireme.addmm(a[:, :2], b, a[:, :2].T @ a[:, :2]), lambda a, b, i: bireme.masked_scatter(a, a > 0, b),
+    lambda a, b, i: bireme.index_put(a, (i[:, 0],), b[:2]), lambda a, b, i: bireme.broadcast_tensors([a, b])[1], lambda a, b, i: bireme.add_n([a, b]),
+])  # fmt: skip
+def test_float32_and_half_precision_mix(call, level):
+    """What mixed precision has made half meets what it has not: computed in float32, outside it is refused as ever."""
+    a, b = bireme.to_tensor([[1.0, -2.0], [3.0, 4.0]]), bireme.to_tensor([[0.5, 1.0], [2.0, 3.0]], dtype="bfloat16")
+    i = bireme.to_tensor([[0], [1]])
+    with bireme.amp.auto_cast(dtype="bfloat16", level=level):
+        mixed = call(a, b, i)
+    assert mixed.dtype == bireme.float32
+    np.testing.assert_allclose(mixed.numpy(), call(a, b.astype("float32"), i).numpy(), rtol=2e-2)
+
+
+def test_what_has_no_half_form_is_computed_in_float32():
+    x = bireme.to_tensor([[2.0, 0.0], [0.0, 4.0]], dtype="bfloat16")
+    with bireme.amp.auto_cast(dtype="bfloat16"):
+        assert bireme.inverse(x).tolist() == [[0.5, 0.0], [0.0, 0.25]]
+    with pytest.raises((TypeError, ValueError, RuntimeError)):
+        bireme.inverse(x)
 
 
 def test_nesting_threads_and_decorating():
@@ -119,6 +146,15 @@ def test_decorate_keeps_norms_and_adds_master_weights():
     assert all(p.dtype.name == "bfloat16" for p in net[0].parameters())
     with pytest.raises(ValueError, match=r"decorate\(level\)"):
         amp.decorate(net, level="O9")
+
+
+def test_decorate_may_take_master_weights_back():
+    net = bireme.nn.Linear(2, 2)
+    opt = bireme.optimizer.Momentum(0.1, parameters=net.parameters(), multi_precision=True)
+    net, opt = amp.decorate(net, opt, level="O2", dtype="bfloat16", master_weight=False)
+    net(bireme.ones([1, 2], "bfloat16")).sum().backward()
+    opt.step()
+    assert "master_weights" not in opt.state_dict()
 
 
 def test_gradients_may_be_summed_in_float32():
@@ -235,6 +271,22 @@ def test_a_step_with_a_scaler_reads_nothing():
     assert bireme.debug.stats()["flushes"] <= 11, "a step is cut in two at most: at its end, and where the scale moves on"
 
 
+@pytest.mark.parametrize(("dtype", "adapts"), [("float16", True), ("bfloat16", True), ("bfloat16", False)])
+def test_no_scaling_where_bfloat16_needs_none(dtype, adapts):
+    net = bireme.nn.Linear(3, 2)
+    opt = bireme.optimizer.SGD(0.1, parameters=net.parameters())
+    scaler, ends = amp.GradScaler(init_loss_scaling=8.0, use_dynamic_loss_scaling=adapts), dtype == "bfloat16" and adapts
+    with amp.auto_cast(dtype=dtype):
+        loss = net(bireme.ones([1, 3])).mean()
+    with pytest.warns(UserWarning, match="bfloat16") if ends else contextlib.nullcontext():
+        scaled = scaler.scale(loss)
+    assert (scaled.item() == loss.item()) is ends and scaler.is_enable() is not ends
+    assert scaler.is_use_dynamic_loss_scaling() is (adapts and not ends) and scaler.get_init_loss_scaling() == (1.0 if ends else 8.0)
+    scaled.backward()
+    scaler.minimize(opt, scaled)
+    assert amp.GradScaler(init_loss_scaling=8.0).scale(bireme.ones([])).item() == 8.0, "what was made later is not concerned"
+
+
 def test_unscale_once_and_state_round_trip():
     scaler = amp.GradScaler(init_loss_scaling=4.0, incr_every_n_steps=2)
     net, opt, _, _ = trained(3, scaler)
@@ -262,7 +314,7 @@ def test_bad_settings(arguments):
 def test_every_list_names_operators_that_exist():
     marked = {name for name, o in OPS.items() if getattr(o, "options", {}).get("amp")}
     assert {"matmul", "sum", "exp", "softmax_of", "layer_norm_of"} <= marked
-    assert {OPS[n].options["amp"] for n in marked} == {"low", "high", "wide"}
+    assert {OPS[n].options["amp"] for n in marked} == {"low", "high", "wide", "one"}
     own = {name.removesuffix("_of") for name in OPS}
     assert [n for names in _ALIASES.values() for n in names.split() if n not in own] == []
 

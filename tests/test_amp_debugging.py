@@ -9,7 +9,7 @@ import bireme
 from bireme import nn
 from bireme.amp import debugging as d
 from bireme.amp.debugging import DebugMode, TensorCheckerConfig
-from bireme.core import flush
+from bireme.core import segments
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +17,7 @@ def _end():
     yield
     d.disable_tensor_checker()
     TensorCheckerConfig.current_step_id = 0
-    assert flush.debug_mode.watchers == []
+    assert segments.debug_mode.watchers == []
 
 
 def bad():

@@ -41,6 +41,8 @@ def test_flags_as_a_mapping():
     assert flags.get("FLAGS_no_such", 5) == 5
     flags["FLAGS_check_nan_inf"] = False
     assert flags["FLAGS_check_nan_inf"] is False
+    with pytest.raises(core.EnforceNotMet, match=r"globals\(\)\['FLAGS_free_idle_chunk'\]: expected a flag that can be set"):
+        flags["FLAGS_free_idle_chunk"] = False
 
 
 @pytest.mark.parametrize(("name", "value"), [("FLAGS_use_stride_kernel", True), ("FLAGS_set_to_1d", False), ("FLAGS_enable_pir_api", False)])
@@ -72,6 +74,23 @@ def test_a_tensor_made_as_paddle_makes_one():
     assert t.tolist() == [1.0, 1.0] and t.stop_gradient
     t = bireme.Tensor(value=np.ones(2, np.float32), place=base.CPUPlace(), persistable=True, zero_copy=False, name="mine", stop_gradient=False)
     assert t.name == "mine" and t.persistable and not t.stop_gradient
+
+
+@pytest.mark.parametrize("args, shape, dtype", [
+    ((2, 3), [2, 3], "float32"), ((0,), [0], "float32"),
+    (([1, 2],), [2], "float32"), (([True],), [1], "float32"), ((np.array([1, 2]),), [2], "int64"),
+    ((bireme.to_tensor([1, 2]),), [2], "int64"), ((), [0], "float32"),
+])  # fmt: skip
+def test_a_tensor_made_by_its_class(args, shape, dtype):
+    made = bireme.Tensor(*args)
+    assert made.shape == shape and made.dtype == getattr(bireme, dtype) and made.stop_gradient
+
+
+def test_a_tensor_made_by_keywords():
+    assert bireme.Tensor(data=[1, 2]).tolist() == [1.0, 2.0] and bireme.Tensor(data=3).item() == 3.0
+    assert bireme.Tensor(2, 3, device="cpu").shape == [2, 3]
+    with pytest.raises(ValueError, match="extents of 0 or more"):
+        bireme.Tensor(-1)
 
 
 def test_questions_of_older_code():
@@ -275,6 +294,11 @@ def test_kernels_as_functions():
     assert np.allclose(kernels.fft_c2r(half, [0, 1], "backward", False, 3), y) and half.shape == [2, 2]
     assert kernels.prelu(-y, y, "NCHW", "element").tolist() == [[-1.0, -4.0, -9.0], [-16.0, -25.0, -36.0]]
     assert kernels.p_norm(y, 1.0, 0, 1e-12, True, False).tolist() == [[5.0, 7.0, 9.0]]
+    assert kernels.logsumexp(x * 0).item() == pytest.approx(np.log(2)) and kernels.rint(y / 2).tolist() == [[0.0, 1.0, 2.0], [2.0, 2.0, 3.0]]
+    assert kernels.shape(y).dtype is bireme.int32 and kernels.qr(y, "r")[0].shape == [0] and kernels.qr(y, "r")[1].shape == [2, 3]
+    assert kernels.repeat_interleave(x, 2, 0, -1).shape == kernels.repeat_interleave(x, 2, 0, 4).shape == [4]
+    found = [kernels.max_with_index(y, 0), kernels.min_with_index(y, 0, True), kernels.max_with_index(y, 0, True, True)]
+    assert [[t.tolist() for t in pair] for pair in found] == [[[4.0, 5.0, 6.0], [1, 1, 1]], [[[1.0, 2.0, 3.0]], [[0, 0, 0]]], [[[6.0]], [[5]]]]
     with pytest.raises(AttributeError, match="no_such"):
         _ = kernels.no_such
 
@@ -287,6 +311,9 @@ def test_kernels_in_their_oldest_form():
     out, mean, spread = kernels.instance_norm(x.reshape([1, 2, 3]), bireme.ones([2]), None, "epsilon", 0.0)
     assert np.allclose(out, [[[-(1.5**0.5), 0.0, 1.5**0.5]] * 2]) and mean.tolist() == [2.0, 5.0] and np.allclose(spread, 1.5**0.5)
     assert kernels.scale_(x, "scale", 0.5) is x and x[0].tolist() == [0.5, 1.0, 1.5]
+    p, g, v, rate = bireme.ones([1]), bireme.ones([1]), bireme.zeros([1]), bireme.to_tensor([0.5])
+    kernels.momentum(p, g, v, rate, None, p, v, None, "mu", 0.9, "use_nesterov", True)
+    assert np.allclose(p, 0.05) and v.item() == 1.0, "results are named after operands, and are the operands"
     with pytest.raises(TypeError, match="each followed by its value"):
         kernels.scale(x, "scale")
     with pytest.raises(AttributeError, match="no_such"):

@@ -95,8 +95,11 @@ def test_inner_modules_have_their_names():
         from paddle.common_ops_import import check_type, convert_dtype
         from paddle.framework.io import load
         from paddle.io.dataloader.collate import default_collate_fn, default_convert_fn
-        from paddle.io.dataloader.worker import get_worker_info
-        from paddle.nn.functional.loss import cross_entropy
+        from paddle.incubate.optimizer.line_search_dygraph import _strong_wolfe
+        from paddle.io.dataloader.worker import _generate_states, get_worker_info
+        from paddle.nn.functional.loss import cross_entropy, edit_distance
+        from paddle.optimizer.lbfgs import LBFGS, _cubic_interpolate
+        from paddle.reader.decorator import shuffle
         from paddle.nn.initializer.initializer import Initializer
         from paddle.nn.layer.layers import Layer
         from paddle.nn.layer.transformer import MultiHeadAttention

@@ -583,9 +583,10 @@ def test_a_process_ends_when_its_files_are_there(path):
 def test_a_file_that_fails_takes_no_other_with_it(tmp_path, capfd):
     (tmp_path / "taken").mkdir()
     bireme.async_save({"w": bireme.ones([2])}, str(tmp_path / "taken"))
-    bireme.async_save({"w": bireme.ones([2])}, str(tmp_path / "next"), sync_other_task=False)
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(IsADirectoryError):  # told by the next call if it has failed by then, else when the queue is waited for
+        bireme.async_save({"w": bireme.ones([2])}, str(tmp_path / "next"), sync_other_task=False)
         bireme.clear_async_save_task_queue()
+    bireme.clear_async_save_task_queue()
     assert bireme.load(str(tmp_path / "next"))["w"].tolist() == [1, 1]
     capfd.readouterr()
 
@@ -593,10 +594,10 @@ def test_a_file_that_fails_takes_no_other_with_it(tmp_path, capfd):
 def test_errors_of_the_training_stay_with_the_training(path):
     state = {"w": bireme.to_tensor(np.ones((50, 50), "float32")) * 2}
     state["w"].numpy()
-    bireme.core.flush.guard(bireme.to_tensor(True)._value, "an index of the training", IndexError)
+    bireme.core.guards.guard(bireme.to_tensor(True)._value, "an index of the training", IndexError)
     with pytest.raises(IndexError, match="of the training"):
         bireme.async_save(state, path)  # the caller is told
-    bireme.core.flush.guard(bireme.to_tensor(True)._value, "another index", IndexError)
+    bireme.core.guards.guard(bireme.to_tensor(True)._value, "another index", IndexError)
     background._Held(state["w"]._value)._host()  # the writer is not
     with pytest.raises(IndexError, match="another index"):
         state["w"].numpy()

@@ -313,6 +313,8 @@ def test_wrong_arguments():
         bireme.Model(nn.Linear(1, 1)).fit(data)
     with pytest.raises(AssertionError, match=r"fit\(train_data\)"):
         model.fit()
+    with pytest.raises(AssertionError, match=r"fit\(batch_size\)"):
+        linear().fit(data, data, batch_size=(1, 2, 3))
     with pytest.raises(ValueError, match=r"fit\(epochs\)"):
         linear().fit(data, epochs=0)
     with pytest.raises(TypeError, match="expected a dataset, a DataLoader, or batches"):

@@ -6,7 +6,7 @@ import pytest
 import bireme
 from bireme import incubate, nn
 from bireme.incubate.optimizer.functional import minimize_bfgs, minimize_lbfgs
-from bireme.optimizer import SGD, Adam
+from bireme.optimizer import SGD, Adam, lbfgs
 
 
 def parameter(value, dtype="float32", name=None):
@@ -181,3 +181,27 @@ def test_a_good_first_estimate_of_the_curvature_takes_one_step(minimize):
 def test_bad_starts(minimize, start, settings, kind):
     with pytest.raises(kind, match=r"minimize_l?bfgs"):
         minimize(lambda x: (x * x).sum(), bireme.to_tensor(start), **settings)
+
+
+def test_the_line_search_by_itself():
+    """`f(x) = x^2` from 3 downwards: a step of 1/8 is too timid to flatten the slope, ten times that does."""
+
+    def loss_and_gradient(x, step, direction):
+        at = x + step * direction
+        return (at * at).sum(), 2 * at
+
+    at, down = bireme.to_tensor([3.0]), bireme.to_tensor([-1.0])
+    begin = (bireme.to_tensor([9.0]), bireme.to_tensor([6.0]), bireme.to_tensor(-6.0))
+    loss, grad, step, calls = lbfgs._strong_wolfe(loss_and_gradient, at, bireme.to_tensor([0.125]), down, *begin)
+    assert (loss, grad.tolist(), step, calls) == (3.0625, [3.5], 1.25, 2)
+    assert lbfgs._strong_wolfe(loss_and_gradient, at, 0.1, down, *begin, c2=0.99)[2:] == (0.1, 1)
+    assert lbfgs._cubic_interpolate(2.0, 1.0, 0.0, 1.0, 2.0, 0.0, [0.1, 0.5]) == 0.5
+
+
+def test_dropout_of_whole_slices():
+    x = bireme.ones([4, 8, 2])
+    kept = bireme.incubate.nn.FusedDropout(0.5, axis=1)(x).numpy()
+    assert set(np.unique(kept)) <= {0.0, 2.0} and (kept == kept[:1, :, :1]).all()
+    for arguments, kind in (({"p": "a"}, TypeError), ({"p": 2}, ValueError), ({"mode": "a"}, ValueError), ({"axis": "a"}, TypeError)):
+        with pytest.raises(kind, match="expected"):
+            bireme.incubate.nn.FusedDropout(**arguments)

@@ -9,7 +9,7 @@ import pytest
 
 import bireme
 from bireme import nn
-from bireme.core import flush
+from bireme.core import segments
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers"),
@@ -69,7 +69,7 @@ def usable(trainer):
     for t in trainer.state():
         assert np.isfinite(t.numpy()).all()
     assert bireme.is_grad_enabled()
-    assert flush.local.depth == 0
+    assert segments.local.depth == 0
     assert not jax.config.jax_enable_x64
     before = trainer.model[0].weight.numpy()
     assert np.isfinite(trainer.step().item())
@@ -191,7 +191,7 @@ def test_an_error_in_the_middle_of_a_model_leaves_the_segment_usable():
     model, x = Broken(), bireme.ones([2, 4])
     with pytest.raises(KeyError):
         model(x)
-    assert flush.local.depth == 0
+    assert segments.local.depth == 0
     model.fail = False
     model(x).sum().backward()
     np.testing.assert_allclose(model.inner.weight.grad.numpy(), np.full((4, 4), 4.0))

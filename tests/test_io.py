@@ -2,6 +2,8 @@
 
 import collections
 import gc
+import importlib
+import json
 import math
 import multiprocessing
 import os
@@ -20,7 +22,7 @@ import pytest
 
 import bireme
 from bireme import io
-from bireme.io import launch, memory, pool
+from bireme.io import launch, memory, pool, worker
 
 ROOT = Path(__file__).resolve().parent.parent
 Pair = collections.namedtuple("Pair", "a b")
@@ -504,6 +506,45 @@ def test_what_cannot_be_sent_is_read_by_threads():
     assert io.get_worker_info() is None
 
 
+SLOWLY = """
+import os, time
+import numpy as np
+while time.process_time() < 0.7:
+    pass
+IMPORTED_BY = os.getpid()
+
+class Rows:
+    def __len__(self):
+        return 4
+    def __getitem__(self, i):
+        return np.array([i, IMPORTED_BY, os.getpid()])
+"""
+
+
+def test_what_takes_long_to_import_is_imported_once(tmp_path, monkeypatch):
+    (tmp_path / "slowly_imported.py").write_text(SLOWLY)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(launch, "SLOW", 0.6)
+    monkeypatch.setattr(launch, "_servers", list(launch._servers))
+    monkeypatch.setattr(launch, "_imported", set())
+    rows = importlib.import_module("slowly_imported").Rows()
+    loader = io.DataLoader(rows, batch_size=2, num_workers=1)
+    first = np.concatenate([b.numpy() for b in loader])
+    assert (first[:, 1] == first[:, 2]).all(), "the first worker imports for itself"
+    second = np.concatenate([b.numpy() for b in loader])
+    assert (second[:, 1] != second[:, 2]).all() and len(set(second[:, 1])) == 1, "the server has imported for the second"
+    assert launch._imported == {"slowly_imported", "bireme.io.collate"}
+    assert np.array_equal(first[:, 0], second[:, 0])
+
+
+def test_a_server_goes_on_where_an_import_fails(tmp_path, capfd):
+    told = {"path": sys.path, "modules": ["no_such_module_anywhere", "colorsys"]}
+    code = "import bireme.io.imports, sys; print('colorsys' in sys.modules)"
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=100,
+                          env={**os.environ, "BIREME_WORKER_IMPORTS": json.dumps(told)})  # fmt: skip
+    assert done.stdout.strip() == "True" and "could not import no_such_module_anywhere: ModuleNotFoundError" in done.stderr
+
+
 def test_a_script_must_be_importable(tmp_path, monkeypatch):
     main = sys.modules["__main__"]
     for text, fine in (("train()\n", False), ("def f(): ...\nif __name__ == '__main__':\n    f()\n", True), ("not python", False)):
@@ -723,3 +764,9 @@ def test_no_warning_of_threads_for_what_can_be_sent():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(list(io.DataLoader(Numbers(4), num_workers=1, collate_fn=as_list))) == 4
+
+
+def test_words_for_a_worker_s_generator():
+    """Programs that seed by hand take them from Paddle, and expect these."""
+    assert worker._generate_states(0, 1) == [1835504127, 1731038949, 1320224556, 2330041505]
+    assert worker._generate_states(1, 3) == [457190280, 2660306227, 859341110, 354512857]

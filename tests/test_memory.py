@@ -8,7 +8,7 @@ import pytest
 
 import bireme
 from bireme import nn
-from bireme.core import flush, programs
+from bireme.core import programs, segments
 
 MB = 1 << 20
 
@@ -81,8 +81,8 @@ def test_pending_work_does_not_survive_a_step():
         (layer(bireme.ones([4, 8])) ** 2).mean().backward()
         rule.step()
         rule.clear_grad()
-    assert flush.local.waiting is None
-    assert flush.local.segment.state.depth == 0
+    assert segments.local.waiting is None
+    assert segments.local.segment.state.depth == 0
 
 
 def test_values_die_with_their_tensors():
@@ -135,7 +135,7 @@ def test_segments_that_ran_are_forgotten():
         t.numpy()
         (t + 1.0).numpy()
         held.append(t)
-    assert len(flush._OPEN) < 50
+    assert len(segments.OPEN) < 50
 
 
 def test_the_table_of_programs_is_bounded(monkeypatch):
@@ -148,10 +148,10 @@ def test_the_table_of_programs_is_bounded(monkeypatch):
 
 
 def test_the_tree_of_segments_is_bounded(monkeypatch):
-    monkeypatch.setattr(flush, "MAX_TREE", 500)
+    monkeypatch.setattr(segments, "MAX_TREE", 500)
     for n in range(1, 900):
         (bireme.ones([n]) * 2.0).numpy()
-    assert flush._nodes[0] <= 510
+    assert segments.nodes[0] <= 510
 
 
 def test_memories_of_operators_are_bounded(monkeypatch):

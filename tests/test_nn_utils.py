@@ -225,3 +225,10 @@ def test_orthogonal_rows_or_columns(shape):
 def test_shapes_that_have_no_such_values(make, shape, kind):
     with pytest.raises(kind, match="expected"):
         nn.Layer().create_parameter(shape, default_initializer=make())
+
+
+@pytest.mark.parametrize("name", ["Bilinear", "KaimingUniform", "Normal", "Orthogonal", "TruncatedNormal", "Uniform", "XavierNormal"])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64"])
+def test_types_that_have_no_such_values(name, dtype):
+    with pytest.raises(TypeError, match="expected a floating"):
+        getattr(initializer, name)().sample([2, 2, 3, 3], dtype)

@@ -476,6 +476,16 @@ def test_clipping_of_ones_own():
     assert w.tolist() == [0.5]
 
 
+def test_the_clip_may_change_between_steps():
+    p = parameter([0.0])
+    opt = SGD(1.0, parameters=[p], grad_clip=nn.ClipGradByValue(0.5))
+    for clip, after in ((opt._grad_clip, -0.5), (None, -2.5), (nn.ClipGradByValue(1.0), -3.5)):
+        opt._grad_clip = clip
+        give(p, [2.0])
+        opt.step()
+        assert p.item() == after
+
+
 def test_clipping_comes_before_decay():
     p = parameter([1.0, 2.0])
     opt = SGD(1.0, parameters=[p], weight_decay=0.5, grad_clip=nn.ClipGradByValue(0.1))

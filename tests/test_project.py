@@ -1,6 +1,7 @@
 """The frame: commands that the documents name exist, versions agree, every module says what it is for."""
 
 import ast
+import importlib
 import os
 import re
 import tomllib
@@ -43,6 +44,14 @@ def test_links_lead_somewhere(name):
     here = (ROOT / name).parent
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", read(name))
     assert [link for link in links if not (here / link).exists()] == []
+
+
+def test_functions_of_the_engine_that_documents_name_exist():
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "CONTRIBUTING.md"]
+    named = {(m, n) for page in pages for m, n in re.findall(r"`(\w+)\.(\w+)(?:\(\))?`", page.read_text())}
+    own = [(m, n) for m, n in sorted(named) if n != "py" and (ROOT / "bireme" / "core" / f"{m}.py").exists()]
+    assert len(own) > 20
+    assert [f"{m}.{n}" for m, n in own if not hasattr(importlib.import_module(f"bireme.core.{m}"), n)] == []
 
 
 def test_the_readmes_example_learns(capsys):

@@ -162,6 +162,7 @@ def test_numpy_on_either_side():
     assert (x + np.float64(2)).dtype is bireme.float32
     assert (np.float32(2) * bireme.ones([2], "float64")).dtype is bireme.float64
     assert (bireme.ones([2, 2]) @ np.ones((2, 2))).dtype is bireme.float32
+    assert bireme.to_tensor([[1.0], [2.0]]).__rmatmul__(bireme.to_tensor([[3.0, 4.0]])).tolist() == [[11.0]]
 
 
 def test_in_place_takes_the_wider_type():
@@ -177,3 +178,9 @@ def test_in_place_takes_the_wider_type():
     part = bireme.zeros([2, 2])[0]
     with pytest.raises(TypeError, match="float64"):
         part.add_(bireme.ones([2], "float64"))
+
+
+def test_flattened_operands_are_no_scalars():
+    for a, b, made in (("float16", "float32", "float32"), ("float32", "float64", "float64"), ("float32", "complex64", "complex64")):
+        for x, y in ((bireme.ones([2], a), bireme.ones([], b)), (bireme.ones([], b), bireme.ones([2], a))):
+            assert bireme.outer(x, y).dtype is getattr(bireme, made)

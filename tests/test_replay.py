@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import bireme
+from bireme.core import random as streams
 from bireme.core import replay
 from bireme.core.composite import Composite
 from bireme.core.op import Tensor, composite
@@ -99,7 +100,7 @@ def test_lists_of_tensors_are_remembered():
 
 @pytest.mark.parametrize("what", ["reads", "draws", "changes", "makes"])
 def test_what_ends_the_memory(declare, what):
-    """A body that reads a number, draws at random, changes a tensor or brings one of its own runs every time."""
+    """A body that reads a number, draws one itself, changes a tensor or brings one of its own runs every time."""
     own = bireme.to_tensor([5.0])
 
     def body(x: Tensor) -> Tensor:
@@ -107,7 +108,7 @@ def test_what_ends_the_memory(declare, what):
         if what == "reads":
             return x * x.sum().item()
         if what == "draws":
-            return x + bireme.rand(x.shape)
+            return x + float(bireme.Generator(5).random() % 7 + 1)
         if what == "changes":
             return (x + 0.0).add_(own)
         return x + own
@@ -153,8 +154,37 @@ def test_errors_are_told_by_the_name_that_was_called():
 
 def test_plain_composites_are_a_choice():
     marked = [c.name for c in OPS.values() if isinstance(c, Composite) and c.options.get("plain")]
-    assert {"linear", "softmax", "layer_norm", "cross_entropy"} <= set(marked)
-    assert "dropout" not in marked
+    assert {"linear", "softmax", "layer_norm", "cross_entropy", "dropout"} <= set(marked)
+    assert "normal" not in marked
+
+
+def test_keys_of_operators_are_drawn_anew():
+    """Where a body's operators take keys, each call takes the next ones, the same as if it had not been remembered."""
+    x, drawn = bireme.ones([64]), []
+    for _ in range(2):
+        bireme.seed(7)
+        drawn.append([F.dropout(x, 0.5).tolist() for _ in range(5)])
+    assert drawn[0] == drawn[1] and len({tuple(d) for d in drawn[0]}) == 5
+    bireme.seed(7)
+    long_way = [F.dropout(x, bireme.to_tensor(0.5)).tolist() for _ in range(5)]  # a number that is read: nothing is remembered
+    assert long_way == drawn[0]
+    x.stop_gradient = False
+    for _ in range(3):
+        y = F.dropout(x, 0.5)
+        (g,) = bireme.grad(y.sum(), x)
+        assert g.tolist() == y.tolist()  # the mask of the gradient is that of its own call
+
+
+def test_a_stream_of_its_own_is_not_remembered(declare):
+    def probe_seeded(x: Tensor) -> Tensor:
+        """Draws from a seed."""
+        with streams.seeded(3):
+            return F.dropout(x, 0.5)
+
+    declared = declare()(probe_seeded)
+    ran = bodies(declared)
+    found = {tuple(declared.public(bireme.ones([64])).tolist()) for _ in range(3)}
+    assert len(ran) == 3 and len(found) == 1
 
 
 def test_an_index_is_asked_about_once_in_every_call():

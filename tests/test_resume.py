@@ -48,7 +48,7 @@ class Run:
     def go(self, total, log, every=EVERY):
         while self.step < total:
             for x, y in self.loader:
-                with bireme.amp.auto_cast(level="O1", dtype="bfloat16"):
+                with bireme.amp.auto_cast(level="O1", dtype="float16"):
                     loss = ((self.net(x) - y) ** 2).mean()
                 self.scaler.scale(loss).backward()
                 self.scaler.step(self.opt)

@@ -212,3 +212,20 @@ def test_own_schedules():
 def test_bad_schedules(make, kind):
     with pytest.raises(kind, match=r"\w+\(\w+\): expected"):
         make()
+
+
+def test_functions_that_older_programs_call():
+    for schedule, kind in (
+        (lr.noam_decay(4, 2), lr.NoamDecay),
+        (lr.exponential_decay(0.5, 10, 0.9), lr.ExponentialDecay),
+        (lr.natural_exp_decay(0.5, 10, 0.9), lr.NaturalExpDecay),
+        (lr.inverse_time_decay(0.5, 10, 0.9), lr.InverseTimeDecay),
+        (lr.polynomial_decay(0.5, 10), lr.PolynomialDecay),
+        (lr.piecewise_decay([1], [0.5, 0.1]), lr.PiecewiseDecay),
+        (lr.cosine_decay(0.5, 10, 4), lr.CosineAnnealingDecay),
+        (lr.linear_lr_warmup(lr.piecewise_decay([1], [0.5, 0.1]), 2, 0.0, 0.5), lr.LinearWarmup),
+    ):
+        assert type(schedule) is kind
+    for bad in (lambda: lr.cosine_decay("0.5", 10, 4), lambda: lr.linear_lr_warmup("0.5", 2, 0.0, 1.0)):
+        with pytest.raises(TypeError, match="learning_rate"):
+            bad()

@@ -7,7 +7,7 @@ import pytest
 
 import bireme
 from bireme import nn
-from bireme.core import flush
+from bireme.core import segments
 from bireme.core.flags import max_pending_bytes, max_pending_nodes
 
 
@@ -17,8 +17,8 @@ def compiles():
 
 def pending():
     """Operators recorded and not yet run, the closed step of an optimizer included."""
-    waiting = flush.local.waiting
-    return flush.local.segment.state.depth + (0 if waiting is None else waiting.state.depth)
+    waiting = segments.local.waiting
+    return segments.local.segment.state.depth + (0 if waiting is None else waiting.state.depth)
 
 
 def randn(*shape, seed=0):
@@ -115,7 +115,7 @@ def test_a_dead_tape_does_not_keep_a_segment_open():
     del out
     assert pending()
     model(randn(4, 32))
-    kept = flush.local.segment.state.depth
+    kept = segments.local.segment.state.depth
     assert kept <= 2  # the first call's nodes are gone: only the second call's are pending
 
 
@@ -133,11 +133,11 @@ def test_the_end_of_a_step_closes_and_clear_grad_runs():
     loss = step.criterion(step.model(step.x), step.y)
     loss.backward()
     step.optimizer.step()
-    assert flush.local.waiting is not None
+    assert segments.local.waiting is not None
     assert loss._value.array is None
-    assert flush.local.segment.state.depth == 0
+    assert segments.local.segment.state.depth == 0
     step.optimizer.clear_grad()
-    assert flush.local.waiting is None
+    assert segments.local.waiting is None
     assert loss._value.array is not None
 
 

@@ -11,7 +11,10 @@ import pytest
 
 import bireme
 from bireme import nn
-from bireme.core import executor, interpreter, xla
+from bireme.core import cache, effort, executor, interpreter, xla
+from bireme.core import dtype as dtypes
+from bireme.core.graph import sig_of
+from bireme.core.registry import OPS
 
 
 def stats():
@@ -220,6 +223,29 @@ def test_a_long_loop_of_tiny_operators_waits_for_no_compiler():
     assert stats()["compiles"] == 0
 
 
+def test_the_weights_of_a_second_model_wait_for_no_compiler():
+    for _ in range(4):
+        nn.Sequential(nn.Linear(100, 200), nn.LSTM(200, 50), nn.Conv2D(8, 16, 3))
+        bireme.debug.flush()
+    assert stats()["compiles"] == 0
+
+
+def test_the_estimate_of_work_knows_how_much_a_form_does():
+    assert effort.steps_of(None) == effort.TRACED and effort.steps_of(np.exp) == effort.UFUNC
+    assert effort.steps_of(OPS["batch_norm_of"].numpy_form) > 2 * effort.steps_of(OPS["silu"].numpy_form) > effort.UFUNC
+    image, kernel = sig_of((1, 8, 20, 20), dtypes.float32), sig_of((8, 8, 3, 3), dtypes.float32)
+    convolved = OPS["conv2d"].bind((1, 1, None), ((1, 1), ((1, 1), (1, 1)), (1, 1), 1, "NCHW"))
+    assert convolved.work((image, kernel), (image,)) > 10 * OPS["relu"].bind((1,), ()).work((image,), (image,))
+
+
+def test_a_small_network_for_images_is_compiled():
+    net = nn.Sequential(nn.Conv2D(1, 6, 3), nn.ReLU(), nn.MaxPool2D(2), nn.Conv2D(6, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(968, 10))
+    with bireme.no_grad():
+        for seed in range(4):
+            net(randn(1, 1, 28, 28, seed=seed)).numpy()
+    assert stats()["compiles"] == 1
+
+
 def test_the_growing_axis_is_named():
     for n in (81, 82, 83):
         x = bireme.to_tensor(np.ones((n, 957), "float32"))
@@ -376,6 +402,21 @@ def test_the_cache_is_private_and_where_it_was_asked_for(tmp_path):
     env = {k: v for k, v in os.environ.items() if k not in ("BIREME_CACHE_DIR", "XDG_CACHE_HOME")}
     subprocess.run([sys.executable, "-c", textwrap.dedent(script)], env={**env, "HOME": str(home)}, check=True, timeout=200)
     assert (home / ".cache" / "bireme").stat().st_mode & 0o777 == 0o700
+
+
+def test_of_too_many_programs_on_disk_those_used_last_stay(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "MOST", 10)
+    monkeypatch.setattr(cache, "FEWER", 5)
+    for i in range(12):
+        (tmp_path / f"{i}-cache").write_bytes(b"a program")
+        (tmp_path / f"{i}-atime").write_bytes(b"12345678")
+        os.utime(tmp_path / f"{i}-atime", (i, i))
+    cache._trim(tmp_path)
+    assert sorted(p.name for p in tmp_path.glob("*-cache")) == sorted(f"{i}-cache" for i in range(7, 12))
+    assert len(list(tmp_path.glob("*-atime"))) == 5
+    (tmp_path / "12-atime").write_bytes(b"12345678")
+    cache._trim(tmp_path)  # once in a process
+    assert len(list(tmp_path.glob("*-atime"))) == 6
 
 
 def test_an_open_cache_folder_is_closed(tmp_path):

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import itertools
 import tarfile
 import warnings
 import zipfile
@@ -60,6 +61,18 @@ def test_versions():
     for bad, kind in ((("99.0",), RuntimeError), (("0.1", "0.2"), RuntimeError), (("abc",), ValueError), ((1,), TypeError), (("0.1", 3), TypeError)):
         with pytest.raises(kind, match="require_version"):
             utils.require_version(*bad)
+
+
+def test_a_version_that_the_program_sets(monkeypatch):
+    for name, number in zip(("major", "minor", "patch", "rc"), "1410"):
+        monkeypatch.setattr(bireme.version, name, number)
+    utils.require_version("1.4.1", "1.4.1")
+    with pytest.raises(RuntimeError, match=r"expected version 1.4.2 or later, got 1.4.1.0"):
+        utils.require_version("1.4.2")
+    for name in ("major", "minor", "patch"):
+        monkeypatch.setattr(bireme.version, name, "0")
+    with pytest.warns(UserWarning, match="unnamed build"):
+        utils.require_version("99.0")
 
 
 def test_modules():
@@ -161,3 +174,37 @@ def test_other_addresses_are_refused(url, served, tmp_path):
 
 def test_one_address_of_each_machine_fetches():
     assert download._get_unique_endpoints(["b:2", "a:3", "a:1"]) == {"a:1", "b:2"} and download._get_unique_endpoints([]) == set()
+
+
+def test_readers_made_of_readers():
+    numbers = lambda n, first=0: lambda: iter(range(first, first + n))  # noqa: E731  # a reader is a function
+    r = bireme.reader
+    assert list(r.map_readers(lambda a, b: a + b, numbers(3), numbers(4))()) == [0, 2, 4]
+    assert list(r.chain(numbers(2), numbers(2, 5))()) == [0, 1, 5, 6]
+    assert list(r.firstn(numbers(2), 3)()) == list(r.buffered(numbers(2), 1)()) == [0, 1]
+    for size in (1, 3, 10):
+        assert sorted(r.shuffle(numbers(7), size)()) == list(range(7))
+    assert list(r.compose(numbers(2), numbers(3), check_alignment=False)()) == [(0, 0), (1, 1)]
+    with pytest.raises(r.ComposeNotAligned, match="ended before another"):
+        list(r.compose(numbers(2), numbers(3))())
+    asked = []
+    kept = r.cache(lambda: asked.append(1) or [1, 2])
+    assert [list(kept()) for _ in range(2)] == [[1, 2]] * 2 and asked == [1]
+    for order in (True, False):
+        found = list(r.xmap_readers(lambda x: 2 * x, numbers(20), 3, 4, order)())
+        assert sorted(found) == list(range(0, 40, 2)) and (found == sorted(found) or not order)
+
+
+def test_readers_in_threads_say_what_went_wrong_and_end_early():
+    def broken():
+        yield 1
+        raise OSError("no disk")
+
+    for reader in (bireme.reader.buffered(broken, 4), bireme.reader.xmap_readers(lambda x: x, broken, 2, 1)):
+        with pytest.raises(OSError, match="no disk"):
+            list(reader())
+    for reader in (bireme.reader.buffered(itertools.count, 2), bireme.reader.xmap_readers(lambda x: x, itertools.count, 2, 4, True)):
+        assert next(iter(reader())) == 0
+    for bad in (lambda: bireme.reader.shuffle(broken, 0), lambda: bireme.reader.xmap_readers(abs, broken, 0, 1)):
+        with pytest.raises(ValueError, match="an integer of 1 or more"):
+            bad()

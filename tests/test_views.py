@@ -423,3 +423,22 @@ class TestViewsOfLeaves:
             row.add_(bireme.ones([2]))
         (w * w).sum().backward()
         assert w.is_leaf and w.grad.tolist() == [[4.0, 6.0], [6.0, 8.0]]
+
+
+@pytest.mark.parametrize("dtype", ["int16", "int8", "float32", "float16", "bfloat16"])
+def test_half_precision_is_viewed_by_its_own_bytes(dtype):
+    x = np.array([[1.5, -2.25, 3.0, 0.125]], np.float16)
+    seen = bireme.view(bireme.to_tensor(x), dtype)
+    assert seen.shape == [1, 8 // seen.itemsize]
+    assert seen.numpy().tobytes() == x.tobytes()
+
+
+def test_under_no_grad_a_tensor_stays_one_that_wants_gradients():
+    x = bireme.ones([3, 3])
+    x.stop_gradient = False
+    with bireme.no_grad():
+        x.cumsum_()  # takes another shape
+    assert x.shape == [9] and not x.stop_gradient
+    y = bireme.ones([2])
+    y.set_()
+    assert y.inplace_version == 1

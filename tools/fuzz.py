@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import bireme
-from bireme.core import flush, malloc, registry
+from bireme.core import guards, malloc, registry
 from bireme.core.tensor import Tensor
 from tools import api_snapshot
 
@@ -201,7 +201,7 @@ def verdict(target: Target, line: str, strict: bool) -> str:
 def finish() -> None:
     """Run what is pending, and raise for what only the device knows: an index out of range."""
     bireme.device.synchronize()
-    flush.check_guards()
+    guards.check()
 
 
 def settle(result: Any) -> None:

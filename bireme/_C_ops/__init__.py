@@ -45,7 +45,7 @@ _SAME: dict[Any, str] = {
     log2 log2_ log_ logical_and logical_and_ logical_not logical_not_ logical_or logical_or_ logical_xor logical_xor_ logit logit_ masked_fill
     masked_fill_ masked_select matmul max maximum mean min minimum mode multinomial multiplex multiply multiply_ mv nextafter nonzero not_equal
     not_equal_ numel poisson polygamma polygamma_ pow pow_ put_along_axis real reciprocal reduce_as remainder remainder_ renorm renorm_ reshape
-    reshape_ reverse roll round rsqrt scale scatter scatter_ scatter_nd_add searchsorted shape shard_index sigmoid sign sin sin_ sinh sinh_
+    reshape_ reverse roll round rsqrt scale scatter scatter_ scatter_nd_add searchsorted shard_index sigmoid sign sin sin_ sinh sinh_
     split sqrt square square_ squeeze squeeze_ stack standard_gamma stanh strided_slice subtract subtract_ sum take_along_axis tan tan_ tanh
     tanh_ tile topk trace transpose transpose_ tril tril_ triu triu_ trunc trunc_ unbind unsqueeze unsqueeze_ unstack where where_
     """,
@@ -54,11 +54,11 @@ _SAME: dict[Any, str] = {
     hardtanh hardtanh_ label_smooth leaky_relu leaky_relu_ linear log_loss log_softmax maxout one_hot pixel_shuffle pixel_unshuffle relu relu6
     relu_ selu sequence_mask silu softmax softmax_ softplus softshrink softsign swish temporal_shift thresholded_relu thresholded_relu_
     """,
-    linalg: "cholesky_solve det eig eigh eigvals lstsq lu_solve lu_unpack matrix_power multi_dot qr slogdet solve svd svdvals triangular_solve",
+    linalg: "cholesky_solve det eig eigh eigvals lstsq lu_solve lu_unpack matrix_power multi_dot slogdet solve svd svdvals triangular_solve",
     signal: "frame overlap_add",
     math: """
     argsort cumprod cumprod_ cumsum cumsum_ elementwise_pow fft_c2c fft_c2r fft_r2c frobenius_norm histogram l1_norm logcumsumexp logsigmoid
-    logsumexp mean_all mish p_norm prelu prod rrelu squared_l2_norm tanh_shrink
+    logsumexp max_with_index mean_all min_with_index mish p_norm prelu prod rint rrelu squared_l2_norm tanh_shrink
     """,
     nn: """
     bce_loss bicubic_interp bilinear_interp class_center_sample clip_by_norm conv2d conv2d_transpose conv3d conv3d_transpose
@@ -69,14 +69,14 @@ _SAME: dict[Any, str] = {
     """,
     shapes: """
     argmax argmin as_strided assign_out_ assign_value assign_value_ eigvalsh einsum expand_as fill fill_diagonal full_ full_int_array
-    full_with_tensor gaussian gaussian_inplace_ increment_ index_add index_add_ lu matrix_rank matrix_rank_tol meshgrid norm
-    repeat_interleave repeat_interleave_with_tensor_index segment_pool send_u_recv set_value set_value_ set_value_with_tensor
+    full_with_tensor gaussian gaussian_inplace_ increment_ index_add index_add_ lu matrix_rank matrix_rank_atol_rtol matrix_rank_tol
+    meshgrid norm qr repeat_interleave repeat_interleave_with_tensor_index segment_pool send_u_recv set_value set_value_ set_value_with_tensor
     set_value_with_tensor_ slice split_with_num stft tensor_unfold uniform_inplace_ unique unique_consecutive view_dtype view_shape
     """,
     layers: """
     accuracy add_position_encoding affine_channel affine_channel_ batch_norm batch_norm_ bce_loss_ dirichlet full_batch_size_like hinge_loss
-    identity_loss identity_loss_ memcpy_d2h memcpy_h2d npu_identity partial_concat partial_sum shape64 share_data shuffle_channel silu_ swiglu
-    truncated_gaussian_random uniform_random_batch_size_like variance view_slice
+    identity_loss identity_loss_ memcpy_d2h memcpy_h2d npu_identity partial_concat partial_sum shape shape64 share_data shuffle_channel silu_
+    swiglu truncated_gaussian_random uniform_random_batch_size_like variance view_slice
     """,
     scaling: "average_accumulates_ check_finite_and_unscale_ merged_adam_ merged_momentum_ update_loss_scaling_",
     Tensor: """

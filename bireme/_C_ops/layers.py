@@ -143,6 +143,11 @@ def uniform_random_batch_size_like(input: Tensor, shape: Sequence[int], input_di
     return tensor.uniform(_like(input, shape, input_dim_idx, output_dim_idx), dtype, min, max, seed)
 
 
+def shape(input: Tensor) -> Tensor:
+    """The extents as int32."""
+    return tensor.cast(tensor.shape(input), "int32")
+
+
 def shape64(input: Tensor) -> Tensor:
     """The extents as int64."""
     return tensor.cast(tensor.shape(input), "int64")

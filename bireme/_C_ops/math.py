@@ -67,12 +67,43 @@ def argsort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = 
     return tensor.take_along_axis(x, places, axis), places
 
 
+def max_with_index(x: Tensor, dim: int, keepdim: bool = False, flatten: bool = False) -> tuple[Tensor, Tensor]:
+    """The largest elements along an axis, or of all, and where they stand.
+
+    >>> [t.tolist() for t in bireme._C_ops.max_with_index(bireme.to_tensor([[2, 3, 1]]), 1)]
+    [[3], [1]]
+    """
+    return _with_index(tensor.argmax, x, dim, keepdim, flatten)
+
+
+def min_with_index(x: Tensor, dim: int, keepdim: bool = False, flatten: bool = False) -> tuple[Tensor, Tensor]:
+    """The smallest elements along an axis, or of all, and where they stand."""
+    return _with_index(tensor.argmin, x, dim, keepdim, flatten)
+
+
+def _with_index(find: Callable, x: Tensor, dim: int, keepdim: bool, flatten: bool) -> tuple[Tensor, Tensor]:
+    rank = x.ndim
+    if flatten or not rank:
+        x, dim = tensor.reshape(x, [-1]), 0
+    places = find(x, dim, True)
+    values = tensor.take_along_axis(x, places, dim)
+    if flatten or not rank:
+        shape = [1] * rank if keepdim else []
+        return tensor.reshape(values, shape), tensor.reshape(places, shape)
+    return (values, places) if keepdim else (tensor.squeeze(values, dim), tensor.squeeze(places, dim))
+
+
+def rint(x: Tensor) -> Tensor:
+    """The nearest whole numbers; halves become even."""
+    return tensor.round(x)
+
+
 def prod(x: Tensor, dims: Any, keep_dim: bool = False, reduce_all: bool = False) -> Tensor:
     """Products over axes."""
     return tensor.prod(x, None if reduce_all else dims, keep_dim)
 
 
-def logsumexp(x: Tensor, axis: Any, keepdim: bool = False, reduce_all: bool = False) -> Tensor:
+def logsumexp(x: Tensor, axis: Any = (), keepdim: bool = False, reduce_all: bool = False) -> Tensor:
     """Logarithms of sums of exponentials."""
     return tensor.logsumexp(x, axis or None, keepdim)
 

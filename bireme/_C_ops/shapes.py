@@ -88,9 +88,9 @@ def index_add_(x: Tensor, index: Tensor, add_value: Tensor, axis: int = 0) -> Te
     return tensor.index_add_(x, index, axis, add_value)
 
 
-def repeat_interleave(x: Tensor, repeats: Any, axis: int) -> Tensor:
+def repeat_interleave(x: Tensor, repeats: Any, axis: int, output_size: int = -1) -> Tensor:
     """Each element along an axis so many times."""
-    return tensor.repeat_interleave(x, repeats, axis)
+    return tensor.repeat_interleave(x, repeats, axis, output_size=None if output_size < 0 else output_size)
 
 
 repeat_interleave_with_tensor_index = repeat_interleave
@@ -177,6 +177,11 @@ def eigvalsh(x: Tensor, uplo: str = "L", is_test: bool = False) -> tuple[Tensor,
     return linalg.eigh(x, uplo)
 
 
+def qr(x: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
+    """An orthogonal and a triangular factor; only the second one in mode r, where the first has no elements."""
+    return (tensor.empty([0], x.dtype), linalg.qr(x, mode)) if mode == "r" else linalg.qr(x, mode)
+
+
 def matrix_rank(x: Tensor, tol: float = 0.0, use_default_tol: bool = True, hermitian: bool = False) -> Tensor:
     """How many singular values exceed a number."""
     return linalg.matrix_rank(x, None if use_default_tol else tol, hermitian)
@@ -185,6 +190,15 @@ def matrix_rank(x: Tensor, tol: float = 0.0, use_default_tol: bool = True, hermi
 def matrix_rank_tol(x: Tensor, atol_tensor: Tensor, use_default_tol: bool = True, hermitian: bool = False) -> Tensor:
     """How many singular values exceed a tensor."""
     return linalg.matrix_rank(x, atol_tensor, hermitian)
+
+
+def matrix_rank_atol_rtol(x: Tensor, atol: Tensor, rtol: Tensor | None = None, hermitian: bool = False) -> Tensor:
+    """How many singular values exceed the larger of a tensor and the part of the largest one that another tells.
+
+    >>> bireme._C_ops.matrix_rank_atol_rtol(bireme.to_tensor([[4.0, 0.0], [0.0, 1.0]]), bireme.to_tensor([0.5, 2.0])).tolist()
+    [2, 1]
+    """
+    return linalg.matrix_rank(x, hermitian=hermitian, atol=atol, rtol=rtol)
 
 
 def norm(x: Tensor, axis: int, epsilon: float = 1e-10, is_test: bool = False) -> tuple[Tensor, Tensor]:

@@ -30,6 +30,13 @@ _ALIASES = {
 }  # fmt: skip
 
 
+class Entered:
+    """How many `auto_cast` were entered, and the type of the last: a GradScaler asks, whose losses are computed there."""
+
+    count = 0
+    dtype: Any = None
+
+
 class auto_cast:
     """Inside, operators that gain from it compute in half precision: products and convolutions at level O1 and O2.
 
@@ -63,9 +70,11 @@ class auto_cast:
         if low & high:
             raise errors.bad("auto_cast(custom_white_list)", "operators that custom_black_list does not name", ", ".join(sorted(low & high)))
         on = enable and level != "O0"
+        self._kind = kind
         self._context = amp.using(amp.policy(kind, level, low, high, bool(use_promote)) if on else None)
 
     def __enter__(self) -> None:
+        Entered.count, Entered.dtype = Entered.count + 1, self._kind
         self._context.__enter__()
 
     def __exit__(self, *exc: Any) -> None:
@@ -129,8 +138,7 @@ def decorate(models: Any, optimizers: Any = None, level: str = "O1", dtype: str 
         for opt in [] if optimizers is None else optimizers if isinstance(optimizers, (list, tuple)) else [optimizers]:
             if not hasattr(opt, "_multi_precision"):
                 raise errors.bad("decorate(optimizers)", "an optimizer, or a list of them", opt, kind=TypeError)
-            if master_weight is not False:
-                opt._multi_precision = True
+            opt._multi_precision = master_weight is not False  # False takes back what the optimizer was made with
         if master_grad and optimizers is not None:
             for parameter in [p for model in (models if several else [models]) for p in model.parameters() if not p.stop_gradient]:
                 _wide_gradient(parameter)

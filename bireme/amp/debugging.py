@@ -16,7 +16,7 @@ import numpy as np
 
 from bireme.amp.sheet import write_sheet
 from bireme.core import dtype as dtypes
-from bireme.core import errors, flush
+from bireme.core import errors, flush, segments
 from bireme.core import random as streams
 from bireme.core.tensor import Tensor
 from bireme.ops import to_tensor
@@ -207,13 +207,13 @@ class TensorCheckerConfig:
         """
         if self.enable and not self._watching:
             self._watching = True
-            flush.watch(self._look)
+            segments.watch(self._look)
 
     def stop_check_nan_inf(self) -> None:
         """End it."""
         if self._watching:
             self._watching = False
-            flush.unwatch(self._look)
+            segments.unwatch(self._look)
 
     def _look(self, bound: Any, operands: list, outs: list, pos: Any) -> None:
         name = _name(bound)
@@ -295,11 +295,11 @@ def check_layer_numerics(func: Callable) -> Callable:
                     text = f"{layer}: {errors.nonfinite(_name(bound), found.nan, found.inf, v.sig.shape)}"
                     raise errors.NonFiniteError(f"{text}\n  at {errors.place_of(pos)}")
 
-        flush.watch(look)
+        segments.watch(look)
         try:
             return func(self, *args, **kwargs)
         finally:
-            flush.unwatch(look)
+            segments.unwatch(look)
 
     return checked
 
@@ -368,7 +368,7 @@ def enable_operator_stats_collection() -> None:
     """
     if not _counts:
         _counts.append(_Counts())
-        flush.watch(_counts[0].look)
+        segments.watch(_counts[0].look)
 
 
 def disable_operator_stats_collection() -> None:
@@ -378,7 +378,7 @@ def disable_operator_stats_collection() -> None:
     """
     if _counts:
         counts = _counts.pop()
-        flush.unwatch(counts.look)
+        segments.unwatch(counts.look)
         theirs = {ours: name for name, ours in THEIRS.items()}
         _last.clear()
         _last.update({theirs.get(n, n): ",".join(map(str, counts.calls[n])) for n in sorted(counts.calls)})

@@ -6,8 +6,11 @@ is true, parameters and optimizer state stay what they were, and the scale falls
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
+from bireme.amp.auto_cast import Entered
+from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.grad_mode import no_grad
 from bireme.core.tensor import Tensor
@@ -48,11 +51,17 @@ class GradScaler:
         self.set_init_loss_scaling(init_loss_scaling if self._enable else 1.0)
         self._found: dict[int, Tensor] = {}  # by optimizer: whether a gradient was not finite
         self._stepped: set[int] = set()
+        self._born = Entered.count
 
     # ------------------------------------------------------------ a step
 
     def scale(self, var: Any) -> Any:
-        """The loss, or several, times the scale."""
+        """The loss, or several, times the scale; where `auto_cast` turned to bfloat16 since it was made, it ends scaling, with a warning."""
+        if self._use_dynamic_loss_scaling and Entered.dtype is dtypes.bfloat16 and Entered.count > self._born:
+            # gradients have the range of float32 there: nothing vanishes
+            self._enable = self._use_dynamic_loss_scaling = False
+            self.set_init_loss_scaling(1.0)
+            warnings.warn("GradScaler: auto_cast computes in bfloat16, which needs no scaling; it is switched off", stacklevel=2)
         if not self._enable:
             return var
         if isinstance(var, (list, tuple)):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from weakref import ref
 
-from bireme.core import backward, errors, flush, grad_mode, registry, tape
+from bireme.core import backward, errors, grad_mode, registry, segments, tape
 from bireme.core.inplace import assign_inplace
 from bireme.core.tensor import Tensor, read, wrap
 
@@ -159,7 +159,7 @@ class PyLayer(PyLayerContext):
         values = [read(t) for t in returned.tensors]
         call = _Call(cls, ctx, taken, returned, targets)
         edge = backward.CustomEdge(cls.__name__, targets, sigs, tuple([v.sig for v in values]), call)
-        flush.local.segment.edges.append(ref(edge))
+        segments.local.segment.edges.append(ref(edge))
         leaves = {id(t): t is target for t, target in zip(taken.tensors, targets)}
         made = [_result(t, edge, i, ctx, leaves) for i, t in enumerate(returned.tensors)]
         call.settle(ref(edge), made)

@@ -33,6 +33,7 @@ from bireme.ops.storage import VarType
 from bireme.utils.dlpack import from_dlpack
 
 is_compiled_with_dist = is_compiled_with_distribute
+EnforceNotMet = RuntimeError  # what Paddle raises where no other Python error says it
 
 
 def _scale(x: Tensor, scale: float, bias: float, bias_after_scale: bool = True, trace_backward: bool = True) -> Tensor:
@@ -44,10 +45,10 @@ def _scale(x: Tensor, scale: float, bias: float, bias_after_scale: bool = True, 
 eager = SimpleNamespace(Tensor=Tensor, scale=_scale, run_backward=backward, _add_backward_final_hook=final_hooks.append)
 
 __all__ = [
-    "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "CustomPlace", "DataType", "DenseTensor", "Generator", "IPUPlace", "LoDTensor", "Place", "VarDesc",
-    "XPUPinnedPlace", "XPUPlace", "clear_low_precision_op_list", "default_cpu_generator", "default_cuda_generator", "eager", "from_dlpack",
-    "frombuffer", "get_all_custom_device_type", "get_all_device_type", "get_cuda_device_count", "get_low_precision_op_list", "globals",
-    "is_bfloat16_supported", "is_compiled_with_cinn", "is_compiled_with_cuda", "is_compiled_with_custom_device", "is_compiled_with_dist",
+    "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "CustomPlace", "DataType", "DenseTensor", "EnforceNotMet", "Generator", "IPUPlace", "LoDTensor",
+    "Place", "VarDesc", "XPUPinnedPlace", "XPUPlace", "clear_low_precision_op_list", "default_cpu_generator", "default_cuda_generator", "eager",
+    "from_dlpack", "frombuffer", "get_all_custom_device_type", "get_all_device_type", "get_cuda_device_count", "get_low_precision_op_list",
+    "globals", "is_bfloat16_supported", "is_compiled_with_cinn", "is_compiled_with_cuda", "is_compiled_with_custom_device", "is_compiled_with_dist",
     "is_compiled_with_distribute", "is_compiled_with_ipu", "is_compiled_with_mkldnn", "is_compiled_with_onednn", "is_compiled_with_rocm",
     "is_compiled_with_xpu", "is_float16_supported", "op_support_gpu", "set_prim_eager_enabled", "size_of_dtype", "supports_bfloat16",
 ]  # fmt: skip
@@ -66,6 +67,10 @@ class VarDesc:
         DENSE_TENSOR = LOD_TENSOR = VarType.DENSE_TENSOR  # what `Tensor.type` says
 
 
+# Paddle's allocator reads these when the process starts
+_FIXED = frozenset(("FLAGS_dump_chunk_info", "FLAGS_free_idle_chunk", "FLAGS_free_when_no_cache_hit", "FLAGS_print_allocator_trace_info"))
+
+
 class _Flags:
     """The flags as a mapping by full name; writing an entry sets the flag."""
 
@@ -73,6 +78,8 @@ class _Flags:
         return get_flags(name)[name]
 
     def __setitem__(self, name: str, value: Any) -> None:
+        if name in _FIXED:
+            raise errors.bad(f"globals()[{name!r}]", "a flag that can be set while the program runs", name, kind=RuntimeError)
         set_flags({name: value})
 
     def __contains__(self, name: object) -> bool:

@@ -28,15 +28,16 @@ INNER = {
     "core.dtype": "framework.dtype",
     "defaults": "framework.framework",
     "files": "framework.io",
-    "io": "io.reader io.dataloader io.dataloader.batch_sampler io.dataloader.dataset io.dataloader.sampler io.dataloader.worker",
+    "io": "io.reader io.dataloader io.dataloader.batch_sampler io.dataloader.dataset io.dataloader.sampler",
     "incubate": "incubate.operators incubate.tensor incubate.tensor.math",
     "incubate.nn.functional": "incubate.nn.functional.fused_layer_norm incubate.nn.functional.fused_matmul_bias "
     "incubate.nn.functional.fused_rms_norm incubate.nn.functional.fused_transformer",
     "incubate.autograd.functional": "incubate.autograd.primapi",
-    "incubate.optimizer": "incubate.optimizer.lbfgs incubate.optimizer.line_search_dygraph",
+    "incubate.optimizer": "incubate.optimizer.lbfgs",
     "incubate.optimizer.average": "incubate.optimizer.modelaverage",
     "incubate.optimizer.functional": "incubate.optimizer.functional.bfgs incubate.optimizer.functional.lbfgs",
     "io.collate": "io.dataloader.collate",
+    "io.worker": "io.dataloader.worker",
     "metric": "metric.metrics",
     "nn": "nn.layer.activation nn.layer.common nn.layer.container nn.layer.conv nn.layer.distance nn.layer.loss nn.layer.norm "
     "nn.layer.pooling nn.layer.vision",
@@ -46,6 +47,7 @@ INNER = {
     "nn.parameter": "nn.initializer.lazy_init",
     "nn.rnn": "nn.layer.rnn",
     "nn.transformer": "nn.layer.transformer",
+    "optimizer.line_search": "incubate.optimizer.line_search_dygraph",
     "optimizer": "optimizer.adadelta optimizer.adagrad optimizer.adamax optimizer.adamw optimizer.asgd optimizer.lamb "
     "optimizer.nadam optimizer.radam optimizer.rmsprop optimizer.rprop",
     "nn.functional": "nn.functional.activation nn.functional.common nn.functional.conv nn.functional.distance nn.functional.extension "
@@ -64,6 +66,8 @@ WIDER = {
     "bireme.base.data_feeder": "base.framework",
     "bireme.core": "base.core",
     "bireme.files": "base.framework",
+    "bireme.io.worker": "io",
+    "bireme.nn.functional": "ops.nn_edit",
     "bireme.nn.initializer": "nn.seeded",
     "bireme.nn.layer": "nn base.framework base.dygraph.base",
 }

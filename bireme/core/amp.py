@@ -2,7 +2,8 @@
 
 An operator says with `amp="low"` that it gains from half precision (products, convolutions), with `amp="high"` that it
 loses by it (sums of many terms, exponentials; level O2 does it in half precision all the same, and rounds once), with
-`amp="wide"` that it is kept in float32 at every level; all others take what they are given, by the usual rules of promotion.
+`amp="wide"` that it is kept in float32 at every level; all others take what they are given, in float32 where one operand has
+it, and those without a form for half precision compute in float32. A composite says with `amp="one"` that its operands must agree.
 `bireme.amp.auto_cast` sets the policy of its thread; it is looked at where a call's arguments come in, before any memory.
 """
 
@@ -18,6 +19,7 @@ from bireme.core.dtype import DType
 from bireme.core.tensor import Tensor
 
 HALF = frozenset((dtypes.float16, dtypes.bfloat16))
+MIXED = HALF | {dtypes.float32}  # what it moves between; float64 was asked for by the user
 
 
 class Policy:
@@ -34,7 +36,10 @@ class Policy:
         """The type that an operator's floating operands take, or None: as they are."""
         name = op.name
         if name not in self._targets:
-            self._targets[name] = self._decide(name.removesuffix("_of"), op.options.get("amp"))
+            found = self._decide(name.removesuffix("_of"), op.options.get("amp"))
+            if op.dtypes is not None and self.dtype not in op.dtypes and dtypes.float32 in op.dtypes:
+                found = dtypes.float32  # it has no half form: computed in float32, as in Paddle
+            self._targets[name] = found
         return self._targets[name]
 
     def _decide(self, name: str, own: str | None) -> DType | None:
@@ -87,11 +92,18 @@ def cast_arguments(op: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple,
     return args, {k: _cast(x, wanted) if k in takes else x for k, x in kwargs.items()}
 
 
+def unify(arguments: dict[str, Any]) -> None:
+    """Where mixed precision has left a function operands in float32 and in half precision, bring them to float32."""
+    tensors = [t for x in arguments.values() for t in (x if isinstance(x, (list, tuple)) else [x]) if isinstance(t, Tensor)]
+    kinds = {t._value.sig.dtype for t in tensors}
+    if dtypes.float32 in kinds and kinds & HALF:
+        arguments.update({name: _cast(x, dtypes.float32) for name, x in arguments.items()})
+
+
 def _cast(x: Any, wanted: DType) -> Any:
     if isinstance(x, Tensor):
         kind = x._value.sig.dtype
-        mixes = kind is not wanted and (kind in HALF or kind is dtypes.float32)  # float64 was asked for by the user
-        return registry.find("cast")(x, wanted) if mixes else x
+        return registry.find("cast")(x, wanted) if kind is not wanted and kind in MIXED else x
     if x.__class__ is list or x.__class__ is tuple:
         return x.__class__([_cast(t, wanted) for t in x]) if any(isinstance(t, Tensor) for t in x) else x
     return x

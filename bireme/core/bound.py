@@ -15,7 +15,7 @@ import numpy as np
 
 from bireme.core import device as devices
 from bireme.core import dtype as dtypes
-from bireme.core import errors, interpreter, plans
+from bireme.core import effort, errors, interpreter, plans
 from bireme.core.graph import Sig, shared, sig_of
 from bireme.core.plans import NumpyRule, fit, flatten, on_numpy, typed
 
@@ -45,6 +45,7 @@ class Bound:
         "_plans",
         "_outs",
         "_jits",
+        "_spans",
         "__weakref__",
     )
 
@@ -57,6 +58,7 @@ class Bound:
         self._plans: dict = {}
         self._outs: dict = {}
         self._jits: dict = {}
+        self._spans: dict = {}
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{k}={v!r}" for k, v in zip(self.op.attr_names, self.attrs))
@@ -85,6 +87,16 @@ class Bound:
                 named[name] = list(arrays[i : i - n]) if n <= 0 else tuple(arrays[i : i + n])
                 i += abs(n)
         return named
+
+    def spans(self, sigs: tuple) -> tuple[tuple[int, str, tuple], ...]:
+        """Which operands are indices: (place, what it is called, lowest and highest and the one that is ignored), see `Op.index`."""
+        found = self._spans.get(sigs)
+        if found is None:
+            places = self.arguments(range(len(sigs)))
+            rule = self.op.index_rule(self.arguments(sigs))
+            found = tuple([(places[name], f"{self.op.index_told}({name})", tuple(span)) for name, *span in rule if places[name] is not None])
+            bounded(self._spans)[shared(sigs)] = found
+        return found
 
     def lower(self, platform: str) -> Callable:
         """The call on jax arrays, in the form for this platform."""
@@ -138,14 +150,16 @@ class Bound:
 
     def work(self, sigs: tuple[Sig, ...], outs: tuple[Sig, ...]) -> float:
         """Microseconds that the interpreter would take, roughly: to choose a tier, not to be exact."""
-        moved = sum([s.size for s in sigs]) + sum([s.size for s in outs])
-        if self.op.effort_rule is not None:
-            moved += self.op.effort_rule(**only(self.op.effort_names, self.arguments(sigs)))
-        flops = self.op.flops_rule(*sigs) if self.op.flops_rule is not None and {1, None}.issuperset(self.layout) else 0
-        form = self.op.numpy_form
-        calls = 1 if isinstance(form, np.ufunc) else 4 if form is not None else 12
         each = max(1, -min([n for n in self.layout if n is not None], default=0)) if self.many else 1  # an update of many parameters
-        return 1.5 * calls * each + moved * 5e-4 + flops * 2e-5
+        return effort.of(self.op.numpy_form, *self.amounts(sigs, outs), each)
+
+    def amounts(self, sigs: tuple[Sig, ...], outs: tuple[Sig, ...]) -> tuple[float, float, float]:
+        """Elements of operands and results, how many more are gone over, and the arithmetic of products."""
+        op = self.op
+        elements = sum([s.size for s in sigs]) + sum([s.size for s in outs])
+        more = op.effort_rule(**only(op.effort_names, self.arguments(sigs))) if op.effort_rule is not None else 0
+        flops = op.flops_rule(*sigs) if op.flops_rule is not None and {1, None}.issuperset(self.layout) else 0
+        return elements, more, flops
 
     def plan(self, sigs: tuple[Sig, ...]) -> Callable:
         """The call on NumPy arrays, for the interpreter."""
@@ -232,7 +246,11 @@ class GradBound:
         return shared(tuple([self.sigs[i] for i in self.needs]))
 
     def work(self, sigs: tuple[Sig, ...], outs: tuple[Sig, ...]) -> float:
-        return 2 * self.base.work(self.sigs, self.outs)
+        return effort.of(self.base.op.grad_numpy, *self.amounts(sigs, outs))
+
+    def amounts(self, sigs: tuple[Sig, ...], outs: tuple[Sig, ...]) -> tuple[float, float, float]:
+        elements, more, flops = self.base.amounts(self.sigs, self.outs)
+        return 2 * elements, 2 * more, 2 * flops
 
     def _split(self, arrays: tuple) -> tuple[list, list, Any]:
         n = sum(self.given)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import filelock
 import jax
 from jax.experimental.compilation_cache import compilation_cache
 
@@ -42,6 +43,27 @@ def _private(path: Path) -> bool:
     return True
 
 
+MOST, FEWER = 1000, 750  # programs: jax looks at each file of the folder whenever it adds one, 50 us each
+_trimmed: set[Path] = set()
+
+
+def _trim(path: Path) -> None:
+    """Once in a process: of too many programs the ones used last stay, in the way that jax itself drops them, under its lock."""
+    if path in _trimmed:
+        return
+    _trimmed.add(path)
+    try:
+        used = [(entry.stat().st_mtime_ns, entry.path) for entry in os.scandir(path) if entry.name.endswith("-atime")]
+        if len(used) <= MOST:
+            return
+        with filelock.FileLock(path / ".lockfile", timeout=1):
+            for _, name in sorted(used)[:-FEWER]:
+                for old in (name.removesuffix("-atime") + "-cache", name):
+                    Path(old).unlink(missing_ok=True)
+    except (OSError, filelock.Timeout):
+        return  # another process is at it, or took one away: there is a next time
+
+
 _SETTINGS = {
     "jax_compilation_cache_dir": None,
     "jax_persistent_cache_min_compile_time_secs": 0.0,
@@ -59,6 +81,7 @@ def on_disk() -> Iterator[None]:
         yield
         return
     with _lock:
+        _trim(path)
         before = {name: getattr(jax.config, name) for name in _SETTINGS}
         ours = _SETTINGS | {"jax_compilation_cache_dir": str(path), "jax_compilation_cache_max_size": flags.compile_cache_bytes.value}
         try:

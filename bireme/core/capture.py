@@ -6,8 +6,8 @@ from typing import Any
 
 from bireme.core import device as devices
 from bireme.core import programs
-from bireme.core.flush import Segment, local
 from bireme.core.graph import SYMBOLIC, Graph, Value, sig_of
+from bireme.core.segments import Segment, local
 
 
 class capture:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from bireme.core import amp, convert, errors, flush, replay, shortcut
+from bireme.core import amp, convert, errors, replay, segments, shortcut, tape
 from bireme.core.inplace import write_out
 
 
@@ -26,6 +26,8 @@ class Composite:
         if "name" not in self.signature.own_names:
             arguments.pop("name", None)
         self.signature.check_composite(arguments)
+        if amp.state.policy is not None and self.options.get("amp") == "one":
+            amp.unify(arguments)
         try:
             result = self.body(**arguments)
         except errors.TELLING as e:
@@ -45,16 +47,20 @@ class Composite:
         def public(*args: Any, **kwargs: Any) -> Any:
             nonlocal new
             try:
-                if flush.local.trace is not None:  # inside another one's body, which is to remember these steps as its own
+                if segments.local.trace is not None:  # inside another one's body, which is to remember these steps as its own
                     return self.call(sign.bind(args, kwargs))
                 call = shortcut.written(self, args, places, kwargs, takes)
                 if call is not None:
-                    line, seg, device, tensors, *_ = call
+                    line, seg, device, tensors, _, leaves, needs = call
                     state = seg.state
                     path = state.get(line)
                     if path is not None:
                         seg.device = device
-                        return path.again(seg, tensors)
+                        if path.__class__ is replay.Path:
+                            return path.again(seg, tensors)
+                        one = tape.step_to_one(seg, path, tensors, (), leaves, needs)
+                        if one is not None:
+                            return one
                 key = shortcut.kinds_of(args, places, kwargs, takes) if new < replay.FORGET else None
                 if key is not None:
                     tensors = replay.given(args, kwargs)
@@ -66,7 +72,7 @@ class Composite:
                         if call is not None and not repeats:
                             path = steps.path(state, seg)
                             if path is not None:
-                                state[line] = path
+                                state[line] = path.nodes[0] if steps.is_one_call() else path
                         return result
                 arguments = sign.bind(args, kwargs)
                 if key is None or key in memo or arguments.get("out") is not None:

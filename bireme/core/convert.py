@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from bireme.core import amp, errors, flush, guards, random, registry, segments, shortcut
 from bireme.core import dtype as dtypes
-from bireme.core import errors, flush, random, registry, shortcut
 from bireme.core.dtype import DType
 from bireme.core.tensor import Tensor, read
 
@@ -432,12 +432,12 @@ def number(x: Any, dtype: DType, where: str) -> Any:
     return complex(x)
 
 
-def common_dtype(op: str, xs: list, mix: str = "scalars") -> DType | None:
+def common_dtype(op: str, xs: list, mix: str = "scalars", halves: bool = False) -> DType | None:
     """The type of an operator on these operands by Paddle's rules, of which there are five.
 
     "scalars": floats mix with floats and complex with real; numbers and 0-d tensors give way to the others. "floats": a
     0-d tensor counts like any other. "any": where one is 0-d, the type that holds both. "same": no two types mix.
-    "complex": none but real with complex.
+    "complex": none but real with complex. With `halves`, which is mixed precision, float32 and half precision mix in all of them.
     """
     full: DType | None = None
     scalar: DType | None = None
@@ -452,6 +452,7 @@ def common_dtype(op: str, xs: list, mix: str = "scalars") -> DType | None:
                 full = sig.dtype
             elif full is not sig.dtype:
                 mixes = mix != "same" and (mix != "complex" or full.is_complex is not sig.dtype.is_complex)
+                mixes = mixes or (halves and amp.MIXED.issuperset((full, sig.dtype)))
                 both = dtypes.promote(full, sig.dtype) if mixes else None
                 if both is None:
                     got = f"{full.name} and {sig.dtype.name}"
@@ -494,12 +495,12 @@ def check_range(where: str, t: Any, low: int, high: int, ignored: int | None = N
             least, most = (int(wrong.min()), int(wrong.max())) if wrong.size else (low, low)
         if least < low or most >= high:
             raise errors.bad(where, wanted, least if least < low else most, kind=errors.OutOfRange)
-    elif not flush.local.segment.symbolic:
+    elif not segments.local.segment.symbolic:
         low, high = (low, high) if ignored is None else (min(low, ignored), max(high, ignored + 1))
         # no part of what a composite remembers: the operator asks again each time
-        trace, flush.local.trace = flush.local.trace, None
+        trace, segments.local.trace = segments.local.trace, None
         try:
             flag = registry.find("any_outside")(t, low, high)
-            flush.guard(flag._value, f"{where}: expected {wanted}, got one outside", errors.OutOfRange)
+            guards.guard(flag._value, f"{where}: expected {wanted}, got one outside", errors.OutOfRange)
         finally:
-            flush.local.trace = trace
+            segments.local.trace = trace

@@ -1,4 +1,4 @@
-"""Segments: recording calls, cutting at stable places, forcing values. What runs them is chosen in `programs`.
+"""Recording calls into segments, cutting them at stable places, forcing values. What runs them is chosen in `programs`.
 
 A segment belongs to one thread. Values point at the segment they are pending in; the segment points back weakly, so
 what nobody holds any more is neither kept nor computed.
@@ -6,7 +6,6 @@ what nobody holds any more is neither kept nor computed.
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 import threading
@@ -17,105 +16,9 @@ from weakref import ref
 import numpy as np
 
 from bireme.core import device as devices
-from bireme.core import errors, flags, programs
+from bireme.core import errors, flags, guards, programs
 from bireme.core.graph import SYMBOLIC, Node, Sig, Unmade, Value, Zero, number_at, scalar_sig, shared
-
-
-class Segment:
-    """Calls recorded since the last cut. `state` is the Node it has reached; everything else follows from that."""
-
-    __slots__ = (
-        "state", "values", "leaves", "arrays", "numbers", "device", "closed", "lock", "results", "live", "edges",
-        "cells", "guards", "replaced", "symbolic", "error", "passes", "__weakref__",
-    )  # fmt: skip
-
-    def __init__(self, symbolic: bool = False):
-        self.state: Node = root()
-        self.values: list[ref[Value]] = []
-        self.leaves: list[ref[Value]] = []
-        self.arrays: list[Any] = []
-        self.numbers: list[Any] = []
-        self.device: Any = None
-        self.closed, self.symbolic = False, symbolic
-        self.lock = threading.RLock()
-        # filled by the executor in the same bytecode that calls it, so that an interrupt cannot lose donated state
-        self.results: list[Any] = []
-        self.live: tuple[int, ...] | None = None
-        self.edges: list[Any] = []
-        self.cells: list[Any] = []
-        self.guards: list[Any] = []
-        self.replaced: list[tuple[Any, int]] = []  # tensors that took a result of it, and the leaf they had before
-        self.error: BaseException | None = None
-        self.passes = 0  # backward passes in it, see `backward_starts`
-
-
-def _nothing() -> None:
-    """In the place of a weak reference to something that is not there."""
-
-
-class _Local(threading.local):
-    """What each thread is recording: its open segment, a closed one that waits to run, and how deep in Layers it is."""
-
-    def __init__(self) -> None:
-        self.segment = Segment()
-        self.waiting: Segment | None = None
-        self.depth = 0
-        self.trace: Any = None  # what a composite's body records, see `replay`
-        self.regions: list[Any] = []  # whose calls are kept to be recorded again, see `recompute`
-        self.last_edge: Any = _nothing  # weakly, the last edge of the tape in a segment that has run
-        self.border: Any = _nothing  # weakly, the last edge before sizes came from data, see `sizes_follow`
-        _announce(self.segment)
-
-
-_OPEN: dict[int, ref[Segment]] = {}  # segments of all threads that have not run: they may hold leaves of another one
-
-
-def _announce(seg: Segment) -> None:
-    # no Python function as the callback: an interrupt that comes inside one is swallowed
-    _OPEN[id(seg)] = ref(seg, functools.partial(_OPEN.pop, id(seg)))
-
-
-_roots: list[Node] = [Node()]
-_nodes = [0]
-MAX_TREE = 100_000
-
-
-def root() -> Node:
-    """The empty state. The tree under it is dropped when it grows too large: only look-ups get slower for a while."""
-    if _nodes[0] > MAX_TREE:
-        _roots[0], _nodes[0] = Node(), 0
-    return _roots[0]
-
-
-local = _Local()
-
-
-class debug_mode:
-    """Whether each call must run at once (a debugger in hand, or a search for NaN)."""
-
-    at_once = False
-    check_nan = False
-    watchers: list[Any] = []  # called with each call's operator, operands, results and place, as soon as it has run
-
-
-def _read_flags() -> None:
-    debug_mode.check_nan = flags.check_nan_inf.value
-    debug_mode.at_once = flags.op_at_once.value or flags.check_nan_inf.value or bool(debug_mode.watchers)
-
-
-flags.on_change(_read_flags)
-
-
-def watch(watcher: Any) -> None:
-    """Let each call run at once and tell `watcher(bound, operands, results, position)` about it."""
-    debug_mode.watchers = [*debug_mode.watchers, watcher]
-    _read_flags()
-
-
-def unwatch(watcher: Any) -> None:
-    """End a `watch`."""
-    debug_mode.watchers = [w for w in debug_mode.watchers if w != watcher]  # bound methods are equal, not identical
-    _read_flags()
+from bireme.core.segments import OPEN, Segment, announce, debug_mode, local, nodes
 
 
 def record(bound: Any, operands: list) -> list[Value]:
@@ -268,7 +171,7 @@ def _extend(seg: Segment, state: Node, key: tuple, bound: Any, operands: list) -
     node.over = node.depth % limit == 0 or node.nbytes // size_limit > state.nbytes // size_limit
     if not debug_mode.at_once:  # debugging wants each call's own line, so nothing is shared between call sites
         state[key] = node
-        _nodes[0] += 1
+        nodes[0] += 1
     return node
 
 
@@ -316,7 +219,7 @@ def run(seg: Segment) -> None:
             except (MemoryError, RuntimeError, LookupError) as e:
                 _take_back(seg)
                 if not isinstance(e, MemoryError):
-                    check_guards(wait=True)  # it may have stumbled over what an earlier part had found wrong
+                    guards.check(wait=True)  # it may have stumbled over what an earlier part had found wrong
                 raise
         fill(seg)
 
@@ -345,15 +248,15 @@ def fill(seg: Segment) -> None:
                 v.array = array
                 v.segment = None
         if seg.guards:
-            _keep_guards(seg)
+            guards.keep(seg)
         seg.arrays, seg.results, seg.replaced = [], [()], []
         seg.edges, seg.cells = [], []
-        _OPEN.pop(id(seg), None)
+        OPEN.pop(id(seg), None)
 
 
 def _open_new() -> Segment:
     seg = Segment()
-    _announce(seg)
+    announce(seg)
     for region in local.regions:
         region.moved(seg)
     local.segment = seg
@@ -370,7 +273,7 @@ class aside:
         run_closed()
         self._outer = local.segment
         local.segment = Segment()
-        _announce(local.segment)
+        announce(local.segment)
 
     def __exit__(self, *exc: object) -> None:
         try:
@@ -385,7 +288,7 @@ class aside:
 
 def _held_elsewhere(seg: Segment) -> set[int]:
     """Arrays that a segment of another thread still reads: they must not be donated."""
-    others = [s for r in list(_OPEN.values()) if (s := r()) is not None and s is not seg and s.arrays]
+    others = [s for r in list(OPEN.values()) if (s := r()) is not None and s is not seg and s.arrays]
     return {id(a) for s in others for a in s.arrays} if others else set()
 
 
@@ -417,8 +320,8 @@ def force(v: Value) -> Any:
                 raise seg.error
             else:
                 raise RuntimeError("this value belongs to a segment that was lost (a fork, or an interrupted run)")
-    if _guards:
-        check_guards()
+    if guards.kept:
+        guards.check()
     return v.array
 
 
@@ -531,47 +434,6 @@ def _run_at_once(seg: Segment, bound: Any, operands: list, outs: list[Value]) ->
                         raise errors.NonFiniteError(f"{text}\n  at {errors.place_of(pos)}")
 
 
-# ---------------------------------------------------------------- indices that only the device knows
-
-_guards: list[tuple[Any, str, Any, type[Exception]]] = []
-
-
-def guard(bad: Value, message: str, kind: type[Exception] = IndexError) -> None:
-    """Keep a boolean the program computes; if it turns out true, the next force raises `kind` with `message`."""
-    if local.trace is not None:
-        local.trace.spoiled = True  # steps recorded again would come without it
-    guards = _guards if bad.segment is None else bad.segment.guards
-    guards.append((bad, message, errors.position(), kind))
-
-
-def open_guards() -> list[Value]:
-    """Booleans that the pending program computes: where one turns out true, something in it was wrong."""
-    seg = local.segment
-    return [bad for bad, *_ in seg.guards if bad.segment is seg]
-
-
-def _keep_guards(seg: Segment) -> None:
-    _guards.extend(seg.guards)
-    seg.guards = []
-
-
-def check_guards(wait: bool = False) -> None:
-    """Raise for the first guard that failed; those that are not ready yet stay, unless somebody waits for them."""
-    failed = None
-    for item in list(_guards):  # a copy: other threads add to it
-        bad, message, pos, kind = item
-        array = bad.array
-        if array is not None and (wait or getattr(array, "is_ready", lambda: True)()):
-            try:
-                _guards.remove(item)
-            except ValueError:  # another thread was faster
-                continue
-            if failed is None and bool(np.asarray(array)):
-                failed = kind(f"{message}\n  at {errors.place_of(pos)}")
-    if failed is not None:
-        raise failed
-
-
 # ---------------------------------------------------------------- fork
 
 
@@ -584,7 +446,7 @@ def _before_fork() -> None:
 def _after_fork_in_child() -> None:
     """What this thread had pending has run; what other threads had is gone with them, and says so."""
     programs.forked()
-    for r in list(_OPEN.values()):
+    for r in list(OPEN.values()):
         seg = r()
         if seg is not None:
             seg.lock = threading.RLock()

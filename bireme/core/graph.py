@@ -139,7 +139,7 @@ class Node(dict):
         self.work = 0.0
         self.over = False
         self.passes: dict | None = None  # backward passes that began here, see `walk`
-        self.plain: bool | None = None  # whether operands and results are all floating or complex, where somebody has asked
+        self.plain: bool | None = None  # whether tensors among operands and results are all floating or complex, where somebody has asked
 
 
 class Number:
@@ -205,7 +205,8 @@ class Graph:
 
     def pack(self, numbers: list) -> list[np.ndarray]:
         """The segment's Python numbers as one vector per dtype."""
-        return [np.array([numbers[i] for i in places], dtype.np) for dtype, places in self.packs]
+        with np.errstate(over="ignore"):  # 65536 is infinite in float16, as it is in Paddle: no news for the user
+            return [np.array([numbers[i] for i in places], dtype.np) for dtype, places in self.packs]
 
     def places(self) -> dict[int, tuple[int, int]]:
         """Where each number went: place -> (vector, index)."""

@@ -6,7 +6,7 @@ from typing import Any
 from weakref import ref
 
 from bireme.core import dtype as dtypes
-from bireme.core import errors, flush, grad_mode, registry, tape, walk
+from bireme.core import errors, grad_mode, registry, segments, tape, walk
 from bireme.core.tensor import Tensor, read
 
 
@@ -33,7 +33,8 @@ def become(x: Tensor, new: Tensor, name: str, since: int) -> Tensor:
 
 
 def _replaced(x: Tensor, new: Tensor) -> Tensor:
-    x.stop_gradient = new.stop_gradient and not _is_leaf(x)
+    if grad_mode.state.grad:  # else it stays what it is, whatever becomes of the numbers
+        x.stop_gradient = new.stop_gradient and not _is_leaf(x)
     x._value, x._edge, x._view = read(new), new._edge, None
     x._version += 1
     return x
@@ -97,8 +98,8 @@ def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None, 
     Edges older than `since` that saved the old value will refuse to go backwards; the operator's own may read it.
     """
     value = read(x)
-    if flush.local.trace is not None:
-        flush.local.trace.spoiled = True
+    if segments.local.trace is not None:
+        segments.local.trace.spoiled = True
     _must_not_be_leaf(x, _changed(name))
     if new._value.sig.shape != value.sig.shape:
         raise errors.bad(_changed(name), f"a result of x's shape {x.shape}", f"shape {new.shape}", kind=ValueError)
@@ -136,8 +137,8 @@ def adopt(x: Tensor, new: Tensor, name: str | None = None) -> Tensor:
     """Let `x` become the view `new` of its own storage: what reshape_ and squeeze_ do."""
     if name is not None:
         _must_not_be_leaf(x, _changed(name))
-    if flush.local.trace is not None:
-        flush.local.trace.spoiled = True
+    if segments.local.trace is not None:
+        segments.local.trace.spoiled = True
     if x._value is not new._value:
         x._value.marks = marked(x, tape.now())  # as in Paddle, whose backward compares versions
         walk.changed[0] = tape.now()
@@ -145,4 +146,6 @@ def adopt(x: Tensor, new: Tensor, name: str | None = None) -> Tensor:
     if x._view is not None:
         x._view.cell.add(x)
         x._view.cell.inplace_version += 1
+    else:
+        x._version += 1
     return x

@@ -20,7 +20,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from bireme.core import amp, convert, errors, flush, registry, shortcut, tape, view
+from bireme.core import amp, convert, errors, random, registry, segments, shortcut, tape, view
 from bireme.core import dtype as dtypes
 from bireme.core.bound import Bound, GradOp, Interned
 from bireme.core.composite import Composite, told_as
@@ -174,7 +174,7 @@ class Op:
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019  # operators live as long as the process
     def saves(self, layout: tuple) -> tuple[frozenset[int], frozenset[int] | None, bool]:
-        """For a layout of operands: which pass gradients through, which the rule reads, and whether it reads `out`."""
+        """For a layout of operands: which pass gradients through, which the rule reads (None: all), and whether it reads `out`."""
         places: dict[str, list[int]] = {}
         i = 0
         for name, n in zip(self.operand_names, layout):
@@ -185,7 +185,7 @@ class Op:
         if self.grad_rule is None:
             return passes, None, False
         reads = frozenset(p for name in self.grad_names for p in places.get(name, ()))
-        return passes, reads, "out" in self.grad_names
+        return passes, None if len(reads) == i else reads, "out" in self.grad_names
 
     def bind(self, layout: tuple, attrs: tuple) -> Bound:
         # equal numbers of different types (1, 1.0, True) must not share an entry
@@ -210,9 +210,14 @@ class Op:
         made = tape.apply(bound, operands)
         if self.is_view:
             view.attach(made[0], operands[0], bound, operands[1:])
-        if flush.local.trace is not None:
-            flush.local.trace.calls.append((self, bound, operands, made))
+        if segments.local.trace is not None:
+            segments.local.trace.calls.append((self, bound, operands, made))
         return self.container(made) if self.many else made[0]
+
+    def draw(self, operands: list, *attrs: Any) -> Any:
+        """The same for one that ends with a `Key`, which is drawn here; operands are there all of them."""
+        key = [(dtypes.uint32, k) for k in random.next_key()]
+        return self.record(self.bind((*[1] * len(operands), len(key)), attrs), [*operands, *key])
 
     def sources(self, operands: list, layout: tuple, args: tuple, kwargs: dict[str, Any]) -> tuple | None:
         """Where each operand came from: (place or keyword, dtype of a number or None); None if one was made on the way."""
@@ -296,7 +301,7 @@ class Op:
     def _promote(self, arguments: dict[str, Any]) -> None:
         names = self._promoted
         given = [(n, arguments[n]) for n in names if arguments[n] is not None]
-        found = convert.common_dtype(self.name, [x for _, x in given], self.mix)
+        found = convert.common_dtype(self.name, [x for _, x in given], self.mix, halves=amp.state.policy is not None)
         if found is None:  # nothing but numbers
             wrong = [(n, x) for n, x in given if self.dtypes is not None and not self.floats and dtypes.of_number(x) not in self.dtypes]
             if wrong:
@@ -320,11 +325,8 @@ class Op:
                 arguments[n] = (found, convert.number(x, found, f"{self.name}({n})"))
 
     def check_indices(self, bound: Bound, operands: list) -> None:
-        assert self.index_rule is not None
-        named = bound.arguments([None if t.__class__ is tuple else t._value.sig for t in operands])
-        tensors = bound.arguments(operands)
-        for name, *span in self.index_rule(named):
-            convert.check_range(f"{self.index_told}({name})", tensors[name], *span)
+        for place, where, span in bound.spans(tuple([None if t.__class__ is tuple else t._value.sig for t in operands])):
+            convert.check_range(where, operands[place], *span)
 
 
 # ---------------------------------------------------------------- declaring

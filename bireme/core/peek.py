@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core.flush import local
 from bireme.core.graph import Value
+from bireme.core.segments import local
 
 NEAR = 32  # calls that are looked at
 FEW = 64  # elements of what is read

@@ -69,7 +69,8 @@ class Family:
         self.clock, self.graphs, self.warned = 0, 0, False
 
 
-LONG, TINY, LASTING = 250, 25.0, 32  # operators; microseconds each; times that such a graph is met before it is compiled
+LONG, TINY, LASTING = 250, 60.0, 32  # operators; microseconds each; times that such a graph is met at least before it is compiled
+SIMPLE, OTHER, SHORT = 1e3, 1e4, 2e6  # microseconds to compile one of NumPy's own functions, which all become one kernel, or any other; a short wait
 _graphs: OrderedDict[tuple, Entry] = OrderedDict()
 _families: OrderedDict[tuple, Family] = OrderedDict()
 _waiting: deque[Entry] = deque()  # those that have an interpreted program, the oldest first
@@ -106,11 +107,12 @@ def _entry_of(state: Node, device: Any, n_live: int) -> Entry:
             family.graphs += 1
             entry = _graphs[graph.key] = graph.entry = Entry(graph, family)
             # a compiled call costs some 50 us and 4 us a result, its compile a thousand times that: a logging line
-            # that takes the interpreter 120 us is never worth it
-            entry.cheap = graph.work < 120 + 2 * (n_live + len(graph.leaf_sigs)) or graph.work_by_numpy > graph.work / 2
-            # a loop of tiny operators, as a hand-written recurrence: 10 ms an operator to compile, microseconds to interpret
+            # that takes the interpreter 300 us is never worth it
+            entry.cheap = graph.work < 300 + 3 * (n_live + len(graph.leaf_sigs)) or graph.work_by_numpy > graph.work / 2
+            # what is made of nothing, as the first weights of a model, NumPy draws as fast as a compiled program
+            entry.cheap = entry.cheap or not graph.leaf_sigs
             if len(graph.nodes) >= LONG and _tiny(graph):
-                entry.patience = LASTING
+                entry.patience = _patience(graph)
             debug.met(entry)
             if len(_graphs) > MAX_GRAPHS:
                 _, old = _graphs.popitem(last=False)
@@ -120,6 +122,16 @@ def _entry_of(state: Node, device: Any, n_live: int) -> Entry:
             _graphs.move_to_end(graph.key)
     state.graph = entry.graph
     return entry
+
+
+def _patience(graph: Graph) -> int:
+    """How often a loop of tiny operators, as a hand-written recurrence, is met before it is compiled.
+
+    When its runs have taken as long as that would: a script that ends before has not waited for it, and no other takes twice
+    the time of the better choice. Where the wait is short, sooner.
+    """
+    cost = sum([SIMPLE if isinstance(getattr(n.bound.op, "numpy_form", None), np.ufunc) else OTHER for n in graph.nodes])
+    return LASTING if cost < SHORT else max(LASTING, int(cost / graph.work))
 
 
 def execute(seg: Any, held: set[int]) -> None:
@@ -249,7 +261,7 @@ def _choose(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Progr
     return program
 
 
-FIRST_SHAPES, HOST = 4, 20_000.0  # shapes of a family that an accelerator compiles at once; microseconds of work for the host
+FIRST_SHAPES, HOST = 4, 50_000.0  # shapes of a family that an accelerator compiles at once; microseconds of work for the host
 
 
 def _by_host(entry: Entry) -> bool:

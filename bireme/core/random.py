@@ -37,12 +37,14 @@ class Generator:
     """
 
     def __init__(self, seed: int | None = None):
-        self._seed = secrets.randbits(63) if seed is None else seed
-        self._count = 0
+        self._start(secrets.randbits(63) if seed is None else seed)
+
+    def _start(self, seed: int, count: int = 0) -> None:
+        self._seed, self._count, self._mixed = seed, count, _mix(seed)
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream again from a seed."""
-        self._seed, self._count = _checked(seed), 0
+        self._start(_checked(seed))
         return self
 
     def initial_seed(self) -> int:
@@ -51,13 +53,14 @@ class Generator:
 
     def seed(self) -> int:
         """Start again from a seed that nobody chose, and return it."""
-        self._seed, self._count = secrets.randbits(63), 0
+        self._start(secrets.randbits(63))
         return self._seed
 
     def random(self) -> int:
         """The next 64 random bits as an integer, on the host."""
+        _streams.drawn += 1
         self._count += 1
-        return _mix(_mix(self._seed) ^ self._count)
+        return _mix(self._mixed ^ self._count)
 
     def get_state(self) -> tuple[int, int]:
         """Where the stream is; forces nothing."""
@@ -67,7 +70,7 @@ class Generator:
         """Go back to a place that `get_state` returned."""
         if not (isinstance(state, (tuple, list)) and len(state) == 2 and all(isinstance(i, int) for i in state)):
             raise errors.bad("set_state(state)", "what get_state returned", state, kind=TypeError)
-        self._seed, self._count = state
+        self._start(*state)
 
     def next_key(self) -> tuple[int, int]:
         bits = self.random()
@@ -91,6 +94,7 @@ class _Streams(threading.local):
         self.epoch = -1
         self.generator = Generator(0)
         self.seeded: Generator | None = None
+        self.drawn = 0  # how often somebody has drawn, from whichever stream
 
 
 _streams = _Streams()
@@ -109,10 +113,16 @@ def next_key() -> tuple[int, int]:
     return (_streams.seeded or default_generator()).next_key()
 
 
+def drawn() -> int:
+    """How often this thread has drawn: whoever remembers a call looks whether all of it were keys of operators."""
+    return _streams.drawn
+
+
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Inside, keys come from a stream of their own that starts at `seed`; with 0, Paddle's word for none, from the usual one."""
     before = _streams.seeded
+    _streams.drawn += 1  # keys from here are not to be drawn again from another stream
     _streams.seeded = Generator(_checked(seed)) if seed else before
     try:
         yield

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
-from bireme.core import backward, flush, registry, tape
+from bireme.core import backward, registry, segments, tape
 from bireme.core.grad_mode import GradMode, state
 from bireme.core.graph import Node, Number, Sig, Value, Zero
 from bireme.core.parameter import Parameter
@@ -36,18 +36,18 @@ class Region:
         self._place_outside: dict[int, int] = {}
         self._made: WeakKeyDictionary[Value, int] = WeakKeyDictionary()
         self._size = 0
-        self._segment, self._start = flush.local.segment, flush.local.segment.state
+        self._segment, self._start = segments.local.segment, segments.local.segment.state
         self.lost = False  # another thread ran a segment of it meanwhile: then nothing is recomputed
 
     def __enter__(self) -> Region:
-        flush.local.regions.append(self)
+        segments.local.regions.append(self)
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._note()
-        flush.local.regions.remove(self)
+        segments.local.regions.remove(self)
 
-    def moved(self, seg: flush.Segment) -> None:
+    def moved(self, seg: segments.Segment) -> None:
         """The thread goes on in another segment; what is in the present one is about to run."""
         self._note()
         self._segment, self._start = seg, seg.state
@@ -76,7 +76,7 @@ class Region:
             self._size += seg.state.end - start.end
             self._start = seg.state
 
-    def _operand(self, seg: flush.Segment, r: Any, first: int, shift: int) -> Any:
+    def _operand(self, seg: segments.Segment, r: Any, first: int, shift: int) -> Any:
         if r.__class__ is Number:
             return r.dtype, seg.numbers[r.place]
         if r >= first:
@@ -103,7 +103,7 @@ class Region:
         except LookupError:  # a gradient of the user's own, with every call run at once: nothing is recomputed
             return results
         edge = backward.CustomEdge("recompute", tuple(again.targets), tuple(again.sigs), tuple([t._sig for t in made]), again)
-        flush.local.segment.edges.append(ref(edge))
+        segments.local.segment.edges.append(ref(edge))
         new: dict[int, Tensor] = {}
         for i, t in enumerate(made):
             new[id(t)] = wrap(read(t), stop_gradient=False)
@@ -115,7 +115,7 @@ def _inside(target: Any, since: int) -> bool:
     return target.__class__ is tuple and target[0].order > since
 
 
-def _pending(seg: flush.Segment, index: int) -> Value:
+def _pending(seg: segments.Segment, index: int) -> Value:
     """The Value of a pending result, or a new one where nobody holds it any more."""
     v = seg.values[index]()
     if v is None:
@@ -128,7 +128,7 @@ def _pending(seg: flush.Segment, index: int) -> Value:
     return v
 
 
-def _leaf(seg: flush.Segment, place: int) -> Value:
+def _leaf(seg: segments.Segment, place: int) -> Value:
     """The same for an array that the segment reads: held again, its buffer is not donated."""
     v = seg.leaves[place]()
     if v is None:
@@ -328,5 +328,5 @@ class _Again:
             return self._edge(target[0]), target[1]
         ts = self.entries.setdefault(target, [])
         if not ts:  # only the function's gradient leads there
-            ts.append(wrap(Zero(sig, None, flush.local.segment.device), stop_gradient=False))
+            ts.append(wrap(Zero(sig, None, segments.local.segment.device), stop_gradient=False))
         return tape.target_of(ts[0])

@@ -2,36 +2,48 @@
 
 A composite declared `plain=True` records the same operators whenever the kinds of its arguments are the same: Sigs of
 tensors, values of everything else. Then its body runs once for each of them; later calls record the operators straight
-away. What a body must not do for that (read a number from a tensor, draw random numbers, change a tensor) ends the memory.
+away, with keys drawn anew where operators take one. What a body must not do for that (read a number from a tensor, draw a
+random number by itself, change a tensor) ends the memory.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
-from bireme.core import flush, tape, view
+from bireme.core import dtype as dtypes
+from bireme.core import random, segments, tape, view
 from bireme.core.tensor import Tensor
 
 FORGET = 256  # calls of new kinds after which a composite is not worth remembering: some argument keeps changing
 
 
+class _Drawn:
+    """Among the sources of a step: a part of a key, which is drawn anew each time."""
+
+    __slots__ = ()
+
+
+KEY = (_Drawn(), _Drawn())
+
+
 class Trace:
     """Operators recorded while a body runs: (operator, bound, operands, results)."""
 
-    __slots__ = ("calls", "outer", "spoiled")
+    __slots__ = ("calls", "drawn", "outer", "spoiled")
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, Any, list, list]] = []
         self.spoiled = False
 
     def __enter__(self) -> Trace:
-        self.outer = flush.local.trace
-        flush.local.trace = self
+        self.outer, self.drawn = segments.local.trace, random.drawn()
+        segments.local.trace = self
         return self
 
     def __exit__(self, *exc: Any) -> None:
-        flush.local.trace = self.outer
+        segments.local.trace = self.outer
         if self.outer is not None:
             self.outer.calls += self.calls
             self.outer.spoiled |= self.spoiled
@@ -64,7 +76,7 @@ class Steps:
     def __init__(self, steps: tuple, result: Any):
         self.steps, self.result = steps, result
 
-    def path(self, since: Any, seg: flush.Segment) -> Path | None:
+    def path(self, since: Any, seg: segments.Segment) -> Path | None:
         """The nodes that recording this has led through, from the state `since`; None where it did anything else on the way."""
         nodes: list[Any] = []
         node: Any = seg.state
@@ -77,11 +89,17 @@ class Steps:
             return None
         return Path(self, nodes)
 
+    def is_one_call(self) -> bool:
+        """Whether all there is to it is one plain operator on the call's tensors as they come."""
+        op, bound, sources = self.steps[0]
+        plain = not (bound.many or op.is_view or op.index_rule is not None)
+        return plain and len(self.steps) == 1 and sources == tuple(range(len(sources))) and self.result == len(sources)
+
     def again(self, tensors: list[Tensor]) -> Any:
         """Record the same on other tensors."""
         known = tensors
         for op, bound, sources in self.steps:
-            operands = [known[s] if s.__class__ is int else s for s in sources]
+            operands = _fetched(known, sources)
             if op.index_rule is not None:
                 op.check_indices(bound, operands)
             made = tape.apply(bound, operands)
@@ -99,22 +117,31 @@ class Steps:
 class Path:
     """The same steps from a certain state of a segment: the nodes of the tree that they lead through."""
 
-    __slots__ = ("nodes", "numbers", "steps")
+    __slots__ = ("nodes", "stages", "steps")
 
     over = False
 
     def __init__(self, steps: Steps, nodes: list):
         self.steps, self.nodes = steps, nodes
-        self.numbers = tuple([tuple([s[1] for s in sources if s.__class__ is tuple]) for _, _, sources in steps.steps])
+        self.stages = [
+            (node, op, sources, _numbers(sources), not (bound.many or op.is_view or op.index_rule is not None))
+            for node, (op, bound, sources) in zip(nodes, steps.steps)
+        ]  # in the last place: whether there is nothing to it but one result
 
-    def again(self, seg: flush.Segment, tensors: list[Tensor]) -> Any:
+    def again(self, seg: segments.Segment, tensors: list[Tensor]) -> Any:
         """Record the same on other tensors at the same places."""
         known = tensors
-        for (op, bound, sources), node, numbers in zip(self.steps.steps, self.nodes, self.numbers):
-            operands = [known[s] if s.__class__ is int else s for s in sources]
-            made = None
+        for node, op, sources, fixed, plain in self.stages:
+            numbers: Sequence[Any]
+            if fixed is None:
+                operands = _fetched(known, sources)
+                numbers = [x[1] for x in operands if x.__class__ is tuple]
+            else:
+                numbers = fixed
+                operands = [known[s] if s.__class__ is int else s for s in sources]
             if op.index_rule is not None:
-                op.check_indices(bound, operands)
+                op.check_indices(node.bound, operands)
+            made: Any = None
             if seg.state is node.parent:  # asking about indices may have recorded a question; another thread may cut it at any time
                 leaves, needs = [], False
                 for t in operands:
@@ -123,16 +150,32 @@ class Path:
                         v = t._value
                         if v.segment is not seg and v.leaf_of is not seg and v not in leaves:
                             leaves.append(v)
-                if bound.many:
+                if node.bound.many:
                     made = tape.step(seg, node, operands, numbers, leaves, needs)
                 elif (one := tape.step_to_one(seg, node, operands, numbers, leaves, needs)) is not None:
+                    if plain:
+                        known.append(one)
+                        continue
                     made = [one]
             if made is None:
-                made = tape.apply(bound, operands)
+                made = tape.apply(node.bound, operands)
             if op.is_view:
-                view.attach(made[0], operands[0], bound, operands[1:])
+                view.attach(made[0], operands[0], node.bound, operands[1:])
             known += made
         return self.steps.picked(known)
+
+
+def _fetched(known: list[Tensor], sources: tuple) -> list:
+    """The operands of a step; what stands for a key becomes the next one of the stream."""
+    if KEY[0] not in sources:
+        return [known[s] if s.__class__ is int else s for s in sources]
+    key = dict(zip(KEY, random.next_key()))
+    return [known[s] if s.__class__ is int else (dtypes.uint32, key[s]) if s.__class__ is _Drawn else s for s in sources]
+
+
+def _numbers(sources: tuple) -> tuple | None:
+    """The numbers that a step reads; None if some are drawn each time."""
+    return None if KEY[0] in sources else tuple([s[1] for s in sources if s.__class__ is tuple])
 
 
 def _as(like: Any, items: list) -> Any:
@@ -145,15 +188,22 @@ def steps_of(trace: Trace, tensors: list[Tensor], result: Any) -> Steps | None:
     if trace.spoiled:
         return None
     places = {id(t): i for i, t in enumerate(tensors)}
-    count, steps = len(tensors), []
+    count, steps, keys = len(tensors), [], 0
     for op, bound, operands, made in trace.calls:
-        sources = [x if x.__class__ is tuple else places.get(id(x)) for x in operands]
-        if None in sources or op.looks_at_values or op.signature.sizes or any(p.kind == "key" for p in op.signature.operands):
+        sources: list[Any] = [x if x.__class__ is tuple else places.get(id(x)) for x in operands]
+        if None in sources or op.looks_at_values or op.signature.sizes:
             return None
+        for p in op.signature.operands:
+            if p.kind == "key":
+                first, second = bound.arguments(range(len(operands)))[p.name]
+                sources[first], sources[second] = KEY
+                keys += 1
         steps.append((op, bound, tuple(sources)))
         for t in made:
             places[id(t)] = count
             count += 1
+    if random.drawn() - trace.drawn != keys:  # one that is no operator's, or from a stream of its own
+        return None
     many = isinstance(result, (list, tuple))
     outs = list(result) if many else [result]
     ends = [places.get(id(t)) for t in outs]

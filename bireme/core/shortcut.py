@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bireme.core import amp, errors, flush, tape
+from bireme.core import amp, errors, segments, tape
 from bireme.core import dtype as dtypes
 from bireme.core.bound import bounded
-from bireme.core.graph import Value
+from bireme.core.graph import Sig, Value
 from bireme.core.replay import Path, Trace, given, repeats, steps_of
 from bireme.core.tensor import Tensor
 from bireme.core.view import attach
 
-_local, _mixed, _modes = flush.local, amp.state, flush.debug_mode
+_local, _mixed, _modes = segments.local, amp.state, segments.debug_mode
 ATTRIBUTE, OPERAND, NUMBER = 0, 1, 2  # what a parameter takes: a value, a tensor, a tensor or a number that travels
 
 
@@ -106,7 +106,16 @@ def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, A
             operands.append(x)
             numbers.append(x)
         elif code and (x.__class__ is list or x.__class__ is tuple) and x and isinstance(x[0], Tensor):
-            return written(call, *_spread(_coded(args, places, kwargs, takes)), {}, takes)
+            key += (x.__class__, len(x))
+            for t in x:
+                r = None if not isinstance(t, Tensor) or waits else _reference(t, seg, device, leaves)
+                if r is None:
+                    return None
+                key.append(r)
+                if r.__class__ is Sig:
+                    device = t._value.device
+                needs = needs or not t.stop_gradient
+            operands += x
         elif not _add_value(key, x):
             return None
     return tuple(key), seg, device, operands, numbers, leaves, needs
@@ -120,15 +129,19 @@ def _coded(args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: 
     return coded
 
 
-def _spread(coded: list[tuple[Any, int]]) -> tuple[tuple, tuple[int, ...]]:
-    """Arguments and what their parameters take, with the tensors of lists one by one after the list's kind and length."""
-    flat: list[tuple[Any, int]] = []
-    for x, code in coded:
-        if code and (x.__class__ is list or x.__class__ is tuple):
-            flat += ((x.__class__.__name__, ATTRIBUTE), (len(x), ATTRIBUTE), *[(t, code) for t in x])
-        else:
-            flat.append((x, code))
-    return tuple([x for x, _ in flat]), tuple([code for _, code in flat])
+def _reference(t: Tensor, seg: segments.Segment, device: Any, leaves: dict[Value, None]) -> Any:
+    """Where a tensor of a list lies: a value or leaf of the segment, or a Sig where it is read for the first time; None for the long way."""
+    view, v = t._view, t._value
+    if view is not None and view.version != view.cell.version:
+        return None
+    if v.segment is seg:
+        return v.index
+    if v.leaf_of is seg:
+        return ~v.leaf
+    if v.array is None or (device is not None and v.device is not device) or v in leaves:
+        return None
+    leaves[v] = None
+    return v.sig
 
 
 def remembered(op: Any) -> Callable:
@@ -166,7 +179,7 @@ def remembered(op: Any) -> Callable:
                         one = tape.step_to_one(seg, node, operands, numbers, leaves, needs)
                         if one is not None:
                             if op.is_view:
-                                attach(one, operands[0], node.bound, tape.paired(node, operands)[1:])
+                                attach(one, operands[0], node.bound, tape.paired(node, operands)[1:] if len(operands) > 1 else [])
                             return one
             key = kinds_of(args, places, kwargs, takes)
             if key is not None and _mixed.policy is not None:

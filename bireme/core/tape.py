@@ -7,7 +7,8 @@ from collections.abc import Collection, Sequence
 from typing import Any
 from weakref import ref
 
-from bireme.core import flush, registry
+from bireme.core import flush, registry, segments
+from bireme.core.dtype import DType
 from bireme.core.grad_mode import state
 from bireme.core.graph import Node, Value, scalar_sig
 from bireme.core.tensor import Tensor, read, wrap
@@ -165,7 +166,7 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
 
     It does what `flush.record` does for a step that the tree of segments knows; anything else is left to that.
     """
-    seg = flush.local.segment
+    seg = segments.local.segment
     key: Any = [bound]
     numbers: list[Any] = []
     leaves: dict[Value, None] = {}  # in order; an update of many parameters reads thousands
@@ -188,14 +189,14 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
                 key.append(v.index)
             elif v.leaf_of is seg:
                 key.append(~v.leaf)
-            elif v.array is not None and v.device is seg.device and flush.local.waiting is None and v not in leaves:
+            elif v.array is not None and v.device is seg.device and segments.local.waiting is None and v not in leaves:
                 key.append(v.sig)
                 leaves[v] = None
             else:
                 key = None
     if key is not None and len(numbers) < len(operands):  # made of nothing, it belongs on the current device, which `record` looks at
         node = seg.state.get(tuple(key))
-        if node is not None and not node.over and not flush.debug_mode.at_once:
+        if node is not None and not node.over and not segments.debug_mode.at_once:
             outs = step(seg, node, operands, numbers, leaves, needs)
             if outs is not None:
                 return outs
@@ -204,11 +205,11 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
     if not needs or not state.grad or not bound.differentiable:
         return [wrap(v) for v in made]
     sigs = tuple([scalar_sig(v[0]) if v.__class__ is tuple else v.sig for v in values])
-    first = made[0].index if made and made[0].segment is flush.local.segment else -1  # recording it may have cut the segment
+    first = made[0].index if made and made[0].segment is segments.local.segment else -1  # recording it may have cut the segment
     return _tracked(bound, operands, sigs, made, tuple([v.sig for v in made]), first)
 
 
-def step(seg: flush.Segment, node: Node, operands: list, numbers: Sequence, leaves: Collection[Value], needs: bool) -> list[Tensor] | None:
+def step(seg: segments.Segment, node: Node, operands: list, numbers: Sequence, leaves: Collection[Value], needs: bool) -> list[Tensor] | None:
     """Take a step that the tree of segments knows; None if another thread cut the segment meanwhile."""
     made = flush.follow(seg, node, numbers, leaves)
     if made is None:
@@ -223,7 +224,7 @@ def step(seg: flush.Segment, node: Node, operands: list, numbers: Sequence, leav
     return outs
 
 
-def step_to_one(seg: flush.Segment, node: Node, operands: list, numbers: Sequence, leaves: list[Value], needs: bool) -> Tensor | None:
+def step_to_one(seg: segments.Segment, node: Node, operands: list, numbers: Sequence, leaves: list[Value], needs: bool) -> Tensor | None:
     """The same where the step has one result, which nearly all have: without lists, because it is what most calls come to."""
     v = Value.__new__(Value)
     v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = node.outs[0], None, seg, node.first, None, seg.device, 0, None
@@ -244,7 +245,8 @@ def step_to_one(seg: flush.Segment, node: Node, operands: list, numbers: Sequenc
     if needs and state.grad and bound.differentiable:
         plain = node.plain
         if plain is None:
-            plain = node.plain = not bound.op.constants and all(s.dtype.kind in "fc" for s in (*node.sigs, *node.outs))
+            tensors = [s for s, r in zip(node.sigs, node.key[1:]) if r.__class__ is not DType]  # numbers take no gradient anyway
+            plain = node.plain = not bound.op.constants and all(s.dtype.kind in "fc" for s in (*tensors, *node.outs))
         if plain and state.pack is None:
             reads = bound.reads
             if numbers:
@@ -257,8 +259,9 @@ def step_to_one(seg: flush.Segment, node: Node, operands: list, numbers: Sequenc
                     saved = [x._value for x in operands]
                 else:
                     saved = [x._value if i in reads else None for i, x in enumerate(operands)] if reads else (None,) * len(operands)
-            edge: Any = Edge(bound, inputs, node.sigs, node.outs, saved)
-            edge.first = node.first
+            edge: Any = Edge.__new__(Edge)
+            edge.bound, edge.inputs, edge.sigs, edge.out_sigs, edge.saved, edge.first = bound, inputs, node.sigs, node.outs, saved, node.first
+            edge.order = next(_order)
             if bound.reads_out:
                 edge.outs = (v,)
             seg.edges.append(ref(edge))
@@ -322,7 +325,7 @@ def _edge(bound: Any, operands: list, sigs: tuple, made: list[Value], out_sigs: 
         edge.outs = made
     if state.pack is not None and not _only_scales(bound, saved):
         _pack(edge)
-    flush.local.segment.edges.append(ref(edge))
+    segments.local.segment.edges.append(ref(edge))
     return edge, whole or bound.op.carries
 
 

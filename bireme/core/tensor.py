@@ -12,7 +12,7 @@ import numpy as np
 
 from bireme.core import device as devices
 from bireme.core import dtype as dtypes
-from bireme.core import ending, errors, flush, programs, registry
+from bireme.core import ending, errors, flush, guards, programs, registry
 from bireme.core.arrays import KNOWN, OnHost, convert, host_array
 from bireme.core.device import Place
 from bireme.core.dtype import DType
@@ -26,8 +26,10 @@ _serial = [0]
 class Tensor(OnHost):
     """A multi-dimensional array. `stop_gradient` is True unless somebody asked for gradients.
 
-    >>> bireme.Tensor([1.0, 2.0]).shape
-    [2]
+    As in Paddle, numbers one after the other are extents, and a list gives float32: `to_tensor` is what looks at numbers.
+
+    >>> bireme.Tensor([1, 2]).tolist(), bireme.Tensor(2, 3).shape
+    ([1.0, 2.0], [2, 3])
     """
 
     __slots__ = ("_value", "_edge", "stop_gradient", "_view", "__dict__", "__weakref__")
@@ -46,8 +48,18 @@ class Tensor(OnHost):
     persistable = False
 
     def __init__(self, value: Any = None, dtype: Any = None, place: Any = None, *more: Any, stop_gradient: bool = True,
-                 name: str | None = None, persistable: bool = False, zero_copy: bool = False, dims: Any = None, type: Any = None):  # fmt: skip
+                 name: str | None = None, persistable: bool = False, zero_copy: bool = False, dims: Any = None, type: Any = None,
+                 data: Any = None, device: Any = None):  # fmt: skip
         # memory is never shared with `value`, whatever `zero_copy` says: arrays of the engine do not change
+        value, place = value if data is None else data, place if device is None else device
+        if value.__class__ is int and data is None:  # extents, one after the other
+            extents = (value, *[n for n in (dtype, place, *more) if n.__class__ is int])
+            if min(extents) < 0:
+                raise errors.bad("Tensor()", "extents of 0 or more", list(extents))
+            more, dtype, place = (), dtypes.float32, None if place.__class__ is int else place
+            value = np.zeros(extents, np.float32)
+        elif dtype is None and (value.__class__ is list or value.__class__ is tuple or (data is not None and isinstance(data, (int, float)))):
+            dtype = dtypes.float32  # whatever the numbers are; `to_tensor` looks at them
         if isinstance(dtype, Place) or isinstance(value, DType) or dims is not None or len(more) > 1:
             given = _as_paddle_has_them(value, dtype, place, stop_gradient, more, name, persistable, dims)
             value, dtype, place, stop_gradient, name, persistable = given
@@ -172,7 +184,7 @@ class Tensor(OnHost):
                     raise
             else:
                 if found is not array:
-                    flush.check_guards()  # those of the same program are there now
+                    guards.check()  # those of the same program are there now
         return found
 
     def numpy(self, *_: Any) -> np.ndarray:

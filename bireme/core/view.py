@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import ref
 
-from bireme.core import flush, grad_mode, tape
+from bireme.core import grad_mode, segments, tape
 from bireme.core.bound import bounded
 from bireme.core.graph import Sig, Value, scalar_sig
 from bireme.core.tensor import Tensor, read, wrap
@@ -162,7 +162,7 @@ def attach(out: Tensor, x: Tensor, bound: Any, numbers: list) -> None:
     cell = view.cell
     out._view = View(cell, (*view.path, (bound, numbers)), view.tracked and grad_mode.state.grad, view.own)
     cell.add(out)
-    flush.local.segment.cells.append(ref(cell))
+    segments.local.segment.cells.append(ref(cell))
 
 
 _known: dict[tuple, bool] = {}
@@ -240,7 +240,7 @@ def detach(self: Tensor) -> Tensor:
     out._view = View(view.cell, view.path, tracked=False)
     view.cell.add(out)
     if value.segment is not None:
-        flush.local.segment.cells.append(ref(view.cell))
+        segments.local.segment.cells.append(ref(view.cell))
     return out
 
 

@@ -11,7 +11,7 @@ import heapq
 from typing import Any
 from weakref import ref
 
-from bireme.core import debug, errors, flush, registry
+from bireme.core import debug, errors, flush, registry, segments
 from bireme.core.bound import bounded
 from bireme.core.grad_mode import GradMode
 from bireme.core.graph import Node, Value
@@ -162,13 +162,13 @@ class Wiring:
     __slots__ = ("edges", "key", "places", "seeds", "segment", "state")
 
     def __init__(self, walk: Walk):
-        self.segment = seg = flush.local.segment
+        self.segment = seg = segments.local.segment
         self.state: Node = seg.state
         self.edges: list[Any] = [r() for r in seg.edges]
         self.places: dict[Any, int] = {}
         self.seeds: list[Value] = []  # gradients given by the user that the segment has not read yet
         self.key: tuple | None = None
-        if len(self.edges) < 8 or walk.leaves or flush.debug_mode.at_once or seg.symbolic:
+        if len(self.edges) < 8 or walk.leaves or segments.debug_mode.at_once or seg.symbolic:
             return
         code = self._code(walk)
         if code is not None:
@@ -262,7 +262,7 @@ class Path:
         seg, start = self.segment, self.start
         self.end = node = seg.state
         after = (len(seg.cells), len(seg.edges), len(seg.guards))
-        if self.numbers is None or seg is not flush.local.segment or seg.closed or after != self._before:
+        if self.numbers is None or seg is not segments.local.segment or seg.closed or after != self._before:
             return False
         if len(seg.numbers) != start.numbers + len(self.numbers):
             return False

@@ -223,7 +223,7 @@ class Model:
             _positive("Model.fit(num_iters)", num_iters)
         sizes = tuple(batch_size) if isinstance(batch_size, (list, tuple)) else (batch_size, batch_size)
         if len(sizes) != 2:
-            raise errors.bad("Model.fit(batch_size)", "a number, or two: for training and for evaluation", batch_size)
+            raise errors.bad("Model.fit(batch_size)", "a number, or two: for training and for evaluation", batch_size, kind=errors.Unfit)
         _must_have("Model.fit(train_data)", train_data)
         train = loader(train_data, sizes[0], shuffle, drop_last, num_workers)
         test = None if eval_data is None else loader(eval_data, sizes[1], False, False, num_workers)

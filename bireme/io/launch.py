@@ -1,17 +1,18 @@
 """How worker processes start: from a server process that has one thread and has imported everything already.
 
 A fork of the training process itself would hang sooner or later, since XLA's threads do not exist in the child. The
-server is a fresh interpreter; it imports Bireme once, starts no device, and forks a worker in milliseconds.
+server is a fresh interpreter; it imports Bireme once, starts no device, and forks a worker in milliseconds. Where workers
+had to import for long, because the dataset comes from a large library, the next ones come from a server that has done so.
 """
 
 from __future__ import annotations
 
 import ast
 import io
+import json
 import multiprocessing
 import os
 import sys
-from functools import cache
 from multiprocessing import process, reduction, spawn, util
 from multiprocessing.context import set_spawning_popen
 from pathlib import Path
@@ -59,15 +60,39 @@ def possible() -> bool:
     return hasattr(os, "fork") and not multiprocessing.current_process().daemon
 
 
-@cache
+SLOW = 1.0  # seconds of a processor that a worker may take to start
+IMPORTS = "BIREME_WORKER_IMPORTS"
+_servers: list[Any] = []  # the last is in use; earlier ones end with this process, since their workers may live
+_imported: set[str] = set()
+
+
 def server() -> Any:
     """The server process, started when this is called first; it ends with this process."""
+    if not _servers:
+        _servers.append(_started({}))
+    return _servers[-1]
+
+
+def import_for_workers(modules: set[str], main: bool) -> None:
+    """Let later workers come from a server that has imported these modules, and the script that runs if `main` says so."""
+    wanted = modules | ({"__main__"} if main else set())
+    if wanted <= _imported:
+        return
+    _imported.update(wanted)
+    settings = spawn.get_preparation_data("bireme-loader")
+    told = {"path": sys.path, "modules": sorted(_imported - {"__main__"})}
+    if "__main__" in _imported:
+        told |= {k: settings[k] for k in ("init_main_from_path", "init_main_from_name") if k in settings}
+    _servers.append(_started({IMPORTS: json.dumps(told)}))
+
+
+def _started(settings: dict[str, str]) -> Any:
     found = forkserver.ForkServer()
-    found.set_forkserver_preload(["bireme"])
+    found.set_forkserver_preload(["bireme", "bireme.io.imports"])
     # read by the server at its start: our own folder, no device but the processor, and one thread for each worker's arithmetic
     home = str(Path(__file__).resolve().parents[2])
     paths = [home, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-    wanted = {"PYTHONPATH": os.pathsep.join(p for p in paths if p), "JAX_PLATFORMS": "cpu"}
+    wanted = {"PYTHONPATH": os.pathsep.join(p for p in paths if p), "JAX_PLATFORMS": "cpu", **settings}
     wanted |= {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS") if name not in os.environ}
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)

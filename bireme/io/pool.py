@@ -135,12 +135,13 @@ def _same(handle: Any) -> Any:
 class Processes:
     """Worker processes and the thread that takes in their batches."""
 
-    def __init__(self, job: tuple, count: int, seed: int, inbox: Inbox, shared: bool, main: bool):
+    def __init__(self, job: tuple, count: int, seed: int, inbox: Inbox, shared: bool, main: bool, imports: set[str]):
         self.inbox = inbox
         self.workers: list[Worker] = []
         self.wake, self.woken = connection.Pipe()
         self.ready: set[int] = set()
         self.owner = os.getpid()
+        self.imports, self.main = imports, main
         try:
             for number in range(count):
                 self.workers.append(Worker(job, number, count, seed, shared, main))
@@ -180,6 +181,8 @@ class Processes:
     def take_in(self, worker: Worker, epoch: int, batch: int | None, kind: int, content: Any, slot: int) -> None:
         if kind == READY:
             self.ready.add(worker.number)
+            if content > launch.SLOW:
+                launch.import_for_workers(self.imports, self.main)
         elif batch is None:
             self.inbox.fail(str(rebuilt(content, worker.number)))
         elif kind == FAILED:
@@ -263,6 +266,13 @@ class Threads:
             tasks.put(None)
 
 
+def _modules(job: Job) -> set[str]:
+    """Where the code of a job comes from, as far as that is seen at once."""
+    parts = [job.dataset, job.collate, job.init, *getattr(job.dataset, "__dict__", {}).values()]
+    named = {getattr(x if hasattr(x, "__qualname__") else type(x), "__module__", None) for x in parts}
+    return {name for name in named if isinstance(name, str) and name not in ("builtins", "__main__")}
+
+
 def start(job: Job, count: int, seed: int, inbox: Inbox, shared: bool) -> Any:
     """Workers for a job: processes if the dataset can be sent to them, else threads, with a warning that says why."""
     if not launch.possible():
@@ -278,7 +288,7 @@ def start(job: Job, count: int, seed: int, inbox: Inbox, shared: bool) -> Any:
             if parcel.main and not launch.script_can_be_imported():
                 why = 'one is defined at a prompt or in a script without `if __name__ == "__main__":`, which workers cannot import'
         if parcel is not None and not why:
-            return Processes((fd, parcel), count, seed, inbox, shared, parcel.main)
+            return Processes((fd, parcel), count, seed, inbox, shared, parcel.main, _modules(job))
     finally:
         os.close(fd)
     warnings.warn(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import random as python_random
 import signal
+import time
 import traceback
 from collections.abc import Callable
 from types import TracebackType
@@ -69,7 +70,7 @@ def run(connection: Any, parcel: Parcel, parcel_fd: Any, fd: Any, number: int, c
         if reported.failure is not None:
             connection.send((0, None, FAILED, reported.failure, -1))
             return
-        connection.send((0, None, READY, None, -1))
+        connection.send((0, None, READY, time.process_time(), -1))  # since the fork: what it has imported
         serve(job, connection.recv, connection.send, number, count, seed, writer, own=True)
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return  # the parent has closed the loader, or is gone
@@ -127,8 +128,13 @@ def _on_host(array: Any) -> np.ndarray:
     return array._host() if isinstance(array, Tensor) else array
 
 
+def _generate_states(base_seed: int = 0, worker_id: int = 0) -> list[int]:
+    """Four words for numpy's generator, by Paddle's rule and under its name: far apart for seeds and numbers that are close."""
+    return np.random.SeedSequence([worker_id & 0xFFFFFFFF, base_seed & 0xFFFFFFFF, base_seed >> 32]).generate_state(4).tolist()
+
+
 def seed_all(seed: int, number: int) -> None:
     """Set the random streams of this process for a worker or a batch."""
-    np.random.seed([seed & 0xFFFFFFFF, seed >> 32, number & 0xFFFFFFFF])  # noqa: NPY002 - transforms draw from the global generator
+    np.random.seed(_generate_states(seed, number))  # noqa: NPY002 - transforms draw from the global generator
     python_random.seed(seed * 1000003 + number)
     random.seed((seed * 1000003 + number) & ((1 << 63) - 1))

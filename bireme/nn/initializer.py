@@ -215,11 +215,14 @@ class Bilinear(Initializer):
             raise errors.bad("Bilinear", "a kernel of shape [out, in, height, width]", f"shape {list(shape)}")
         if shape[2] != shape[3]:
             raise errors.bad("Bilinear", "a kernel with square windows", f"shape {list(shape)}")
+        kind = dtypes.of(dtype)
+        if not kind.is_floating:
+            raise errors.bad("Bilinear", "a floating type", kind.name, kind=errors.NoKernel)
         size = shape[3]
         half = math.ceil(size / 2.0)
         centre = (2 * half - 1 - half % 2) / (2.0 * half)
         hat = 1 - np.abs(np.arange(size) / half - centre)
-        return to_tensor(np.broadcast_to(np.outer(hat, hat), shape), dtype=dtypes.of(dtype))
+        return to_tensor(np.broadcast_to(np.outer(hat, hat), shape), dtype=kind)
 
 
 class Dirac(Initializer):
@@ -359,8 +362,8 @@ def _deviation(owner: Initializer, std: Any) -> Any:
 
 
 def _wide(dtype: Any) -> Any:
-    # random numbers of 8 to 16 bits would be coarse: drawn in float32, then rounded
-    return dtype if dtype.itemsize >= 4 else dtypes.float32
+    # random numbers of 8 to 16 bits would be coarse: drawn in float32, then rounded; other types the operator refuses
+    return dtypes.float32 if dtype.is_floating and dtype.itemsize < 4 else dtype
 
 
 def _uniform(shape: list[int], dtype: Any, low: float, high: float) -> Tensor:

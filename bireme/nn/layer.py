@@ -14,8 +14,9 @@ import numpy as np
 from bireme.core import device as devices
 from bireme.core import dtype as dtypes
 from bireme.core import errors
-from bireme.core.flush import layer_entered, local
+from bireme.core.flush import layer_entered
 from bireme.core.parameter import Parameter
+from bireme.core.segments import local
 from bireme.core.tensor import Tensor, read, wrap
 from bireme.nn.parameter import make_parameter
 from bireme.ops import zeros

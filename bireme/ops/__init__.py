@@ -48,6 +48,7 @@ from bireme.ops import (
     nn_common,
     nn_conv,
     nn_dropout,
+    nn_edit,
     nn_fold,
     nn_loss,
     nn_loss_classes,
@@ -104,10 +105,10 @@ __all__ = [
     "fused_blocks", "fused_cache", "fused_eighths", "fused_experts", "fused_norm", "fused_products", "fused_rotary", "fused_transformer",
     "gathering", "graphs", "index", "join", "linalg", "logic", "mask", "math", "matrix", "nn_activation", "nn_attention", "nn_attention_flash",
     "nn_attention_sparse", "nn_common", "nn_conv", "nn_fold", "nn_loss", "nn_loss_classes", "nn_loss_pairs", "nn_loss_pointwise", "nn_loss_sequence",
-    "nn_moe", "nn_dropout", "nn_norm", "nn_piecewise", "nn_pool", "nn_pool_adaptive", "nn_pool_mean", "nn_recurrent", "nn_resize", "nn_vision",
-    "norms", "operators", "ordering", "parts", "places", "product", "random", "reduce", "reflection", "rounding", "sampling", "scan", "scattering",
-    "search", "segments", "sequences", "shape", "signal", "special", "spectrum", "statistics", "storage", "strided", "tie", "tiling", "triangles",
-    "trigonometry", "typed", "update", "update_rules", "vectorised", "viewing", "write",
+    "nn_moe", "nn_dropout", "nn_edit", "nn_norm", "nn_piecewise", "nn_pool", "nn_pool_adaptive", "nn_pool_mean", "nn_recurrent", "nn_resize",
+    "nn_vision", "norms", "operators", "ordering", "parts", "places", "product", "random", "reduce", "reflection", "rounding", "sampling", "scan",
+    "scattering", "search", "segments", "sequences", "shape", "signal", "special", "spectrum", "statistics", "storage", "strided", "tie", "tiling",
+    "triangles", "trigonometry", "typed", "update", "update_rules", "vectorised", "viewing", "write",
 ]  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from jax import lax
 
 from bireme.core import dtype as dtypes
-from bireme.core import errors, flush, registry
+from bireme.core import errors, guards, registry, segments
 from bireme.core.arrays import convert
 from bireme.core.dtype import COMPLEX, FLOAT, INT
 from bireme.core.grad_mode import no_grad
@@ -223,9 +223,9 @@ def _no_zero_divisor(name: str):
             return
         value = read(y) if isinstance(y, Tensor) else None
         if value is not None and (value.array is None or not value.device.is_cpu):
-            if value.sig.size and not flush.local.segment.symbolic:
+            if value.sig.size and not segments.local.segment.symbolic:
                 zero = registry.find("any")(registry.find("equal")(y, 0))
-                flush.guard(zero._value, f"{name}(y): expected divisors other than 0 for integers, got 0", ZeroDivisionError)
+                guards.guard(zero._value, f"{name}(y): expected divisors other than 0 for integers, got 0", ZeroDivisionError)
             return
         host = np.asarray(y if value is None else value.array)
         if host.size and not host.all():
@@ -387,7 +387,7 @@ sum_of.infer(_widest)
 sum_of.grad(lambda g, sigs: tuple([g if s.shape == g.shape else g.reshape(s.shape) for s in sigs]), numpy=True)
 
 
-@composite(method=True)
+@composite(method=True, amp="one")
 def add_n(inputs: Extra) -> Tensor:
     """The sum of a list of tensors of one shape, [1] and [] counting as one; a single tensor is its own sum.
 

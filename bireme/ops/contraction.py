@@ -56,7 +56,7 @@ def _outer(x, y):
     return x.reshape(-1, 1) * y.reshape(1, -1)
 
 
-@op(method=True, promote="x y", alias={"x": "input", "y": "vec2"}, out=True, numpy=_outer)
+@op(method=True, promote="x y", mix="floats", alias={"x": "input", "y": "vec2"}, out=True, numpy=_outer)
 def outer(x: Tensor, y: Tensor) -> Tensor:
     """Every element of `x` times every element of `y`, both flattened.
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bireme.core import dtype as dtypes
-from bireme.core import errors, flush
+from bireme.core import errors, guards, segments
 from bireme.core.dtype import FLOAT, INT
 from bireme.core.graph import sig_of
 from bireme.core.op import Attr, Tensor, composite, op
@@ -141,13 +141,13 @@ def _check_range(x: Tensor) -> None:
         host = np.asarray(value.array)
         if float(host.max()) - float(host.min()) >= np.iinfo(x.dtype.np).max if whole else not np.isfinite(host).all():
             raise errors.bad("histogram(input)", expected, got)
-    elif not flush.local.segment.symbolic:
+    elif not segments.local.segment.symbolic:
         if whole:
             wide = x.astype(dtypes.float64)
             wrong = logic.greater_equal(reduce.max(wide) - reduce.min(wide), float(np.iinfo(x.dtype.np).max))
         else:
             wrong = logic.logical_not(reduce.all(logic.isfinite(x)))
-        flush.guard(wrong._value, f"histogram(input): expected {expected}, got {got}", ValueError)
+        guards.guard(wrong._value, f"histogram(input): expected {expected}, got {got}", ValueError)
 
 
 @composite(method=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import errors, flush
+from bireme.core import errors, guards, segments
 from bireme.core.op import Tensor, composite
 from bireme.core.tensor import read
 from bireme.ops import logic
@@ -29,12 +29,12 @@ def _weights(argument: str, weights: Tensor, x: Tensor, n: int) -> Tensor:
             raise errors.bad(f"cov({argument})", "weights of 0 or more", "a negative one")
         if whole and (host != np.floor(host)).any():
             raise errors.bad("cov(fweights)", "whole numbers", "a fraction")
-    elif not flush.local.segment.symbolic and n:
+    elif not segments.local.segment.symbolic and n:
         plain = weights.detach()
-        flush.guard(reductions.any(plain < 0)._value, f"cov({argument}): expected weights of 0 or more, got a negative one", ValueError)
+        guards.guard(reductions.any(plain < 0)._value, f"cov({argument}): expected weights of 0 or more, got a negative one", ValueError)
         if whole:
             broken = reductions.any(logic.not_equal(plain, plain.floor()))
-            flush.guard(broken._value, "cov(fweights): expected whole numbers, got a fraction", ValueError)
+            guards.guard(broken._value, "cov(fweights): expected whole numbers, got a fraction", ValueError)
     return weights.astype(x.dtype)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from bireme.core import dtype as dtypes
-from bireme.core import errors, flush
+from bireme.core import errors, guards, segments
 from bireme.core.dtype import FLOAT
 from bireme.core.graph import sig_of
 from bireme.core.op import Attr, Key, Tensor, composite, op
@@ -61,9 +61,9 @@ def _must_be_probable(where: str, x: Any) -> None:
         inside = (host >= 0) & (host <= 1)
         if not inside.all():
             raise errors.bad(where, expected, float(host[~inside].ravel()[0]), kind=errors.OutOfRange)
-    elif value.sig.size and not flush.local.segment.symbolic:
+    elif value.sig.size and not segments.local.segment.symbolic:
         outside = ((x >= 0) & (x <= 1)).all().logical_not()
-        flush.guard(outside._value, f"{where}: expected {expected}, got one outside", errors.OutOfRange)
+        guards.guard(outside._value, f"{where}: expected {expected}, got one outside", errors.OutOfRange)
 
 
 # ---------------------------------------------------------------- Bernoulli
@@ -372,6 +372,6 @@ def _must_suffice(x: Tensor, needed: int) -> None:
         host = np.asarray(value.array)
         if not (host >= 0).all() or not ((host > 0).sum(-1) >= needed).all():
             raise errors.bad("multinomial(x)", expected, host.astype(np.float64).ravel()[:8].tolist())
-    elif not flush.local.segment.symbolic:
+    elif not segments.local.segment.symbolic:
         bad = ((x >= 0).all(-1) & ((x > 0).astype("int64").sum(-1) >= needed)).all().logical_not()
-        flush.guard(bad._value, f"multinomial(x): expected {expected}, got others", ValueError)
+        guards.guard(bad._value, f"multinomial(x): expected {expected}, got others", ValueError)

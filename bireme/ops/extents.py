@@ -24,7 +24,7 @@ def expand_as(x: Tensor, y: Tensor) -> Tensor:
     return expand(x, y.shape)
 
 
-@composite(method=True)
+@composite(method=True, amp="one")
 def broadcast_tensors(input: list[Tensor]) -> list[Tensor]:
     """Tensors of one type, all in the shape that they broadcast to.
 

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from bireme.core import dtype as dtypes
-from bireme.core import errors, flush
+from bireme.core import errors, guards, segments
 from bireme.core.graph import sig_of
 from bireme.core.op import Size, Tensor, composite, op
 from bireme.core.tensor import read
@@ -85,7 +85,8 @@ def _is_set(x):
 
 
 def _is_set_numpy(x):
-    return x if x.dtype.kind in "iub" else ~(np.abs(x) < ml_dtypes.finfo(x.dtype).tiny)
+    with np.errstate(invalid="ignore"):  # bfloat16 warns of NaN
+        return x if x.dtype.kind in "iub" else ~(np.abs(x) < ml_dtypes.finfo(x.dtype).tiny)
 
 
 nonzero_of.size(lambda x: np.count_nonzero(_is_set_numpy(x)))
@@ -161,7 +162,7 @@ def _(g, mask, sigs):
     return dx, None, line.reshape(sigs[2].shape)
 
 
-@composite(method=True, inplace=True)
+@composite(method=True, inplace=True, amp="one")
 def masked_scatter(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     """`x` with the elements of `value`, in order, where `mask` is true.
 
@@ -187,6 +188,6 @@ def _check_enough(mask: Tensor, times: int, n: int) -> None:
         count = int(np.count_nonzero(known.array)) * times
         if count > n:
             raise errors.bad("masked_scatter(mask)", expected, count, kind=errors.Unfit)
-    elif not flush.local.segment.symbolic:
+    elif not segments.local.segment.symbolic:
         more = logic.any_outside(mask.sum(), 0, n // times + 1)  # type: ignore[attr-defined]  # installed by ops.reduce
-        flush.guard(more._value, f"masked_scatter(mask): expected {expected}, got more", errors.Unfit)
+        guards.guard(more._value, f"masked_scatter(mask): expected {expected}, got more", errors.Unfit)

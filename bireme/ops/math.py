@@ -242,6 +242,12 @@ def logit(x: Tensor, eps: Const = None) -> Tensor:
 logit.infer(lambda x: x)
 
 
+@logit.check
+def _(eps):
+    if isinstance(eps, complex):
+        raise errors.bad("logit(eps)", "a real number", eps, kind=TypeError)
+
+
 @logit.grad(numpy=True)
 def _(g, x, eps):
     low = eps or 0

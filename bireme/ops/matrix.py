@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from bireme.core import errors, flush, lapack
+from bireme.core import errors, guards, lapack, segments
 from bireme.core.dtype import COMPLEX, float32, float64
 from bireme.core.op import Tensor, op
 from bireme.ops.broadcast import conj_of
@@ -54,8 +54,8 @@ def broke_down(x: Tensor, found: Tensor) -> Tensor:
 
 def guarded(where: str, expected: str, got: str, x: Tensor, out: Tensor) -> Tensor:
     """`out`, and an error when it is asked for if it is not finite though `x` is."""
-    if out._value.sig.size and not flush.local.segment.symbolic:
-        flush.guard(broke_down(x.detach(), out.detach())._value, f"{where}: expected {expected}, got {got}", ValueError)
+    if out._value.sig.size and not segments.local.segment.symbolic:
+        guards.guard(broke_down(x.detach(), out.detach())._value, f"{where}: expected {expected}, got {got}", ValueError)
     return out
 
 

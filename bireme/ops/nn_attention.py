@@ -327,6 +327,14 @@ def _(query, value):
     return out, sig_of((query.shape[0], query.shape[2], query.shape[1]), wide)
 
 
+@attention.effort
+@attention_rows.effort
+def _(query, key):
+    """Some passes over the scores, and two products for each of them."""
+    batch, rows, heads, width = query.shape
+    return batch * heads * rows * key.shape[1] * (12 + width // 4)
+
+
 attention_rows.check(lambda query, key, value, mask: check_shapes("attention", query, key, value, mask))
 
 

@@ -11,12 +11,12 @@ import numpy as np
 from jax import lax
 
 from bireme.core import dtype as dtypes
-from bireme.core import errors, flush
+from bireme.core import errors, segments
 from bireme.core.convert import ints
 from bireme.core.dtype import FLOAT
 from bireme.core.grad_mode import no_grad
 from bireme.core.graph import sig_of
-from bireme.core.op import PUBLIC, Attr, Tensor, composite, op
+from bireme.core.op import PUBLIC, Attr, Const, Tensor, composite, op
 from bireme.core.primitives import scatter_add_rows
 from bireme.ops import shape
 from bireme.ops.bounds import renorm_of
@@ -85,7 +85,7 @@ def _table_grad_numpy(g, x, padding_idx, by_count, sigs):
 
 
 @composite(alias={"x": "input"}, plain=True)
-def embedding(x: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
+def embedding(x: Tensor, weight: Tensor, padding_idx: Const = None, max_norm: float | None = None, norm_type: float = 2.0,
               sparse: bool = False, scale_grad_by_freq: bool = False) -> Tensor:  # fmt: skip
     """Rows of the table `weight` at the indices `x`; the row `padding_idx` reads as zeros and gets no gradient.
 
@@ -116,8 +116,8 @@ def embedding_renorm_(x: Tensor, weight: Tensor, max_norm: float, norm_type: flo
     >>> bireme.nn.functional.embedding_renorm_(bireme.to_tensor([0]), bireme.to_tensor([[4.0], [4.0]]), 2.0).tolist()
     [[2.0], [4.0]]
     """
-    if flush.local.trace is not None:
-        flush.local.trace.spoiled = True  # steps recorded again would leave the table as it is
+    if segments.local.trace is not None:
+        segments.local.trace.spoiled = True  # steps recorded again would leave the table as it is
     at = shape.reshape(x, [-1])
     read = index_add(zeros([weight.shape[0]]), at, 0, ones(at.shape))
     weight._assign_value(where(shape.unsqueeze(read > 0, 1), renorm_of(weight, max_norm, norm_type, 0), weight))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -175,6 +176,15 @@ def _flops(x, weight, bias=None):
     return x.size // max(channels, 1) * weight.size
 
 
+def _effort(x, weight, stride):
+    """The interpreter writes out all windows and reads them again; the rest takes 100 us, however few they are."""
+    return 200_000 + 3 * x.size * math.prod(weight.shape[2:]) // math.prod(stride)
+
+
+def _transposed_effort(x, weight):
+    return 200_000 + 3 * x.size * math.prod(weight.shape[2:])
+
+
 # ---------------------------------------------------------------- the operators
 
 
@@ -199,6 +209,7 @@ def _complete_conv(made: Any, n: int) -> None:
     made.check(_check(made.name))
     made.infer(_infer)
     made.flops(_flops)
+    made.effort(_effort)
     made.grad(_conv_grad_jax, numpy=_conv_grad_numpy)
     made.on("cuda")(_on_cuda)
 
@@ -268,6 +279,7 @@ def _complete_transposed(made: Any, n: int) -> None:
     made.check(_check_size(made.name, _check(made.name, transposed=True)))
     made.infer(_infer_transposed)
     made.flops(_flops)
+    made.effort(_transposed_effort)
     made.grad(_transposed_grad_jax, numpy=_transposed_grad_numpy)
     made.on("cuda")(_transposed_on_cuda)
 

@@ -87,6 +87,9 @@ def hsigmoid_loss(input: Tensor, label: Tensor, num_classes: int, weight: Tensor
     if input.ndim != 2 or weight.ndim != 2 or weight.shape[1] != input.shape[1]:
         got = f"shapes {input.shape} and {weight.shape}"
         raise errors.bad(f"{where}(input, weight)", "shapes [N, width] and [nodes, width]", got)
+    for name, t in (("weight", weight), ("bias", bias)):
+        if t is not None and t.dtype.is_complex:
+            raise errors.bad(f"{where}({name})", "real numbers", t, kind=errors.NoKernel)
     if label.shape not in ([input.shape[0]], [input.shape[0], 1]) or label.dtype.kind != "i":
         raise errors.bad(f"{where}(label)", f"integers of shape {[input.shape[0], 1]}", label)
     if bias is not None and bias._value.sig.size != weight.shape[0]:

@@ -123,6 +123,8 @@ def layer_norm(x: Tensor, normalized_shape: Any, weight: Tensor | None = None, b
     for name, t in (("weight", weight), ("bias", bias)):
         if t is not None and t._value.sig.size != math.prod(wanted):
             raise errors.bad(f"layer_norm({name})", f"{math.prod(wanted)} elements", t)
+        if t is not None and t.dtype.is_complex:
+            raise errors.bad(f"layer_norm({name})", "real numbers", t, kind=errors.NoKernel)
     shaped = [t if t is None or n == 1 or t.shape == wanted else t.reshape(wanted) for t in (weight, bias)]
     return layer_norm_of(x, *shaped, epsilon, tuple(range(x.ndim - n, x.ndim)))
 

@@ -14,7 +14,7 @@ from jax import lax
 from bireme.core import errors
 from bireme.core.convolution import taps
 from bireme.core.dtype import FLOAT
-from bireme.core.op import Attr, Tensor, composite, op
+from bireme.core.op import Attr, Const, Tensor, composite, op
 from bireme.ops import spatial
 from bireme.ops.correlate import back, move
 from bireme.ops.nn_pool import LONG, axis_slices, axis_windows, fitted, max_pool_of, pooled, wide, windows
@@ -100,8 +100,9 @@ def _complete(name: str, n: int) -> Any:
     def prepare(arguments):
         if isinstance(arguments["x"], Tensor):
             spatial.pool_arguments(name, n, arguments)
-            if arguments.get("divisor_override") is not None and not arguments["divisor_override"] > 0:
-                raise errors.bad(f"{name}(divisor_override)", "a number above 0", arguments["divisor_override"])
+            divisor = arguments.get("divisor_override")
+            if isinstance(divisor, (int, float, np.number)) and not divisor > 0:
+                raise errors.bad(f"{name}(divisor_override)", "a number above 0", divisor)
 
     return prepare
 
@@ -122,7 +123,7 @@ def avg_pool1d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr 
 
 @op(dtypes=FLOAT, numpy=_mean_numpy)
 def avg_pool2d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, ceil_mode: bool = False, exclusive: bool = True,
-               divisor_override: float | None = None, data_format: str = "NCHW") -> Tensor:  # fmt: skip
+               divisor_override: Const = None, data_format: str = "NCHW") -> Tensor:  # fmt: skip
     """Mean of each window of an image; padding does not count unless `exclusive` is False.
 
     >>> bireme.nn.functional.avg_pool2d(bireme.to_tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 2).tolist()
@@ -133,7 +134,7 @@ def avg_pool2d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr 
 
 @op(dtypes=FLOAT, numpy=_mean_numpy)
 def avg_pool3d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, ceil_mode: bool = False, exclusive: bool = True,
-               divisor_override: float | None = None, data_format: str = "NCDHW") -> Tensor:  # fmt: skip
+               divisor_override: Const = None, data_format: str = "NCDHW") -> Tensor:  # fmt: skip
     """Mean of each window of a volume; padding does not count unless `exclusive` is False.
 
     >>> bireme.nn.functional.avg_pool3d(bireme.to_tensor([[[[[1.0, 2.0], [3.0, 4.0]]]]]), [1, 2, 2]).tolist()

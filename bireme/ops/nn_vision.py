@@ -116,11 +116,11 @@ def _(arguments):
     arguments["name"] = None
     if isinstance(x, Tensor):
         _channels_last("temporal_shift", x, arguments["data_format"])
-        if not isinstance(n, int):
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
             raise errors.bad("temporal_shift(seg_num)", "an integer", n, kind=TypeError)
         if n < 1 or x.shape[0] % n:
             raise errors.bad("temporal_shift(seg_num)", f"a divisor of the {x.shape[0]} frames", n)
-        if not isinstance(ratio, (int, float)) or not 0 < ratio < 0.5:
+        if not isinstance(ratio, (int, float, np.number)) or not 0 < ratio < 0.5:
             raise errors.bad("temporal_shift(shift_ratio)", "a number between 0 and 0.5", ratio)
 
 
@@ -334,9 +334,11 @@ def sequence_mask(x: Tensor, maxlen: Any = None, dtype: DTypeArg = "int64") -> T
     """
     if isinstance(maxlen, Tensor):
         maxlen = int(maxlen.item())
+    if maxlen is not None and not isinstance(maxlen, (int, np.integer)):
+        raise errors.bad("sequence_mask(maxlen)", "an integer", maxlen, kind=TypeError)
     if maxlen is None or maxlen < 0:
         maxlen = int(x.max().item()) if x._value.sig.size else 0
-    return sequence_mask_of(x, maxlen, dtype)
+    return sequence_mask_of(x, maxlen, dtype or dtypes.float64)
 
 
 @op(differentiable=False, numpy=True)

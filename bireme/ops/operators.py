@@ -40,7 +40,9 @@ def _matmul(x: Tensor, y: Any) -> Any:
 
 
 def _rmatmul(x: Tensor, y: Any) -> Any:
-    return product.matmul(Tensor(value_of(y, x.dtype)), x) if isinstance(y, np.ndarray) else NotImplemented
+    if isinstance(y, np.ndarray):
+        y = Tensor(value_of(y, x.dtype))
+    return product.matmul(y, x) if isinstance(y, Tensor) else NotImplemented
 
 
 def _comparison(op: Any) -> Any:

@@ -210,7 +210,7 @@ def _plus_product(name: str, rank: int, input: Tensor, x: Tensor, y: Tensor, bet
     return (input if beta == 1 else input * beta) + (product if alpha == 1 else product * alpha)
 
 
-@composite(method=True, inplace=True)
+@composite(method=True, inplace=True, amp="one")
 def addmm(input: Tensor, x: Tensor, y: Tensor, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
     """`beta * input + alpha * (x @ y)` for matrices.
 

@@ -345,7 +345,7 @@ def _(g, p, scale, axis, key):
     return _drop(g, p, scale, axis, key), None, None, None
 
 
-@composite(method=False)
+@composite(method=False, plain=True)
 def dropout(x: Tensor, p: Any = 0.5, axis: Any = None, training: bool = True, mode: str = "upscale_in_train") -> Tensor:
     """Elements set to zero with probability `p` while training, the rest scaled up to keep the mean.
 
@@ -372,4 +372,4 @@ def dropout(x: Tensor, p: Any = 0.5, axis: Any = None, training: bool = True, mo
     for a in axes or ():
         if not 0 <= a < x.ndim:
             raise errors.bad("dropout(axis)", f"an axis in [0, {x.ndim - 1}]", a)
-    return dropout_of.call({"x": x, "p": (dtypes.float32, float(value)), "scale": mode == "upscale_in_train", "axis": axes})
+    return dropout_of.draw([x, (dtypes.float32, float(value))], mode == "upscale_in_train", axes)

@@ -149,7 +149,7 @@ def _(g, x, y, sigs):
     return sum_to(g * turned.astype(g.dtype), sigs[0]), jnp.zeros(sigs[1].shape, sigs[1].dtype.np)
 
 
-@op(method=True, promote="x y", mix="floats", dtypes=FLOAT, differentiable=False)
+@op(method=True, promote="x y", mix="floats", dtypes=frozenset((dtypes.float32, dtypes.float64)), differentiable=False)
 def nextafter(x: Tensor, y: Tensor) -> Tensor:
     """The number that the type has next to `x` in the direction of `y`.
 

@@ -166,6 +166,12 @@ cumprod.prepare(_same_type)
 cumprod.infer(lambda x, dim, dtype: sig_of((x.size,) if dim is None else x.shape, dtype))
 
 
+@cumprod.check
+def _(dtype):
+    if dtype is dtypes.bool_:
+        raise errors.bad("cumprod(x)", "numbers, or the type to count them in as dtype", "bool", kind=errors.NoKernel)
+
+
 def _cumprod_parts(g, out, x, dim, dtype):
     """What comes before each element, and the factor of each step of the recurrence."""
     x, dim = _line(conj_of(x.astype(dtype.np)), dim)

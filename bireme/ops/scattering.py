@@ -294,7 +294,7 @@ def _put(name: str, arr: Tensor, indices: Tensor, values: Any, axis: int, reduce
     return operator(arr, indices, values, axis, reduce, include_self)
 
 
-@composite(method=True, inplace=True, name_arg=False)
+@composite(method=True, inplace=True, name_arg=False, amp="one")
 def put_along_axis(arr: Tensor, indices: Tensor, values: Attr, axis: Axis, reduce: str = "assign", include_self: bool = True,
                    broadcast: bool = True) -> Tensor:  # fmt: skip
     """`arr` with `values` at `indices` along `axis`, or combined with what is there by `reduce`: "add", "mul", "mean", "amin", "amax".

@@ -149,9 +149,9 @@ def searchsorted(sorted_sequence: Tensor, values: Tensor, out_int32: bool = Fals
     rows, wanted = sorted_sequence.astype(common), values.astype(common)
     if rows.ndim == 1:
         return jnp.searchsorted(rows, wanted, side=side).astype(kind)
-    lines = rows.reshape(-1, rows.shape[-1]), wanted.reshape(-1, wanted.shape[-1])
-    if not lines[0].shape[0]:
+    if not rows.size or not wanted.size:
         return jnp.zeros(values.shape, kind)
+    lines = rows.reshape(-1, rows.shape[-1]), wanted.reshape(-1, wanted.shape[-1])
     return jax.vmap(lambda r, v: jnp.searchsorted(r, v, side=side))(*lines).astype(kind).reshape(values.shape)
 
 

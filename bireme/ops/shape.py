@@ -202,7 +202,8 @@ def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
     >>> bireme.moveaxis(bireme.zeros([2, 3, 4]), 0, -1).shape
     [3, 4, 2]
     """
-    source, destination = (list(axes) if isinstance(axes, (list, tuple)) else [axes] for axes in (source, destination))
+    several = (list, tuple, range, np.ndarray)
+    source, destination = (list(axes) if isinstance(axes, several) and np.ndim(axes) else [axes] for axes in (source, destination))
     places = []
     for name, axes in (("source", source), ("destination", destination)):
         for a in axes:

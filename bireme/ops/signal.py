@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bireme.core import dtype as dtypes
-from bireme.core import errors, flush
+from bireme.core import errors, guards, segments
 from bireme.core.convert import ints
 from bireme.core.dtype import COMPLEX, INT
 from bireme.core.graph import sig_of
@@ -300,5 +300,5 @@ def _must_cover(window: Tensor, n_fft: int, weight: Tensor, plan: tuple[int, int
         square = np.pad(host * host, (left, n_fft - host.size - left))
         if (np.abs(_added_numpy(np.repeat(square[:, None], count, 1), hop)[first:last]) < 1e-11).any():
             raise errors.bad("istft(window)", expected, got)
-    elif not flush.local.segment.symbolic:
-        flush.guard((weight.abs() < 1e-11).any()._value, f"istft(window): expected {expected}, got {got}", ValueError)
+    elif not segments.local.segment.symbolic:
+        guards.guard((weight.abs() < 1e-11).any()._value, f"istft(window): expected {expected}, got {got}", ValueError)

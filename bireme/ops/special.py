@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 from scipy import special
 
-from bireme.core import errors, flush, registry
+from bireme.core import errors, guards, registry, segments
 from bireme.core.dtype import FLOAT
 from bireme.core.op import Tensor, composite, op
 from bireme.core.tensor import read
@@ -278,9 +278,9 @@ def not_negative(where, t):
         host = np.asarray(value.array)
         if host.size and (host < 0).any():
             raise errors.bad(where, "numbers of 0 or more", float(np.nanmin(host)))
-    elif value.sig.size and not flush.local.segment.symbolic:
+    elif value.sig.size and not segments.local.segment.symbolic:
         below = registry.find("any")(registry.find("less_than")(t, 0.0))
-        flush.guard(below._value, f"{where}: expected numbers of 0 or more, got a negative one", ValueError)
+        guards.guard(below._value, f"{where}: expected numbers of 0 or more, got a negative one", ValueError)
 
 
 @composite(method=True, inplace=True, writes=3)

@@ -8,7 +8,7 @@ import scipy.linalg
 from jax import lax
 
 from bireme.core import dtype as dtypes
-from bireme.core import errors, flush
+from bireme.core import errors, segments
 from bireme.core.dtype import COMPLEX, FLOAT
 from bireme.core.graph import sig_of
 from bireme.core.op import Tensor, composite, op
@@ -248,7 +248,7 @@ def lstsq(x: Tensor, y: Tensor, rcond: float | None = None, driver: str | None =
     if driver not in ("gelsd", "gelss"):
         return out, nothing, rank, nothing
     # residuals only mean something for full ranks; a program that is being recorded cannot look
-    full = m > n and (flush.local.segment.symbolic or bool((rank == n).all()))
+    full = m > n and (segments.local.segment.symbolic or bool((rank == n).all()))
     return out, _residuals(x, y, out) if full else nothing, rank, values
 
 

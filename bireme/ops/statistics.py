@@ -377,7 +377,7 @@ def _quantile(name: str, x: Tensor, q: Any, axis: Any, keepdim: bool, interpolat
     if interpolation not in _INTERPOLATIONS:
         raise errors.bad(f"{name}(interpolation)", f"one of {', '.join(_INTERPOLATIONS)}", interpolation)
     if isinstance(q, Tensor):
-        if q.ndim > 1 or not (q.dtype.is_inexact or q.dtype.kind == "i"):
+        if q.ndim > 1 or q.dtype.kind not in "fi":
             raise errors.bad(f"{name}(q)", "a tensor of floats with at most one axis", q)
         if q.dtype.kind == "i":
             q = q.astype(dtypes.float64)

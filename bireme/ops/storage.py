@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
-from bireme.core import errors, flush
+from bireme.core import errors, segments
 from bireme.core.device import Place
 from bireme.core.grad_mode import no_grad
 from bireme.core.inplace import adopt, assign_inplace, bump
@@ -275,8 +275,8 @@ def set_tensor(self: Tensor, other: Tensor) -> None:
 def _become(x: Tensor, other: Any, name: str) -> None:
     if not isinstance(other, Tensor):
         raise errors.bad(f"{name}(other)", "a Tensor", other, kind=TypeError)
-    if flush.local.trace is not None:
-        flush.local.trace.spoiled = True
+    if segments.local.trace is not None:
+        segments.local.trace.spoiled = True
     x._value, x._edge, x._view = read(other), None, None
     x._version += 1
 

@@ -73,6 +73,8 @@ def narrow(input: Tensor, dim: int, start: Any, length: Any) -> Tensor:
     n = input.shape[axis]
     if isinstance(start, Tensor) and (start.ndim or start.dtype.kind != "i"):
         raise errors.bad("narrow(start)", "an integer or a 0-d integer tensor", start, kind=errors.Unfit)
+    if start is None or length is None:
+        raise errors.bad("narrow(start, length)", "integers", None, kind=TypeError)
     (first,), (size,) = ints(start, 0, "narrow(start)") or (), ints(length, 0, "narrow(length)") or ()
     if not -n <= first <= n:
         raise errors.bad("narrow(start)", f"a place in [{-n}, {n}]", first, kind=errors.Unfit)

@@ -155,11 +155,15 @@ def rot90(x: Tensor, k: Any = 1, axes: Any = [0, 1]) -> Tensor:  # noqa: B006  #
     """
     if x.ndim < 2:
         raise errors.bad("rot90(x)", "at least 2 axes", x)
-    if not isinstance(axes, (list, tuple)) or len(axes) != 2:
+    axes = axes.tolist() if isinstance(axes, (Tensor, np.ndarray)) else axes
+    if not isinstance(axes, (list, tuple, range)) or len(axes) != 2:
         raise errors.bad("rot90(axes)", "two axes", axes)
     a, b = [one_axis(i, x.ndim, "rot90(axes)") for i in axes]
     if a == b:
         raise errors.bad("rot90(axes)", "two different axes", list(axes))
+    k = k.item() if isinstance(k, np.ndarray) and k.ndim == 0 else k
+    if not isinstance(k, (int, float, np.number, Tensor)):
+        raise errors.bad("rot90(k)", "an integer", k, kind=TypeError)
     turns = int(k) % 4
     if turns == 0:
         return x
@@ -183,12 +187,13 @@ def roll(x: Tensor, shifts: Ints, axis: Any = None) -> Tensor:
 @roll.prepare
 def _(arguments):
     x, axis = arguments["x"], arguments["axis"]
+    axis = axis.tolist() if isinstance(axis, np.ndarray) else axis
     if axis is None and len(ints(arguments["shifts"], 0, "roll(shifts)") or ()) != 1:
         raise errors.bad("roll(shifts)", "one shift for the flattened tensor", arguments["shifts"])
     if isinstance(x, Tensor) and axis is not None:
         if x.ndim == 0 and axis not in ((), []):
             raise errors.bad("roll(axis)", "no axes, as x has none", axis, kind=errors.OutOfRange)
-        found = tuple(one_axis(a, x.ndim, "roll(axis)") for a in (axis if isinstance(axis, (list, tuple)) else [axis]))
+        found = tuple(one_axis(a, x.ndim, "roll(axis)") for a in (axis if isinstance(axis, (list, tuple, range)) else [axis]))
         shifts = ints(arguments["shifts"], 0, "roll(shifts)") or ()
         if len(shifts) != len(found):
             raise errors.bad("roll(shifts)", f"{len(found)} shifts, one for each axis", list(shifts))

@@ -59,9 +59,6 @@ def view_dtype(x: Tensor, dtype: DTypeArg) -> Tensor:
     return _bits(x, np.dtype(dtype.np))
 
 
-view_dtype.numpy_form = lambda x, dtype: np.ascontiguousarray(x).view(dtype.np).reshape(_retyped(x, x.dtype.itemsize, dtype.itemsize))
-
-
 def _retyped(x, old, new):
     return (*x.shape[:-1], x.shape[-1] * old // new) if old != new else x.shape
 

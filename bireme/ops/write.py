@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bireme.core import dtype as dtypes
-from bireme.core import errors, flush, tape
+from bireme.core import errors, segments, tape
 from bireme.core.bound import bounded
 from bireme.core.convert import check_range
 from bireme.core.graph import sig_of
@@ -217,7 +217,7 @@ Tensor.__setitem__ = setitem  # type: ignore[attr-defined]  # a method that Tens
 # ---------------------------------------------------------------- as functions
 
 
-@composite(method=True, inplace=True)
+@composite(method=True, inplace=True, amp="one")
 def index_put(x: Tensor, indices: list[Tensor], value: Tensor, accumulate: bool = False) -> Tensor:
     """`x` with `value` at the elements that tensors of integers or masks pick, or added to them.
 
@@ -231,7 +231,7 @@ def index_put(x: Tensor, indices: list[Tensor], value: Tensor, accumulate: bool 
     first = indices[0]
     if len(indices) > 1:
         return written(x, tuple(indices), value, accumulate)
-    if first.dtype is dtypes.bool_ and value.size > 1 and not flush.local.segment.symbolic and not first._host().any():
+    if first.dtype is dtypes.bool_ and value.size > 1 and not segments.local.segment.symbolic and not first._host().any():
         value = shape.reshape(shape.reshape(value, [-1])[:0], [0, *[1] * (x.ndim - first.ndim)])  # nothing to write, whatever shape it has
     return written(x, first, value, accumulate)
 

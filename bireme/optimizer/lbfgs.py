@@ -10,6 +10,8 @@ from bireme.core.grad_mode import enable_grad, no_grad
 from bireme.core.tensor import Tensor
 from bireme.ops import concat, to_tensor, zeros
 from bireme.optimizer.line_search import Point, strong_wolfe
+from bireme.optimizer.line_search import _cubic_interpolate as _cubic_interpolate
+from bireme.optimizer.line_search import _strong_wolfe as _strong_wolfe
 from bireme.optimizer.optimizer import Optimizer
 
 

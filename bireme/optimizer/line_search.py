@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bireme.core.tensor import Tensor
 
-ENOUGH, FLAT = 1e-4, 0.9  # parts of the first slope: what the loss must fall by, and what the slope may keep
+
+class Wanted(NamedTuple):
+    """Parts of the first slope: what the loss must fall by, and what the slope may keep."""
+
+    enough: float
+    flat: float
+
+
+USUAL = Wanted(enough=1e-4, flat=0.9)
 
 
 class Point(NamedTuple):
@@ -20,14 +28,16 @@ class Point(NamedTuple):
     slope: float
 
 
-def strong_wolfe(evaluate: Callable[[float], Point], start: Point, step: float, length: float, tolerance: float = 1e-9, most: int = 25):
+def strong_wolfe(
+    evaluate: Callable[[float], Point], start: Point, step: float, length: float, tolerance: float = 1e-9, most: int = 25, wanted: Wanted = USUAL
+):
     """The point found, and how many times `evaluate` was called; `length` is that of the longest element of the direction."""
     here, before, calls = evaluate(step), start, 1
     ends: list[Point] | None = None
     for tried in range(most):
-        if _too_high(here, start) or (tried > 1 and here.loss >= before.loss):
+        if _too_high(here, start, wanted) or (tried > 1 and here.loss >= before.loss):
             ends = [before, here]
-        elif abs(here.slope) <= -FLAT * start.slope:
+        elif abs(here.slope) <= -wanted.flat * start.slope:
             return here, calls
         elif here.slope >= 0:
             ends = [before, here]
@@ -39,10 +49,12 @@ def strong_wolfe(evaluate: Callable[[float], Point], start: Point, step: float, 
         calls += 1
     else:
         tried, ends = most, [start, here]
-    return _zoom(evaluate, start, ends, length, tolerance, most - tried, calls)
+    return _zoom(evaluate, start, ends, length, tolerance, most - tried, calls, wanted)
 
 
-def _zoom(evaluate: Callable[[float], Point], start: Point, ends: list[Point], length: float, tolerance: float, most: int, calls: int):
+def _zoom(
+    evaluate: Callable[[float], Point], start: Point, ends: list[Point], length: float, tolerance: float, most: int, calls: int, wanted: Wanted
+):
     """Narrow the stretch between two points, the lower of which is always kept."""
     low, high = (0, 1) if ends[0].loss <= ends[1].loss else (1, 0)
     stuck = False
@@ -62,11 +74,11 @@ def _zoom(evaluate: Callable[[float], Point], start: Point, ends: list[Point], l
             stuck = False
         here = evaluate(step)
         calls += 1
-        if _too_high(here, start) or here.loss >= ends[low].loss:
+        if _too_high(here, start, wanted) or here.loss >= ends[low].loss:
             ends[high] = here
             low, high = (0, 1) if ends[0].loss <= ends[1].loss else (1, 0)
             continue
-        if abs(here.slope) <= -FLAT * start.slope:
+        if abs(here.slope) <= -wanted.flat * start.slope:
             return here, calls
         if here.slope * (ends[high].step - ends[low].step) >= 0:
             ends[high] = ends[low]
@@ -74,8 +86,8 @@ def _zoom(evaluate: Callable[[float], Point], start: Point, ends: list[Point], l
     return ends[low], calls
 
 
-def _too_high(here: Point, start: Point) -> bool:
-    return here.loss > start.loss + ENOUGH * here.step * start.slope
+def _too_high(here: Point, start: Point, wanted: Wanted) -> bool:
+    return here.loss > start.loss + wanted.enough * here.step * start.slope
 
 
 def cubic(a: Point, b: Point, bounds: tuple[float, float] | None = None) -> float:
@@ -93,3 +105,27 @@ def cubic(a: Point, b: Point, bounds: tuple[float, float] | None = None) -> floa
     below = b.slope - a.slope + 2 * root
     found = b.step - (b.step - a.step) * ((b.slope + root - bend) / below) if below else math.nan
     return min(max(found, least), most) if math.isfinite(found) else (least + most) / 2
+
+
+# ---------------------------------------------------------------- under Paddle's names, for numbers that may be tensors
+
+
+def _strong_wolfe(
+    obj_func: Callable[[Any, float, Tensor], tuple[Any, Tensor]], xk: Any, alpha: Any, d: Tensor, loss: Any, grad: Tensor, gtd: Any,
+    c1: float = 1e-4, c2: float = 0.9, tolerance_change: float = 1e-9, max_ls: int = 25,
+) -> tuple[float, Tensor, float, int]:  # fmt: skip
+    """Loss, gradient and step where the search along `d` from `xk` ended, and how many times `obj_func(xk, step, d)` was called."""
+
+    def evaluate(step: float) -> Point:
+        value, gradient = obj_func(xk, step, d)
+        return Point(step, float(value), gradient, float((gradient * d).sum()))
+
+    start = Point(0.0, float(loss), grad, float(gtd))
+    found, calls = strong_wolfe(evaluate, start, float(alpha), float(d.abs().max()), tolerance_change, max_ls, Wanted(c1, c2))
+    return found.loss, found.grad, found.step, calls
+
+
+def _cubic_interpolate(x1: Any, f1: Any, g1: Any, x2: Any, f2: Any, g2: Any, bounds: tuple[float, float] | None = None) -> float:
+    """The step where the cubic through two points, each a step with its loss and slope, is lowest."""
+    first, second = (Point(float(x), float(f), g, float(g)) for x, f, g in ((x1, f1, g1), (x2, f2, g2)))
+    return cubic(first, second, bounds)

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from bireme.core import errors
-from bireme.core.flush import close_step, open_guards, run_closed
+from bireme.core.flush import close_step, run_closed
 from bireme.core.grad_mode import no_grad
+from bireme.core.guards import open_guards
 from bireme.core.tensor import Tensor, wrap
 from bireme.nn.clip import ClipGradBase
 from bireme.ops import logical_or, to_tensor
@@ -173,8 +174,9 @@ class Optimizer(States):
             for group in self._param_groups:
                 own = [(p, grads[id(p)]) for p in group["params"] if id(p) in grads]
                 if own:
-                    # Paddle clips first, so the decay itself is never clipped
-                    clipped = own if group["grad_clip"] is None else group["grad_clip"](own)
+                    # Paddle clips first, so the decay itself is never clipped; programs set `_grad_clip` anew between steps
+                    clip = group["grad_clip"] if self._grouped else self._grad_clip
+                    clipped = own if clip is None else clip(own)
                     change = self._update if type(self)._append_optimize_op is Optimizer._append_optimize_op else self._update_each
                     change(group, self._decayed(group, clipped))
         finally:

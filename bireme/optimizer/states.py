@@ -10,12 +10,12 @@ import numpy as np
 
 from bireme.core import dtype as dtypes
 from bireme.core import errors
+from bireme.core.amp import HALF
 from bireme.core.flush import aside
 from bireme.core.tensor import Tensor, read, wrap
 from bireme.ops import to_tensor, update
 from bireme.optimizer.lr import LRScheduler
 
-HALF = (dtypes.float16, dtypes.bfloat16)
 _NUMBERED = re.compile(r"_fp32_master_\d+(?=_)|_\d+$")
 
 

@@ -62,11 +62,23 @@ def require_version(min_version: str, max_version: str | None = None) -> None:
     >>> bireme.utils.require_version("2.0", "4.0")
     """
     low, high = _numbers("min_version", min_version, False), _numbers("max_version", max_version, True)
-    own = _numbers("own", version.interface, False)
-    assert low is not None and own is not None
+    own, text = _own()
+    assert low is not None
+    if not any(own):
+        warnings.warn("require_version(): bireme.version says 0.0.0, an unnamed build: nothing is compared", stacklevel=2)
+        return
     if own < low or (high is not None and own > high):
         wanted = f"{min_version} or later" if max_version is None else f"between {min_version} and {max_version}"
-        raise RuntimeError(f"require_version(): expected version {wanted}, got {version.interface}")
+        raise RuntimeError(f"require_version(): expected version {wanted}, got {text}")
+
+
+def _own() -> tuple[tuple[int, ...], str]:
+    """The interface's version, or what a program has written into `version.major` and so on."""
+    said = [version.major, version.minor, version.patch, version.rc]
+    text = version.interface if ".".join(said[:3]) == version.__version__ else ".".join(said)
+    found = _numbers("own", text, False)
+    assert found is not None
+    return found, text
 
 
 def try_import(module_name: str, err_msg: str | None = None) -> ModuleType:

@@ -159,6 +159,7 @@ TABLE = [
         _hsigmoid, dtypes=FLOAT, skip=ROWS, loose=(4, "half precision"),
         bad=[Bad(call(floats(3, 2), np.array([0, 1, 2]), 1, floats(4, 2)), "hsigmoid_loss(num_classes): expected 2 or more, got 1"),
              Bad(call(floats(3, 2), np.array([0, 1, 5]), 5, floats(4, 2)), "hsigmoid_loss(label): expected indices in [0, 4], got 5", IndexError),
+             Bad(call(floats(3, 2), np.array([0, 1, 2]), 5, floats(4, 2) * 1j), "hsigmoid_loss(weight): expected real numbers", TypeError),
              Bad(call(floats(3, 2), np.array([0, 1]), 5, floats(4, 2)), "hsigmoid_loss(label): expected integers of shape [3, 1]"),
              Bad(call(floats(3, 2), np.array([0, 1, 2]), 5, floats(4, 3)),
         "hsigmoid_loss(input, weight): expected shapes [N, width] and [nodes, width]")]),

@@ -108,6 +108,7 @@ TABLE = [
         dtypes=FLOAT, unchecked=ALL - FLOAT, out="last",
         bad=[Bad(call(np.array([1]), floats(3, 2), 3), "embedding(padding_idx): expected a row in [-3, 2], got 3"),
              Bad(call(floats(2), floats(3, 2)), "embedding(x): expected an integer tensor, got float64", TypeError),
+             Bad(call(np.array([1]), floats(3, 2), np.array(1)), "embedding(padding_idx): expected a number, got a Tensor of shape []", TypeError),
              Bad(call(np.array([1]), floats(3, 2), sparse=True, scale_grad_by_freq=True),
                  "embedding(scale_grad_by_freq): expected False with sparse, got True", AttributeError),
              Bad(call(np.array([0]), floats(3)), "embedding(weight): expected a table of shape [rows, width], got shape [3]")]),
@@ -139,5 +140,6 @@ TABLE = [
         dtypes=FLOAT,
         skip={"0-d": "there is no axis to normalise over"},
         bad=[Bad(call(floats(2, 3), 4), "layer_norm(x): expected last axes of shape [4], got a Tensor of shape [2, 3]"),
+        Bad(call(floats(2, 3), 3, floats(3) * 1j), "layer_norm(weight): expected real numbers, got a Tensor of shape [3], complex128", TypeError),
         Bad(call(floats(2, 3), 3, floats(2)), "layer_norm(weight): expected 3 elements, got a Tensor of shape [2]")]),
 ]  # fmt: skip

@@ -183,7 +183,11 @@ def _avg_row(n):
     bad = _bad(name, n)
     if n > 1:
         more.append(call(x, 2, 2, 1, divisor_override=3.0))
-        bad = [*bad, Bad(call(x, 2, divisor_override=0), f"{name}(divisor_override): expected a number above 0, got 0")]
+        bad = [
+            *bad,
+            Bad(call(x, 2, divisor_override=0), f"{name}(divisor_override): expected a number above 0, got 0"),
+            Bad(call(x, 2, divisor_override=[2]), f"{name}(divisor_override): expected a number, got", TypeError),
+        ]
     return Row(name, _pool_samples(n, more, formats=n > 1), _avg, dtypes=FLOAT, skip=IMAGES, loose=HALF_SUMS, bad=bad)
 
 

@@ -71,7 +71,7 @@ _searches = [
         floats(2, 4, low=0, high=7), False, True),
     call(_rows.reshape(2, 1, 3), floats(2, 1, 2), out_int32=True), call(np.zeros(0), floats(2)), call(_seq, np.zeros((0, 2))), call(np.zeros((0, 3)),
         np.zeros((0, 2))),
-    call(_rows, np.array([[1, 2], [2, 6]])),
+    call(_rows, np.array([[1, 2], [2, 6]])), call(_rows, np.zeros((2, 0))), call(np.zeros((2, 0)), floats(2, 3)),
 ]  # fmt: skip
 
 

@@ -79,7 +79,7 @@ TABLE = [
         skip={"0-d": "there are no two axes to swap"},
         bad=[Bad(call(floats(3)), "matrix_transpose(x): expected at least 2 axes, got a Tensor of shape [3]")]),
     Row("moveaxis", [call(floats(2, 3, 4), 0, -1), call(floats(2, 3, 4), [0, 1], [2, 0]), call(floats(2, 3), (1,), (0,)), call(floats(), [], []),
-        call(NONE, 0, 2)], np.moveaxis, dtypes=ALL,
+        call(NONE, 0, 2), call(floats(2, 3, 4), range(2), (1, 2))], np.moveaxis, dtypes=ALL,
         bad=[Bad(call(floats(2, 3), 2, 0), "moveaxis(source): expected axes in [-2, 1], got 2", AssertionError),
              Bad(call(floats(2, 3), [0, 0], [0, 1]), "moveaxis(source): expected different axes, got [0, 0]"),
              Bad(call(floats(2, 3), [0], [0, 1]), "moveaxis(destination): expected 1 axes, as in source, got [0, 1]", AssertionError),

@@ -2,6 +2,7 @@
 
 from bireme.incubate.nn import attn_bias, functional, memory_efficient_attention
 from bireme.incubate.nn.layer.fused_dropout_add import FusedDropoutAdd
+from bireme.incubate.nn.layer.fused_dropout_nd import FusedDropout as FusedDropout
 from bireme.incubate.nn.layer.fused_linear import FusedLinear
 from bireme.incubate.nn.layer.fused_transformer import (
     FusedBiasDropoutResidualLayerNorm,
