@@ -1,6 +1,7 @@
 """Ctrl-C at any point of a training loop loses nothing: parameters stay readable and training goes on."""
 
 import signal
+import sys
 import threading
 
 import jax
@@ -92,6 +93,52 @@ def test_interrupts_before_anything_is_compiled(interrupts):
         trainer = Trainer(20 + i)  # a shape of its own: the first steps of each are interpreted, then compiled
         interrupted(interrupts, trainer.step, delay)
         usable(trainer)
+
+
+@pytest.mark.parametrize("rule", ["Adam", "AdamW", "Momentum", "Lamb", "ASGD"])
+def test_an_interrupt_at_any_line_of_the_first_step(rule):
+    """Accumulators and masters are made in the first step: each line of the optimizers' code is the last one once."""
+    line, reached = 0, True
+    while reached:
+        model = nn.Linear(2, 2)
+        model.to(dtype="float16")
+        step = getattr(bireme.optimizer, rule)(parameters=model.parameters(), learning_rate=0.1, multi_precision=True)
+        reached = stopped_at(line, step, model)
+        for _ in range(2):
+            before = model.weight.numpy()
+            model(bireme.ones([1, 2], "float16")).sum().backward()
+            step.step()
+            step.clear_grad()
+            assert np.isfinite(model.weight.numpy()).all() and not np.array_equal(before, model.weight.numpy())
+        assert all(np.isfinite(np.asarray(t.numpy(), "float32")).all() for t in step.state_dict().values() if isinstance(t, bireme.Tensor))
+        line += 1
+    assert line > 30
+
+
+def stopped_at(line, rule, model):
+    """Make a step that ends as by Ctrl-C at the given line of the optimizers' code, counted as they run; whether there is such a line."""
+    left = [line]
+
+    def trace(frame, event, _):
+        if "optimizer" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            left[0] -= 1
+            if left[0] == -1:
+                raise KeyboardInterrupt
+        return trace
+
+    model(bireme.ones([1, 2], "float16")).sum().backward()
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        rule.step()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+        rule.clear_grad()
+    return False
 
 
 def test_an_interrupt_while_recording_leaves_right_numbers(interrupts):

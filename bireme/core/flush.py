@@ -362,15 +362,10 @@ def run_closed() -> None:
 
 
 def layer_entered() -> None:
-    """Entry of a Layer call: the outermost one cuts, unless something pending may still be differentiated.
-
-    The caller takes one off `local.depth` when the call is over.
-    """
-    if local.depth == 0:
-        seg = local.segment
-        if seg.state.bound is not None and not seg.symbolic and not has_live_tape(seg):
-            run(seg)
-    local.depth += 1
+    """Entry of the outermost Layer call: a cut, unless something pending may still be differentiated."""
+    seg = local.segment
+    if seg.state.bound is not None and not seg.symbolic and not has_live_tape(seg):
+        run(seg)
 
 
 def backward_starts(frees: bool = False) -> None:

@@ -100,13 +100,16 @@ class Layer:
         raise ValueError(f"{type(self).__name__}.backward: expected no call, gradients follow from forward")
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
-        layer_entered()
+        depth = local.depth
         try:
+            if depth == 0:
+                layer_entered()
+            local.depth = depth + 1
             if self._forward_pre_hooks or self._forward_post_hooks:
                 return self._call_with_hooks(inputs, kwargs)
             return self.forward(*inputs, **kwargs)
         finally:
-            local.depth -= 1  # no call: an interrupt at its door would leave the depth wrong
+            local.depth = depth  # what it was, wherever an interrupt came
 
     def _call_with_hooks(self, inputs: tuple, kwargs: dict) -> Any:
         for hook, with_kwargs in list(self._forward_pre_hooks.values()):

@@ -82,12 +82,13 @@ class States:
     def _slot(self, p: Tensor) -> Slot:
         slot = self._slots.get(id(p))
         if slot is None:
-            slot = self._slots[id(p)] = Slot(p)
+            slot = Slot(p)
             if p.dtype in HALF and self._multi_precision:
                 self._set_master(slot, wrap(read(p)).astype(dtypes.float32))  # no detach(): the two would share storage from then on
             for name in self._accumulators:
                 # made on the host and not by an operator: the first step then records the same program as all others
                 self._set_state(slot, name, to_tensor(self._initial(p, name), place=p.place))
+            self._slots[id(p)] = slot  # whole, or not at all: Ctrl-C may come at any line
         return slot
 
     def _make_masters(self, params: list[Tensor]) -> None:
