@@ -235,7 +235,7 @@ def test_the_estimate_of_work_knows_how_much_a_form_does():
     assert effort.steps_of(OPS["batch_norm_of"].numpy_form) > 2 * effort.steps_of(OPS["silu"].numpy_form) > effort.UFUNC
     image, kernel = sig_of((1, 8, 20, 20), dtypes.float32), sig_of((8, 8, 3, 3), dtypes.float32)
     convolved = OPS["conv2d"].bind((1, 1, None), ((1, 1), ((1, 1), (1, 1)), (1, 1), 1, "NCHW"))
-    assert convolved.work((image, kernel), (image,)) > 10 * OPS["relu"].bind((1,), ()).work((image,), (image,))
+    assert convolved.use((image, kernel)).work > 10 * OPS["relu"].bind((1,), ()).use((image,)).work
 
 
 def test_a_small_network_for_images_is_compiled():
