@@ -101,7 +101,14 @@ class Bound:
     def lower(self, platform: str) -> Callable:
         """The call on jax arrays, in the form for this platform."""
         body = self.op.lowerings.get(platform, self.op.body)
-        return lambda *arrays: body(**self.arguments(arrays))
+        return functools.partial(self._rounded, body) if self.op.wide else lambda *arrays: body(**self.arguments(arrays))
+
+    def _rounded(self, body: Callable, *arrays: Any) -> Any:
+        """The body with a wider number beside half precision: computed as wide as the number, and rounded once."""
+        narrow = next((x.dtype for x in arrays if x.dtype in plans.NARROW), None)
+        if narrow is None or all(x.dtype == narrow for x in arrays):
+            return body(**self.arguments(arrays))
+        return body(**self.arguments([x.astype(jnp.float32) for x in arrays])).astype(narrow)
 
     def lower_once(self, platform: str) -> Callable:
         """The same, traced once for each kind of operands however often it is called."""

@@ -240,6 +240,7 @@ class Signature:
         self.attr_names = tuple(p.name for p in self.attrs)
         self.sizes = [p for p in params if p.kind == "size"]
         self.number_types = options.get("numbers") or {}
+        self.wide = options.get("wide", False)
         codes = {p.name: shortcut.NUMBER if p.kind == "number" else shortcut.OPERAND for p in params if p.kind in ("tensor", "number", "list")}
         self.takes = codes | {other: codes[name] for other, name in self.aliases.items() if name in codes}
         self.labels = {p.name: f"{op}({p.name})" for p in params}
@@ -366,9 +367,14 @@ class Signature:
         if kind is None:
             first = next((a for p in self.operands if isinstance(a := arguments[p.name], Tensor)), None)
             kind = dtypes.promote_number(first._value.sig.dtype, x) if first is not None else dtypes.of_number(x)
+            kind = self.number_type(kind)
         elif isinstance(kind, str):
             kind = dtypes.of(kind)
         return (kind, number(x, kind, self.labels[name]))
+
+    def number_type(self, dtype: DType) -> DType:
+        """What a number travels in beside tensors of this type: it may be beyond half precision where the result is not."""
+        return dtypes.float32 if self.wide and dtype in dtypes.NARROW else dtype
 
     def check_composite(self, arguments: dict[str, Any]) -> None:
         """Operands and attributes of a composite: Tensors are checked, plain kinds converted."""

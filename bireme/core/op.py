@@ -48,6 +48,7 @@ class Op:
         self.promote = tuple((options.get("promote") or "").split())
         self.mix = options.get("mix", "scalars")
         self.floats = options.get("floats", False)
+        self.wide = options.get("wide", False)
         self.dtypes = options.get("dtypes")
         self.is_view = options.get("view", False)
         self.differentiable = options.get("differentiable", True)
@@ -322,7 +323,8 @@ class Op:
             elif isinstance(x, list):
                 arguments[n] = [t if t._value.sig.dtype is found else cast(t, found) for t in x]  # type: ignore[misc]  # cast is declared by then
             else:
-                arguments[n] = (found, convert.number(x, found, f"{self.name}({n})"))
+                kind = self.signature.number_type(found)
+                arguments[n] = (kind, convert.number(x, kind, f"{self.name}({n})"))
 
     def check_indices(self, bound: Bound, operands: list) -> None:
         for place, where, span in bound.spans(tuple([None if t.__class__ is tuple else t._value.sig for t in operands])):
@@ -334,7 +336,7 @@ class Op:
 
 _OPTIONS = frozenset((
     "name", "public", "method", "inplace", "writes", "out", "torch", "alias", "rejects", "varargs", "pack", "pairs", "name_arg",
-    "promote", "mix", "floats", "dtypes", "numbers", "retype", "view", "passes", "scales", "carries", "constants", "differentiable", "numpy",
+    "promote", "mix", "floats", "dtypes", "numbers", "wide", "retype", "view", "passes", "scales", "carries", "constants", "differentiable", "numpy",
     "by_numpy", "plain", "amp",
 ))  # fmt: skip
 
@@ -348,7 +350,7 @@ def op(**options: Any) -> Callable[[Callable], Op]:
     """Declare an operator.
 
     How it is called: `name`, `public`, `method`, `inplace`, `writes`, `out`, `torch`, `alias`, `rejects`, `varargs`, `pack`, `pairs`, `name_arg`.
-    What it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `retype`. What it is: `view`, `passes`,
+    What it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `wide`, `retype`. What it is: `view`, `passes`,
     `scales`, `carries`, `constants` (operands that never get a gradient), `differentiable`, `numpy`, `by_numpy`, `plain`, `amp`.
     """
 

@@ -60,7 +60,7 @@ def _(g, sigs):
 # ---------------------------------------------------------------- two operands
 
 
-@op(method=True, inplace=True, promote="x y", passes="x y", numpy=np.add, torch=True, out=True)
+@op(method=True, inplace=True, promote="x y", wide=True, passes="x y", numpy=np.add, torch=True, out=True)
 def add(x: Tensor, y: Tensor | float, *, alpha: Extra = 1) -> Tensor:
     """Elementwise sum with broadcasting; `y` is multiplied by `alpha` first.
 
@@ -87,7 +87,7 @@ def _(g, sigs):
     return sum_to(g, sigs[0]), sum_to(g, sigs[1])
 
 
-@op(method=True, inplace=True, promote="x y", passes="x", dtypes=NUMBER, numpy=np.subtract)
+@op(method=True, inplace=True, promote="x y", wide=True, passes="x", dtypes=NUMBER, numpy=np.subtract)
 def subtract(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Elementwise difference with broadcasting.
 
@@ -105,7 +105,7 @@ def _(g, sigs):
     return sum_to(g, sigs[0]), sum_to(-g, sigs[1])
 
 
-@op(method=True, inplace=True, promote="x y", scales="x y", numpy=np.multiply, torch=True, out="untold")
+@op(method=True, inplace=True, promote="x y", wide=True, scales="x y", numpy=np.multiply, torch=True, out="untold")
 def multiply(x: Tensor, y: Tensor | float) -> Tensor:
     """Elementwise product with broadcasting.
 
@@ -134,7 +134,7 @@ def _(g, x, y, sigs, needs):
     return dx, sum_to(g * conj_of(x), sigs[1]) if needs[1] else None
 
 
-@op(promote="x y", floats=True, scales="x", numpy=np.divide)
+@op(promote="x y", wide=True, floats=True, scales="x", numpy=np.divide)
 def quotient(x: Tensor | float, y: Tensor | float) -> Tensor:
     """`x / y`; use `divide`.
 
@@ -258,7 +258,7 @@ def divide(x: Tensor | float, y: Tensor | float, *, rounding_mode: str | None = 
     return down + ((down * y != x) & (down < 0)).astype(down.dtype)
 
 
-@op(promote="x y", dtypes=NUMBER, amp="high", numpy=True)
+@op(promote="x y", wide=True, dtypes=NUMBER, amp="high", numpy=True)
 def power(x: Tensor | float, y: Tensor | float) -> Tensor:
     """`x` to the power of a tensor `y`; use `pow`.
 
