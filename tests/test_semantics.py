@@ -235,6 +235,27 @@ def test_changes_in_place_are_counted_as_paddle_makes_them():
         assert x.inplace_version == count
 
 
+def test_pairs_have_names_also_where_they_are_written_into_out():
+    x = bireme.to_tensor([[3.0, 1.0, 2.0]])
+    for call, name in (
+        (lambda **k: bireme.topk(x, 1, **k), "TopKRetType"),
+        (lambda **k: bireme.compat.median(x, 1, True, **k), "MedianRetType"),
+        (lambda **k: bireme.compat.max(x, 1, True, **k), "MinMaxRetType"),
+    ):
+        out = (bireme.zeros([1, 1]), bireme.zeros([1, 1], "int64"))
+        for made in (call(), call(out=out)):
+            assert type(made).__name__ == name
+            assert made.values.tolist() == [[2.0 if "Median" in name else 3.0]]
+            assert made.indices.tolist() == [[2 if "Median" in name else 0]]
+        assert made.values is out[0]
+
+
+@pytest.mark.parametrize("index", ["a", 1.0, None, True, [1]])
+def test_item_takes_integers(index):
+    with pytest.raises(TypeError, match=r"item\(index\): expected an integer"):
+        bireme.to_tensor([1.0, 2.0]).item(index)
+
+
 def test_out_may_be_a_leaf():
     x, out = t([1.0, 2.0]), bireme.zeros([2])
     out.stop_gradient = False

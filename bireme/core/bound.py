@@ -133,7 +133,7 @@ class Bound:
                 found = self._trace(sigs)
             for s in found:
                 if s.ndim > MAX_AXES:
-                    raise errors.bad(f"{self.op.name.removesuffix('_of')}()", f"a result of at most {MAX_AXES} axes", f"{s.ndim} axes")
+                    raise errors.bad(f"{self.op.told}()", f"a result of at most {MAX_AXES} axes", f"{s.ndim} axes")
                 if (s.nbytes > SMALL and s.nbytes > devices.current().capacity) or (s.size == 0 and _unthinkable(s)):
                     raise self._too_large(s)
             found = bounded(self._outs)[shared(sigs)] = shared(found)
@@ -143,7 +143,7 @@ class Bound:
         """Refused before anything is allocated: a system that overcommits would end the process instead."""
         shown = f"shape {list(sig.shape)}, {sig.nbytes / 2**30:.1f} GiB of {sig.dtype.name}"
         have = f"{devices.current().capacity / 2**30:.1f} GiB"
-        return errors.bad(f"{self.op.name.removesuffix('_of')}()", f"a result that fits into {have} of memory", shown, kind=MemoryError)
+        return errors.bad(f"{self.op.told}()", f"a result that fits into {have} of memory", shown, kind=MemoryError)
 
     def _trace(self, sigs: tuple[Sig, ...]) -> tuple[Sig, ...]:
         specs = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in sigs]
@@ -415,4 +415,4 @@ def _misfit(bound: Bound, sigs: tuple, e: Exception) -> Exception:
     operands = ", ".join(f"{n}: {named[n]}" for n in bound.op.operand_names if named[n] is not None)
     reason = str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__
     kind = IndexError if isinstance(e, IndexError) else ValueError
-    return errors.bad(f"{bound.op.name}({', '.join(bound.op.operand_names)})", "operands that fit together", operands, hint=reason, kind=kind)
+    return errors.bad(f"{bound.op.told}({', '.join(bound.op.operand_names)})", "operands that fit together", operands, hint=reason, kind=kind)

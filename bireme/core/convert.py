@@ -49,7 +49,7 @@ def _kind_of(hint: Any, default: Any) -> tuple[str, bool, Callable | None]:
         return "tensor", default is None, None
     if typing.get_origin(hint) is Annotated:
         word = hint.__metadata__[0]
-        if word == "axis" and default is not None and default is not MISSING:  # None means something only where it is the default
+        if word == "axis" and default is not None:  # None means something only where it is the default
             return "attr", True, one_axis
         return (word if word in ("key", "size", "extra") else "attr"), True, _CONVERSIONS.get(word, _plain)
     args = typing.get_args(hint)
@@ -60,8 +60,10 @@ def _kind_of(hint: Any, default: Any) -> tuple[str, bool, Callable | None]:
         return "list", False, None
     if hint is bool and isinstance(default, bool):
         return "attr", False, _flag
-    if hint in (int, float) and isinstance(default, (int, float)):  # None means something only where it is the default
+    if hint in (int, float) and default is not None:  # None means something only where it is the default
         return "attr", False, _int if hint is int else _number_of
+    if len(args) == 2 and type(None) in args:  # `int | None` says so
+        hint = next(a for a in args if a is not type(None))
     if hint in (bool, int, float, str):
         return "attr", default is None, _CONVERSIONS[hint.__name__]
     return "attr", True, _plain
@@ -81,6 +83,8 @@ def _int(x: Any, ndim: int, where: str) -> int:
         return int(x)
     if isinstance(x, Tensor) and x._value.sig.size == 1 and x._value.sig.dtype.kind in "ib":
         return int(x)
+    if isinstance(x, np.ndarray) and x.size == 1 and x.dtype.kind in "iu":
+        return int(x.item())
     raise errors.bad(where, "an integer", x, kind=TypeError)
 
 
@@ -193,7 +197,7 @@ def _dtype(x: Any, ndim: int, where: str) -> DType | None:
 
 
 def _const(x: Any, ndim: int, where: str) -> Any:
-    if isinstance(x, np.generic):
+    if isinstance(x, np.generic) or (isinstance(x, Tensor) and x._value.sig.size == 1):
         x = x.item()
     if x is None or isinstance(x, (bool, int, float, complex)):
         return x

@@ -77,7 +77,7 @@ class Op:
         self.public: Any = None
         self.grad_op = GradOp(self.name)
         self._bounds = Interned()
-        self.signature = convert.signature_of(self.name, body, hints, options)
+        self.signature = convert.signature_of(self.told, body, hints, options)
         self.operand_names = self.signature.operand_names
         self.attr_names = self.signature.attr_names
         self._promoted = self.promote or (self.operand_names[:1] if self.floats or self.dtypes else ())
@@ -302,18 +302,18 @@ class Op:
     def _promote(self, arguments: dict[str, Any]) -> None:
         names = self._promoted
         given = [(n, arguments[n]) for n in names if arguments[n] is not None]
-        found = convert.common_dtype(self.name, [x for _, x in given], self.mix, halves=amp.state.policy is not None)
+        found = convert.common_dtype(self.told, [x for _, x in given], self.mix, halves=amp.state.policy is not None)
         if found is None:  # nothing but numbers
             wrong = [(n, x) for n, x in given if self.dtypes is not None and not self.floats and dtypes.of_number(x) not in self.dtypes]
             if wrong:
                 allowed = ", ".join(sorted(d.name for d in self.dtypes or ()))
-                raise errors.bad(f"{self.name}({wrong[0][0]})", f"one of {allowed}", wrong[0][1], kind=errors.NoKernel)
+                raise errors.bad(f"{self.told}({wrong[0][0]})", f"one of {allowed}", wrong[0][1], kind=errors.NoKernel)
             return
         if self.floats and found.kind in "bi":
             found = dtypes.float32
         if self.dtypes is not None and found not in self.dtypes:
             allowed = ", ".join(sorted(d.name for d in self.dtypes))
-            raise errors.bad(f"{self.name}({given[0][0]})", f"one of {allowed}", found.name, kind=errors.NoKernel)
+            raise errors.bad(f"{self.told}({given[0][0]})", f"one of {allowed}", found.name, kind=errors.NoKernel)
         cast = registry.OPS.get("cast")
         for n, x in given:
             if isinstance(x, Tensor):
@@ -324,7 +324,7 @@ class Op:
                 arguments[n] = [t if t._value.sig.dtype is found else cast(t, found) for t in x]  # type: ignore[misc]  # cast is declared by then
             else:
                 kind = self.signature.number_type(found)
-                arguments[n] = (kind, convert.number(x, kind, f"{self.name}({n})"))
+                arguments[n] = (kind, convert.number(x, kind, f"{self.told}({n})"))
 
     def check_indices(self, bound: Bound, operands: list) -> None:
         for place, where, span in bound.spans(tuple([None if t.__class__ is tuple else t._value.sig for t in operands])):
@@ -335,7 +335,7 @@ class Op:
 
 
 _OPTIONS = frozenset((
-    "name", "public", "method", "inplace", "writes", "out", "torch", "alias", "rejects", "varargs", "pack", "pairs", "name_arg",
+    "name", "told", "public", "method", "inplace", "writes", "out", "torch", "alias", "rejects", "varargs", "pack", "pairs", "name_arg",
     "promote", "mix", "floats", "dtypes", "numbers", "wide", "retype", "view", "passes", "scales", "carries", "constants", "differentiable", "numpy",
     "by_numpy", "plain", "amp",
 ))  # fmt: skip
@@ -349,7 +349,8 @@ def _known(options: dict[str, Any]) -> None:
 def op(**options: Any) -> Callable[[Callable], Op]:
     """Declare an operator.
 
-    How it is called: `name`, `public`, `method`, `inplace`, `writes`, `out`, `torch`, `alias`, `rejects`, `varargs`, `pack`, `pairs`, `name_arg`.
+    How it is called: `name`, `told` (in messages), `public`, `method`, `inplace`, `writes`, `out`, `torch`, `alias`, `rejects`, `varargs`,
+    `pack`, `pairs`, `name_arg`.
     What it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `wide`, `retype`. What it is: `view`, `passes`,
     `scales`, `carries`, `constants` (operands that never get a gradient), `differentiable`, `numpy`, `by_numpy`, `plain`, `amp`.
     """

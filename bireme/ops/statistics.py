@@ -18,7 +18,7 @@ from bireme.core.graph import sig_of
 from bireme.core.op import PUBLIC, Attr, Axes, Axis, Extra, Tensor, composite, op
 from bireme.core.plans import on_numpy
 from bireme.core.tensor import value_of
-from bireme.ops.ordering import ValuesAndIndices, add_back, at, order, picked_grad
+from bireme.ops.ordering import MedianRetType, add_back, at, order, picked_grad
 from bireme.ops.reduce import reduced_shape
 
 # ---------------------------------------------------------------- spread
@@ -286,7 +286,7 @@ def compat_median(input: Tensor, dim: Axis = None, keepdim: bool = False) -> Any
     2
     """
     found = _median("median", input, dim, keepdim, "min", False)
-    return found if dim is None else ValuesAndIndices(*found)
+    return found if dim is None else MedianRetType(*found)
 
 
 @composite(public="compat.nanmedian", name_arg=False, out=True)
@@ -297,7 +297,7 @@ def compat_nanmedian(input: Tensor, dim: Axis = None, keepdim: bool = False) -> 
     1.0
     """
     found = _median("nanmedian", input, dim, keepdim, "min", True)
-    return found if dim is None else ValuesAndIndices(found[0], found[1].clip(min=0))
+    return found if dim is None else MedianRetType(found[0], found[1].clip(min=0))
 
 
 # ---------------------------------------------------------------- quantiles
