@@ -158,6 +158,13 @@ def test_a_number_that_does_not_fit_its_type(value):
         bireme.to_tensor(value, dtype="uint8")
 
 
+def test_a_fill_beyond_its_type_is_what_a_cast_makes_of_it():
+    for value in (np.inf, -np.inf, np.nan, 3e9, 300.7, -1.5):
+        for kind in ("int32", "int64", "uint8", "int8"):
+            want = bireme.to_tensor([value, value], "float64").astype(kind).tolist()
+            assert bireme.full([2], value, kind).tolist() == want
+
+
 def test_empty_and_nested():
     assert bireme.to_tensor([]).shape == [0]
     assert bireme.to_tensor([[], []]).shape == [2, 0]

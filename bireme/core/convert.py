@@ -13,6 +13,7 @@ import numpy as np
 
 from bireme.core import amp, errors, flush, guards, random, registry, segments, shortcut
 from bireme.core import dtype as dtypes
+from bireme.core.arrays import convert as cast_host
 from bireme.core.dtype import DType
 from bireme.core.tensor import Tensor, read
 
@@ -424,9 +425,8 @@ def number(x: Any, dtype: DType, where: str) -> Any:
     if dtype.kind == "i":
         if isinstance(x, complex):
             raise errors.bad(where, f"a real number for {dtype.name}", x, kind=TypeError)
-        if isinstance(x, float) and not np.isfinite(x):
-            raise errors.bad(where, f"a finite number for {dtype.name}", x, kind=ValueError)
-        x = int(x)
+        if isinstance(x, float):
+            return int(cast_host(np.array(x), dtype))
         info = np.iinfo(dtype.np)
         if not info.min <= x <= info.max:
             if dtype.itemsize < 8 and -(2**63) <= x < 2**63:
