@@ -367,7 +367,7 @@ class GradOp:
         self.grad_rule = self.grad_numpy = None
         self.scales: tuple[int, ...] = ()
         self.constants: tuple[int, ...] = ()
-        self.carries = False
+        self.carries = self.of_the_past = False
         self.lowerings: dict = {}
         self._next: GradOp | None = None
         self.container = list

@@ -88,6 +88,7 @@ class Op:
         self.scales = tuple([self.operand_names.index(n) for n in options.get("scales", "").split()])
         self.constants = tuple([self.operand_names.index(n) for n in options.get("constants", "").split()])
         self.carries = bool(options.get("carries"))
+        self.of_the_past = bool(options.get("of_the_past"))
         self.options = options
 
     # ------------------------------------------------------------ rules
@@ -336,8 +337,8 @@ class Op:
 
 _OPTIONS = frozenset((
     "name", "told", "public", "method", "inplace", "writes", "out", "torch", "alias", "rejects", "varargs", "pack", "pairs", "name_arg",
-    "promote", "mix", "floats", "dtypes", "numbers", "wide", "retype", "view", "passes", "scales", "carries", "constants", "differentiable", "numpy",
-    "by_numpy", "plain", "amp",
+    "promote", "mix", "floats", "dtypes", "numbers", "wide", "retype", "view", "passes", "scales", "carries", "of_the_past", "constants",
+    "differentiable", "numpy", "by_numpy", "plain", "amp",
 ))  # fmt: skip
 
 
@@ -352,7 +353,7 @@ def op(**options: Any) -> Callable[[Callable], Op]:
     How it is called: `name`, `told` (in messages), `public`, `method`, `inplace`, `writes`, `out`, `torch`, `alias`, `rejects`, `varargs`,
     `pack`, `pairs`, `name_arg`.
     What it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `wide`, `retype`. What it is: `view`, `passes`,
-    `scales`, `carries`, `constants` (operands that never get a gradient), `differentiable`, `numpy`, `by_numpy`, `plain`, `amp`.
+    `scales`, `carries`, `of_the_past`, `constants` (operands that never get a gradient), `differentiable`, `numpy`, `by_numpy`, `plain`, `amp`.
     """
 
     _known(options)

@@ -89,7 +89,8 @@ class Edge(_Seldom):
     def _saved_for(self, grad: Any, create_graph: bool) -> list:
         """What a gradient node reads besides the incoming gradients."""
         unread = self._by_numbers(grad)
-        operands = [self._restore(self.saved[i], self.inputs[i], create_graph, unread) for i in grad.operand_places]
+        past = unread or self.bound.op.of_the_past
+        operands = [self._restore(self.saved[i], self.inputs[i], create_graph, past) for i in grad.operand_places]
         if grad.takes_outs:
             operands += [self._restore(o, (self, i), create_graph, unread) for i, o in enumerate(self.outs)]
         return operands

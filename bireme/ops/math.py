@@ -275,7 +275,7 @@ def _(g, x):
     return g * jnp.sign(x)
 
 
-@op(method=True, dtypes=NUMBER, torch=True, out=True, numpy=True)
+@op(method=True, dtypes=NUMBER, torch=True, out=True, of_the_past=True, numpy=True)
 def sign(x: Tensor) -> Tensor:
     """-1, 0 or 1; complex numbers divided by their modulus.
 

@@ -31,7 +31,7 @@ def _picked(x, label):
     return jnp.take_along_axis(x, label[..., None], axis=-1)
 
 
-@op(dtypes=FLOAT, numpy=True, amp="high")
+@op(dtypes=FLOAT, of_the_past=True, numpy=True, amp="high")
 def nll_of_logits(x: Tensor, label: Tensor, ignore_index: int) -> Tensor:
     """Log-sum-exp minus the labelled logit, along the last axis; zero where the label is ignored. Use `cross_entropy`.
 

@@ -24,7 +24,7 @@ from bireme.ops.reduce import reduced_shape
 # ---------------------------------------------------------------- spread
 
 
-@op(method=True, floats=True, torch=True, out=True, dtypes=FLOAT, numpy=True)
+@op(method=True, floats=True, torch=True, out=True, dtypes=FLOAT, of_the_past=True, numpy=True)
 def var(x: Tensor, axis: Axes = None, unbiased: Extra = None, keepdim: bool = False, *, correction: float = 1) -> Tensor:
     """Variance over `axis`, or over all elements; divided by n - `correction`, which `unbiased=False` makes 0.
 
@@ -303,7 +303,7 @@ def compat_nanmedian(input: Tensor, dim: Axis = None, keepdim: bool = False) -> 
 # ---------------------------------------------------------------- quantiles
 
 
-@op(dtypes=frozenset((dtypes.float32, dtypes.float64)))
+@op(dtypes=frozenset((dtypes.float32, dtypes.float64)), of_the_past=True)
 def quantile_of(x: Tensor, q: Tensor, axis: Axes, keepdim: bool, interpolation: str, ignore: bool) -> Tensor:
     """Quantiles as a first axis; use `quantile` and `nanquantile`.
 
