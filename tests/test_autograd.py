@@ -788,6 +788,22 @@ def test_saved_tensors_hooks():
     np.testing.assert_allclose(x.grad.numpy(), 4 * np.array([1, 2]) * np.exp([2.0, 8.0]), rtol=1e-5)
 
 
+def test_saved_tensors_are_seen_as_they_were():
+    seen, x = [], leaf()
+
+    def pack(t):
+        seen.append(t.stop_gradient)
+        half = t.astype("float16")
+        assert half.stop_gradient  # what is packed is no part of the graph
+        return half
+
+    with bireme.autograd.saved_tensors_hooks(pack, lambda t: t.astype("float32")):
+        y = bireme.multiply(x, constant()) * x
+    assert seen == [False, True, False, False]
+    y.sum().backward()
+    assert x.grad.tolist() == (2 * x * constant()).tolist()
+
+
 def test_offloading_to_the_host_and_second_order():
     x = leaf()
     with bireme.autograd.saved_tensors_hooks(lambda t: t.cpu().numpy(), lambda a: bireme.to_tensor(a)):
