@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import bireme
+from bireme import nn
 from bireme.core import executor
 
 nan, inf = math.nan, math.inf
@@ -254,6 +255,25 @@ def test_pairs_have_names_also_where_they_are_written_into_out():
 def test_item_takes_integers(index):
     with pytest.raises(TypeError, match=r"item\(index\): expected an integer"):
         bireme.to_tensor([1.0, 2.0]).item(index)
+
+
+@pytest.mark.parametrize(("loss", "gradient"), [
+    (lambda x: nn.functional.hinge_embedding_loss(x, t([-1.0, -1.0]), reduction="sum"), [0.0, 0.0]),
+    (lambda x: nn.functional.margin_ranking_loss(x, t([1.0, 1.0]), t([1.0, 1.0]), reduction="sum"), [0.0, 0.0]),
+    (lambda x: nn.functional.multi_margin_loss(x.unsqueeze(0), t([1]), margin=1.0, reduction="sum"), [0.5, -0.5]),
+])  # fmt: skip
+def test_gradients_of_losses_at_their_margin(loss, gradient):
+    x = t([1.0, 2.0])
+    x.stop_gradient = False
+    loss(x).backward()
+    assert x.grad.tolist() == gradient
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "bool", "int32", "uint8"])
+def test_classes_of_any_type(kind):
+    x = t([[1.0, 2.0], [3.0, 4.0]])
+    for label in (t([0, 1]), t([[0], [1]])):
+        assert nn.functional.cross_entropy(x, label.astype(kind)).item() == nn.functional.cross_entropy(x, label).item()
 
 
 def test_out_may_be_a_leaf():
