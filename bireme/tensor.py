@@ -84,6 +84,16 @@ def uniform_random_batch_size_like(input: Tensor, shape: Any, dtype: Any = "floa
     return uniform(extents, dtype, min, max, seed)
 
 
+@named
+def gaussian_(x: Tensor, mean: complex = 0.0, std: float = 1.0, seed: int = 0, name: str | None = None) -> Tensor:
+    """Fill a tensor with numbers of a normal distribution: `x.normal_(mean, std)`.
+
+    >>> bireme.tensor.gaussian_(bireme.zeros([2]), 3.0, 0.0).tolist()
+    [3.0, 3.0]
+    """
+    return x.normal_(mean, std)
+
+
 # ---------------------------------------------------------------- arithmetic along an axis
 
 

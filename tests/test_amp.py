@@ -64,6 +64,7 @@ def test_float64_and_integers_are_left_alone():
     lambda a, b, i: bireme.tensordot(a, b, [[1], [1]]).astype("float32"), lambda a, b, i: bireme.put_along_axis(a, i, b[:2, :1], 1),
     lambda a, b, i: bireme.addmm(a[:, :2], b, a[:, :2].T @ a[:, :2]), lambda a, b, i: bireme.masked_scatter(a, a > 0, b),
     lambda a, b, i: bireme.index_put(a, (i[:, 0],), b[:2]), lambda a, b, i: bireme.broadcast_tensors([a, b])[1], lambda a, b, i: bireme.add_n([a, b]),
+    lambda a, b, i: bireme.meshgrid(a[0], b[0])[1],
 ])  # fmt: skip
 def test_float32_and_half_precision_mix(call, level):
     """What mixed precision has made half meets what it has not: computed in float32, outside it is refused as ever."""
@@ -79,6 +80,7 @@ def test_what_has_no_half_form_is_computed_in_float32():
     x = bireme.to_tensor([[2.0, 0.0], [0.0, 4.0]], dtype="bfloat16")
     with bireme.amp.auto_cast(dtype="bfloat16"):
         assert bireme.inverse(x).tolist() == [[0.5, 0.0], [0.0, 0.25]]
+        assert bireme.fft.rfft(x).tolist() == [[2.0, 2.0], [4.0, -4.0]]
     with pytest.raises((TypeError, ValueError, RuntimeError)):
         bireme.inverse(x)
 

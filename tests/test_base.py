@@ -299,6 +299,18 @@ def test_kernels_as_functions():
     assert kernels.repeat_interleave(x, 2, 0, -1).shape == kernels.repeat_interleave(x, 2, 0, 4).shape == [4]
     found = [kernels.max_with_index(y, 0), kernels.min_with_index(y, 0, True), kernels.max_with_index(y, 0, True, True)]
     assert [[t.tolist() for t in pair] for pair in found] == [[[4.0, 5.0, 6.0], [1, 1, 1]], [[[1.0, 2.0, 3.0]], [[0, 0, 0]]], [[[6.0]], [[5]]]]
+    z = bireme.to_tensor([[4.0, 1.0, 3.0, 2.0], [1.0, float("nan"), 5.0, 7.0]])
+    middles = {"median avg": [[2.5, np.nan], [[3, 2], [1, 1]]], "median min": [[2.0, np.nan], [3, 1]],
+               "nanmedian avg": [[2.5, 5.0], [[3, 2], [2, 2]]], "nanmedian min": [[2.0, 5.0], [3, 2]]}  # fmt: skip
+    for name, expected in middles.items():
+        kernel, mode = getattr(kernels, name.split()[0]), name.split()[1]
+        values, places = kernel(z, [1], False, mode)
+        np.testing.assert_equal([values.numpy(), places.numpy()], list(map(np.array, expected)))
+    assert [t.tolist() for t in kernels.median(y, [], True, "avg")] == [[[3.5]], [[[2, 3]]]]
+    whole, halves = kernels.swiglu_grad(y[:, :2], None, bireme.ones([2, 1])), kernels.swiglu_grad(y[:, :1], y[:, 1:2], bireme.ones([2, 1]))
+    y.stop_gradient = False
+    kernels.swiglu(y[:, :2], None).sum().backward()
+    assert np.allclose(whole[0], y.grad[:, :2]) and whole[1] is None and np.allclose(bireme.concat(halves, 1), y.grad[:, :2])
     with pytest.raises(AttributeError, match="no_such"):
         _ = kernels.no_such
 

@@ -108,6 +108,32 @@ def test_the_line_is_the_users_inside_a_model():
     assert line_in(e) == net.line
 
 
+@pytest.mark.parametrize(("call", "told"), [
+    (lambda: f(2) / bireme.to_tensor([1, 2]), "divide(): expected operands of one kind"),
+    (lambda: f(2) ** f(3), "pow(): expected shapes that broadcast together"),
+    (lambda: bireme.compat.median(f(2), dim=3), "median(dim): expected an axis"),
+    (lambda: bireme.shape("a"), "shape(input): expected a Tensor"),
+    (lambda: bireme.softmax(f(2), "a"), "softmax(dim): expected an integer"),
+    (lambda: nn.functional.unfold("a", 2), "unfold(x): expected a Tensor"),
+    (lambda: nn.functional.softplus(f(2), f(3)), "softplus(beta): expected a number"),
+    (lambda: bireme.index_fill(f(2, 2), bireme.to_tensor([0]), None, 1.0), "index_fill(axis): expected an integer, got None"),
+    (lambda: bireme.unstack(f(2), 0, "two"), "unstack(num): expected an integer, got two"),
+])  # fmt: skip
+def test_the_name_is_the_one_that_was_called(call, told):
+    with pytest.raises((ValueError, TypeError)) as e:
+        call()
+    assert str(e.value).startswith(told)
+
+
+@pytest.mark.parametrize("one", [1, np.int64(1), np.array(1), bireme.to_tensor(1)])
+def test_what_serves_as_an_integer(one):
+    x = bireme.to_tensor([[1.0, 3.0], [2.0, 4.0]])
+    assert bireme.cumsum(x, axis=one).tolist() == [[1.0, 4.0], [2.0, 6.0]]
+    assert bireme.topk(x, one)[0].tolist() == [[3.0], [4.0]]
+    assert [r.tolist() for r in bireme.unstack(x[:1], 0, one)] == [[1.0, 3.0]]
+    assert bireme.vander(bireme.to_tensor([2.0]), one).tolist() == [[1.0]]
+
+
 def test_a_close_keyword_is_suggested():
     with pytest.raises(TypeError, match="did you mean"):
         bireme.sum(f(2), axs=0)
@@ -130,6 +156,13 @@ def test_large_integers():
 def test_a_number_that_does_not_fit_its_type(value):
     with pytest.raises((OverflowError, ValueError), match="range of uint8"):
         bireme.to_tensor(value, dtype="uint8")
+
+
+def test_a_fill_beyond_its_type_is_what_a_cast_makes_of_it():
+    for value in (np.inf, -np.inf, np.nan, 3e9, 300.7, -1.5):
+        for kind in ("int32", "int64", "uint8", "int8"):
+            want = bireme.to_tensor([value, value], "float64").astype(kind).tolist()
+            assert bireme.full([2], value, kind).tolist() == want
 
 
 def test_empty_and_nested():

@@ -153,6 +153,25 @@ def test_numbers_do_not_follow_the_default_type():
         bireme.set_default_dtype("float32")
 
 
+@pytest.mark.parametrize("executor", ["interpreter", "xla"])
+def test_a_number_beside_half_precision_is_as_wide_as_it_was_written(executor):
+    with bireme.debug.use_executor(executor):
+        x = bireme.to_tensor([1.0, 60000.0], "float16", stop_gradient=False)
+        for made, by_hand in (
+            (x / 65536.0, np.array([1.0, 60000.0]) / 65536),
+            (x * 1e-6, np.array([1.0, 60000.0]) * 1e-6),
+            (x - 65536.0, np.array([-np.inf, -5536.0])),
+            (65536.0 - x, np.array([np.inf, 5536.0])),
+            (bireme.scale(x, 2.0, -65536.0), np.array([-np.inf, 54464.0])),
+            (bireme.lerp(x, x * 0, 1e-5), np.array([1.0, 60000.0])),
+        ):
+            assert made.dtype is bireme.float16
+            assert made.tolist() == by_hand.astype(np.float16).tolist()
+        (x / 65536.0).sum().backward()
+        assert x.grad.tolist() == [2.0**-16] * 2
+        assert (bireme.to_tensor([0.1], "float16") == 0.1).item()  # compared in the tensor's own type
+
+
 def test_numpy_on_either_side():
     x = bireme.to_tensor([1.0, 2.0])
     for op in (operator.add, operator.mul, operator.truediv, operator.sub):
@@ -175,6 +194,8 @@ def test_in_place_takes_the_wider_type():
     assert bireme.to_tensor([1, 3]).clip_(1.5, 2.5).tolist() == [1, 2]
     with pytest.raises(TypeError, match=r"add_\(x\): expected a result of x's type int64, got float32"):
         bireme.to_tensor([1, 2]).add_(2.5)
+    chosen = bireme.to_tensor([1.0, 2.0])
+    assert bireme.where_(chosen > 1, chosen, bireme.ones([2], "float64")).dtype is bireme.float64
     part = bireme.zeros([2, 2])[0]
     with pytest.raises(TypeError, match="float64"):
         part.add_(bireme.ones([2], "float64"))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import bireme
+from bireme import nn
 from bireme.core import executor
 
 nan, inf = math.nan, math.inf
@@ -233,6 +234,46 @@ def test_changes_in_place_are_counted_as_paddle_makes_them():
         x = bireme.ones([2, 2])
         change(x)
         assert x.inplace_version == count
+
+
+def test_pairs_have_names_also_where_they_are_written_into_out():
+    x = bireme.to_tensor([[3.0, 1.0, 2.0]])
+    for call, name in (
+        (lambda **k: bireme.topk(x, 1, **k), "TopKRetType"),
+        (lambda **k: bireme.compat.median(x, 1, True, **k), "MedianRetType"),
+        (lambda **k: bireme.compat.max(x, 1, True, **k), "MinMaxRetType"),
+    ):
+        out = (bireme.zeros([1, 1]), bireme.zeros([1, 1], "int64"))
+        for made in (call(), call(out=out)):
+            assert type(made).__name__ == name
+            assert made.values.tolist() == [[2.0 if "Median" in name else 3.0]]
+            assert made.indices.tolist() == [[2 if "Median" in name else 0]]
+        assert made.values is out[0]
+
+
+@pytest.mark.parametrize("index", ["a", 1.0, None, True, [1]])
+def test_item_takes_integers(index):
+    with pytest.raises(TypeError, match=r"item\(index\): expected an integer"):
+        bireme.to_tensor([1.0, 2.0]).item(index)
+
+
+@pytest.mark.parametrize(("loss", "gradient"), [
+    (lambda x: nn.functional.hinge_embedding_loss(x, t([-1.0, -1.0]), reduction="sum"), [0.0, 0.0]),
+    (lambda x: nn.functional.margin_ranking_loss(x, t([1.0, 1.0]), t([1.0, 1.0]), reduction="sum"), [0.0, 0.0]),
+    (lambda x: nn.functional.multi_margin_loss(x.unsqueeze(0), t([1]), margin=1.0, reduction="sum"), [0.5, -0.5]),
+])  # fmt: skip
+def test_gradients_of_losses_at_their_margin(loss, gradient):
+    x = t([1.0, 2.0])
+    x.stop_gradient = False
+    loss(x).backward()
+    assert x.grad.tolist() == gradient
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "bool", "int32", "uint8"])
+def test_classes_of_any_type(kind):
+    x = t([[1.0, 2.0], [3.0, 4.0]])
+    for label in (t([0, 1]), t([[0], [1]])):
+        assert nn.functional.cross_entropy(x, label.astype(kind)).item() == nn.functional.cross_entropy(x, label).item()
 
 
 def test_out_may_be_a_leaf():

@@ -25,6 +25,13 @@ def test_fill_constant(value, dtype, expected):
     assert out.tolist() == expected and out.dtype.name == dtype
 
 
+def test_normal_numbers_in_place():
+    x = bireme.zeros([2, 3])
+    assert tensor.gaussian_(x, mean=2.0, std=0.0) is x and x.tolist() == [[2.0] * 3] * 2
+    with pytest.raises(AttributeError, match="normal_"):
+        tensor.gaussian_("x")
+
+
 def test_arrays_of_tensors():
     array = tensor.create_array("float32")
     for i in range(3):

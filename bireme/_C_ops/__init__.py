@@ -58,7 +58,7 @@ _SAME: dict[Any, str] = {
     signal: "frame overlap_add",
     math: """
     argsort cumprod cumprod_ cumsum cumsum_ elementwise_pow fft_c2c fft_c2r fft_r2c frobenius_norm histogram l1_norm logcumsumexp logsigmoid
-    logsumexp max_with_index mean_all min_with_index mish p_norm prelu prod rint rrelu squared_l2_norm tanh_shrink
+    logsumexp max_with_index mean_all median min_with_index mish nanmedian p_norm prelu prod rint rrelu squared_l2_norm tanh_shrink
     """,
     nn: """
     bce_loss bicubic_interp bilinear_interp class_center_sample clip_by_norm conv2d conv2d_transpose conv3d conv3d_transpose
@@ -76,7 +76,7 @@ _SAME: dict[Any, str] = {
     layers: """
     accuracy add_position_encoding affine_channel affine_channel_ batch_norm batch_norm_ bce_loss_ dirichlet full_batch_size_like hinge_loss
     identity_loss identity_loss_ memcpy_d2h memcpy_h2d npu_identity partial_concat partial_sum shape shape64 share_data shuffle_channel silu_
-    swiglu truncated_gaussian_random uniform_random_batch_size_like variance view_slice
+    swiglu swiglu_grad truncated_gaussian_random uniform_random_batch_size_like variance view_slice
     """,
     scaling: "average_accumulates_ check_finite_and_unscale_ merged_adam_ merged_momentum_ update_loss_scaling_",
     Tensor: """

@@ -51,6 +51,18 @@ def add_position_encoding(x: Tensor, alpha: float = 1.0, beta: float = 1.0) -> T
     return x * alpha + tensor.concat([tensor.sin(angles), tensor.cos(angles)], 1) * beta
 
 
+def swiglu_grad(x: Tensor, y: Tensor | None, out_grad: Tensor) -> tuple[Tensor, Tensor | None]:
+    """The gradients of `swiglu` from that of its result; without `y`, that of both halves of `x` is one.
+
+    >>> [t.tolist() for t in bireme._C_ops.swiglu_grad(bireme.to_tensor([0.0]), bireme.to_tensor([2.0]), bireme.to_tensor([3.0]))]
+    [[3.0], [0.0]]
+    """
+    gate, value = tensor.chunk(x, 2, -1) if y is None else (x, y)
+    open = tensor.sigmoid(gate)
+    of_gate, of_value = out_grad * value * open * (1.0 + gate * (1.0 - open)), out_grad * gate * open
+    return (tensor.concat([of_gate, of_value], -1), None) if y is None else (of_gate, of_value)
+
+
 def hinge_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """How far scores are from one on the side that labels, 0 or 1, say.
 

@@ -8,6 +8,7 @@ from typing import Any
 from bireme import fft, linalg, tensor
 from bireme.core.tensor import Tensor
 from bireme.nn import functional
+from bireme.ops.statistics import median_of
 
 
 def _scan(function: Callable, first: Callable, x: Tensor, axis: int, flatten: bool, exclusive: bool, reverse: bool) -> Tensor:
@@ -91,6 +92,35 @@ def _with_index(find: Callable, x: Tensor, dim: int, keepdim: bool, flatten: boo
         shape = [1] * rank if keepdim else []
         return tensor.reshape(values, shape), tensor.reshape(places, shape)
     return (values, places) if keepdim else (tensor.squeeze(values, dim), tensor.squeeze(places, dim))
+
+
+def median(x: Tensor, axis: Any, keepdim: bool, mode: str) -> tuple[Tensor, Tensor]:
+    """The middle elements over axes, or of all, and where they stand in what the axes hold: one place, or two for the mean of two.
+
+    >>> [t.tolist() for t in bireme._C_ops.median(bireme.to_tensor([[4.0, 1.0, 2.0, 3.0]]), [1], False, "avg")]
+    [[2.5], [[2, 3]]]
+    """
+    return _middle(x, axis, keepdim, mode, False)
+
+
+def nanmedian(x: Tensor, axis: Any, keepdim: bool, mode: str) -> tuple[Tensor, Tensor]:
+    """The same among the elements that are not NaN."""
+    return _middle(x, axis, keepdim, mode, True)
+
+
+def _middle(x: Tensor, axis: Any, keepdim: bool, mode: str, ignore: bool) -> tuple[Tensor, Tensor]:
+    axes = sorted({int(a) % max(x.ndim, 1) for a in (axis if isinstance(axis, (list, tuple)) else [axis])}) or list(range(x.ndim))
+    found = median_of(x, axes, keepdim, mode == "min", ignore)
+    rest = [i for i in range(x.ndim) if i not in axes]
+    lines = tensor.reshape(tensor.transpose(x, [*rest, *axes]), [*[x.shape[i] for i in rest], -1]) if x.ndim else tensor.reshape(x, [1])
+    valid = lines.shape[-1] - tensor.sum(tensor.isnan(lines), -1, keepdim=True)
+    first, second = tensor.clip(valid - 1, 0) // 2, valid // 2
+    if not ignore:  # one NaN is the middle of all
+        whole = valid == lines.shape[-1]
+        first, second = tensor.where(whole, first, valid), tensor.where(whole, second, valid)
+    middles = first if mode == "min" else tensor.concat([first, second], -1)
+    places = tensor.take_along_axis(tensor.argsort(lines, -1, stable=True), middles, -1)
+    return found, tensor.reshape(places, found.shape if mode == "min" else [*found.shape, 2])
 
 
 def rint(x: Tensor) -> Tensor:

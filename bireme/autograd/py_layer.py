@@ -265,7 +265,7 @@ class _Saved:
         self.tensor: Any = t  # strong until forward has ended: what it does in place to `t` is part of what is saved
         self.value = self.source = self.packed = self.unpack = None
         if grad_mode.state.pack is not None:
-            self.packed, self.unpack = tape.save_value(read(t))
+            self.packed, self.unpack = tape.save_value(read(t), t.stop_gradient)
 
     def settle(self, edge: Any, made: list[Tensor]) -> None:
         """Forward has ended: a result is known by its place on the tape, so that the edge does not hold itself."""

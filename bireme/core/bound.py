@@ -114,7 +114,14 @@ class Bound:
     def lower(self, platform: str) -> Callable:
         """The call on jax arrays, in the form for this platform."""
         body = self.op.lowerings.get(platform, self.op.body)
-        return lambda *arrays: body(**self.arguments(arrays))
+        return functools.partial(self._rounded, body) if self.op.wide else lambda *arrays: body(**self.arguments(arrays))
+
+    def _rounded(self, body: Callable, *arrays: Any) -> Any:
+        """The body with a wider number beside half precision: computed as wide as the number, and rounded once."""
+        narrow = next((x.dtype for x in arrays if x.dtype in plans.NARROW), None)
+        if narrow is None or all(x.dtype == narrow for x in arrays):
+            return body(**self.arguments(arrays))
+        return body(**self.arguments([x.astype(jnp.float32) for x in arrays])).astype(narrow)
 
     def lower_once(self, platform: str) -> Callable:
         """The same, traced once for each kind of operands however often it is called."""
@@ -150,7 +157,7 @@ class Bound:
             found = self._trace(sigs)
         for s in found:
             if s.ndim > MAX_AXES:
-                raise errors.bad(f"{self.op.name.removesuffix('_of')}()", f"a result of at most {MAX_AXES} axes", f"{s.ndim} axes")
+                raise errors.bad(f"{self.op.told}()", f"a result of at most {MAX_AXES} axes", f"{s.ndim} axes")
             if (s.nbytes > SMALL and s.nbytes > devices.current().capacity) or (s.size == 0 and _unthinkable(s)):
                 raise self._too_large(s)
         return found
@@ -159,7 +166,7 @@ class Bound:
         """Refused before anything is allocated: a system that overcommits would end the process instead."""
         shown = f"shape {list(sig.shape)}, {sig.nbytes / 2**30:.1f} GiB of {sig.dtype.name}"
         have = f"{devices.current().capacity / 2**30:.1f} GiB"
-        return errors.bad(f"{self.op.name.removesuffix('_of')}()", f"a result that fits into {have} of memory", shown, kind=MemoryError)
+        return errors.bad(f"{self.op.told}()", f"a result that fits into {have} of memory", shown, kind=MemoryError)
 
     def _trace(self, sigs: tuple[Sig, ...]) -> tuple[Sig, ...]:
         specs = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in sigs]
@@ -384,7 +391,7 @@ class GradOp:
         self.grad_rule = self.grad_numpy = None
         self.scales: tuple[int, ...] = ()
         self.constants: tuple[int, ...] = ()
-        self.carries = False
+        self.carries = self.of_the_past = False
         self.lowerings: dict = {}
         self._next: GradOp | None = None
         self.container = list
@@ -432,4 +439,4 @@ def _misfit(bound: Bound, sigs: tuple, e: Exception) -> Exception:
     operands = ", ".join(f"{n}: {named[n]}" for n in bound.op.operand_names if named[n] is not None)
     reason = str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__
     kind = IndexError if isinstance(e, IndexError) else ValueError
-    return errors.bad(f"{bound.op.name}({', '.join(bound.op.operand_names)})", "operands that fit together", operands, hint=reason, kind=kind)
+    return errors.bad(f"{bound.op.told}({', '.join(bound.op.operand_names)})", "operands that fit together", operands, hint=reason, kind=kind)

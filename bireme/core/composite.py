@@ -17,7 +17,7 @@ class Composite:
         self.body, self.name, self.doc = body, options.get("name") or body.__name__, inspect.getdoc(body) or ""
         self.told = told_as(self.name, options)
         self.public: Any = None
-        self.signature = convert.signature_of(self.name, body, convert.hints_of(body), options)
+        self.signature = convert.signature_of(self.told, body, convert.hints_of(body), options)
         self.options = options
 
     def call(self, arguments: dict[str, Any]) -> Any:
@@ -91,5 +91,7 @@ class Composite:
 
 def told_as(name: str, options: dict[str, Any]) -> str:
     """What users call it: the name under which it is public, not that of an operator inside."""
+    if options.get("told"):
+        return options["told"]
     paths = (options.get("public") or "").split()
     return paths[0].rpartition(".")[2] if paths else name.removesuffix("_of")

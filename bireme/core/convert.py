@@ -13,6 +13,7 @@ import numpy as np
 
 from bireme.core import amp, errors, flush, guards, random, registry, segments, shortcut
 from bireme.core import dtype as dtypes
+from bireme.core.arrays import convert as cast_host
 from bireme.core.dtype import DType
 from bireme.core.tensor import Tensor, read
 
@@ -49,7 +50,7 @@ def _kind_of(hint: Any, default: Any) -> tuple[str, bool, Callable | None]:
         return "tensor", default is None, None
     if typing.get_origin(hint) is Annotated:
         word = hint.__metadata__[0]
-        if word == "axis" and default is not None and default is not MISSING:  # None means something only where it is the default
+        if word == "axis" and default is not None:  # None means something only where it is the default
             return "attr", True, one_axis
         return (word if word in ("key", "size", "extra") else "attr"), True, _CONVERSIONS.get(word, _plain)
     args = typing.get_args(hint)
@@ -60,8 +61,10 @@ def _kind_of(hint: Any, default: Any) -> tuple[str, bool, Callable | None]:
         return "list", False, None
     if hint is bool and isinstance(default, bool):
         return "attr", False, _flag
-    if hint in (int, float) and isinstance(default, (int, float)):  # None means something only where it is the default
+    if hint in (int, float) and default is not None:  # None means something only where it is the default
         return "attr", False, _int if hint is int else _number_of
+    if len(args) == 2 and type(None) in args:  # `int | None` says so
+        hint = next(a for a in args if a is not type(None))
     if hint in (bool, int, float, str):
         return "attr", default is None, _CONVERSIONS[hint.__name__]
     return "attr", True, _plain
@@ -81,6 +84,8 @@ def _int(x: Any, ndim: int, where: str) -> int:
         return int(x)
     if isinstance(x, Tensor) and x._value.sig.size == 1 and x._value.sig.dtype.kind in "ib":
         return int(x)
+    if isinstance(x, np.ndarray) and x.size == 1 and x.dtype.kind in "iu":
+        return int(x.item())
     raise errors.bad(where, "an integer", x, kind=TypeError)
 
 
@@ -193,7 +198,7 @@ def _dtype(x: Any, ndim: int, where: str) -> DType | None:
 
 
 def _const(x: Any, ndim: int, where: str) -> Any:
-    if isinstance(x, np.generic):
+    if isinstance(x, np.generic) or (isinstance(x, Tensor) and x._value.sig.size == 1):
         x = x.item()
     if x is None or isinstance(x, (bool, int, float, complex)):
         return x
@@ -240,6 +245,7 @@ class Signature:
         self.attr_names = tuple(p.name for p in self.attrs)
         self.sizes = [p for p in params if p.kind == "size"]
         self.number_types = options.get("numbers") or {}
+        self.wide = options.get("wide", False)
         codes = {p.name: shortcut.NUMBER if p.kind == "number" else shortcut.OPERAND for p in params if p.kind in ("tensor", "number", "list")}
         self.takes = codes | {other: codes[name] for other, name in self.aliases.items() if name in codes}
         self.labels = {p.name: f"{op}({p.name})" for p in params}
@@ -366,9 +372,14 @@ class Signature:
         if kind is None:
             first = next((a for p in self.operands if isinstance(a := arguments[p.name], Tensor)), None)
             kind = dtypes.promote_number(first._value.sig.dtype, x) if first is not None else dtypes.of_number(x)
+            kind = self.number_type(kind)
         elif isinstance(kind, str):
             kind = dtypes.of(kind)
         return (kind, number(x, kind, self.labels[name]))
+
+    def number_type(self, dtype: DType) -> DType:
+        """What a number travels in beside tensors of this type: it may be beyond half precision where the result is not."""
+        return dtypes.float32 if self.wide and dtype in dtypes.NARROW else dtype
 
     def check_composite(self, arguments: dict[str, Any]) -> None:
         """Operands and attributes of a composite: Tensors are checked, plain kinds converted."""
@@ -414,9 +425,8 @@ def number(x: Any, dtype: DType, where: str) -> Any:
     if dtype.kind == "i":
         if isinstance(x, complex):
             raise errors.bad(where, f"a real number for {dtype.name}", x, kind=TypeError)
-        if isinstance(x, float) and not np.isfinite(x):
-            raise errors.bad(where, f"a finite number for {dtype.name}", x, kind=ValueError)
-        x = int(x)
+        if isinstance(x, float):
+            return int(cast_host(np.array(x), dtype))
         info = np.iinfo(dtype.np)
         if not info.min <= x <= info.max:
             if dtype.itemsize < 8 and -(2**63) <= x < 2**63:

@@ -97,6 +97,7 @@ for _d in ALL:
 # the public set; unsigned words beyond uint8 exist for the engine (random bits) and for arrays that come from outside
 PUBLIC = tuple(d for d in ALL if d.name not in ("uint16", "uint32", "uint64"))
 FLOAT = frozenset((float16, bfloat16, float32, float64))
+NARROW = frozenset((float8_e4m3fn, float8_e5m2, float16, bfloat16))
 COMPLEX = frozenset((complex64, complex128))
 INT = frozenset((uint8, int8, int16, int32, int64))
 BOOL = frozenset((bool_,))

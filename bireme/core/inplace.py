@@ -16,7 +16,7 @@ def write_out(out: Any, result: Any, name: str) -> Any:
             raise errors.bad(f"{name}(out)", f"{len(result)} Tensors", out, kind=TypeError)
         for o, r in zip(out, result):
             write_out(o, r, name)
-        return out
+        return type(result)(*out) if hasattr(result, "_fields") else out  # a named tuple stays one
     if not isinstance(out, Tensor):
         raise errors.bad(f"{name}(out)", "a Tensor", out, kind=TypeError)
     # a leaf too is taken, unlike by in-place operators: what it was has no part in what it becomes

@@ -48,6 +48,7 @@ class Op:
         self.promote = tuple((options.get("promote") or "").split())
         self.mix = options.get("mix", "scalars")
         self.floats = options.get("floats", False)
+        self.wide = options.get("wide", False)
         self.dtypes = options.get("dtypes")
         self.is_view = options.get("view", False)
         self.differentiable = options.get("differentiable", True)
@@ -76,7 +77,7 @@ class Op:
         self.public: Any = None
         self.grad_op = GradOp(self.name)
         self._bounds = Interned()
-        self.signature = convert.signature_of(self.name, body, hints, options)
+        self.signature = convert.signature_of(self.told, body, hints, options)
         self.operand_names = self.signature.operand_names
         self.attr_names = self.signature.attr_names
         self._promoted = self.promote or (self.operand_names[:1] if self.floats or self.dtypes else ())
@@ -87,6 +88,7 @@ class Op:
         self.scales = tuple([self.operand_names.index(n) for n in options.get("scales", "").split()])
         self.constants = tuple([self.operand_names.index(n) for n in options.get("constants", "").split()])
         self.carries = bool(options.get("carries"))
+        self.of_the_past = bool(options.get("of_the_past"))
         self.options = options
 
     # ------------------------------------------------------------ rules
@@ -301,18 +303,18 @@ class Op:
     def _promote(self, arguments: dict[str, Any]) -> None:
         names = self._promoted
         given = [(n, arguments[n]) for n in names if arguments[n] is not None]
-        found = convert.common_dtype(self.name, [x for _, x in given], self.mix, halves=amp.state.policy is not None)
+        found = convert.common_dtype(self.told, [x for _, x in given], self.mix, halves=amp.state.policy is not None)
         if found is None:  # nothing but numbers
             wrong = [(n, x) for n, x in given if self.dtypes is not None and not self.floats and dtypes.of_number(x) not in self.dtypes]
             if wrong:
                 allowed = ", ".join(sorted(d.name for d in self.dtypes or ()))
-                raise errors.bad(f"{self.name}({wrong[0][0]})", f"one of {allowed}", wrong[0][1], kind=errors.NoKernel)
+                raise errors.bad(f"{self.told}({wrong[0][0]})", f"one of {allowed}", wrong[0][1], kind=errors.NoKernel)
             return
         if self.floats and found.kind in "bi":
             found = dtypes.float32
         if self.dtypes is not None and found not in self.dtypes:
             allowed = ", ".join(sorted(d.name for d in self.dtypes))
-            raise errors.bad(f"{self.name}({given[0][0]})", f"one of {allowed}", found.name, kind=errors.NoKernel)
+            raise errors.bad(f"{self.told}({given[0][0]})", f"one of {allowed}", found.name, kind=errors.NoKernel)
         cast = registry.OPS.get("cast")
         for n, x in given:
             if isinstance(x, Tensor):
@@ -322,7 +324,8 @@ class Op:
             elif isinstance(x, list):
                 arguments[n] = [t if t._value.sig.dtype is found else cast(t, found) for t in x]  # type: ignore[misc]  # cast is declared by then
             else:
-                arguments[n] = (found, convert.number(x, found, f"{self.name}({n})"))
+                kind = self.signature.number_type(found)
+                arguments[n] = (kind, convert.number(x, kind, f"{self.told}({n})"))
 
     def check_indices(self, bound: Bound, operands: list) -> None:
         for place, where, span in bound.spans(tuple([None if t.__class__ is tuple else t._value.sig for t in operands])):
@@ -333,9 +336,9 @@ class Op:
 
 
 _OPTIONS = frozenset((
-    "name", "public", "method", "inplace", "writes", "out", "torch", "alias", "rejects", "varargs", "pack", "pairs", "name_arg",
-    "promote", "mix", "floats", "dtypes", "numbers", "retype", "view", "passes", "scales", "carries", "constants", "differentiable", "numpy",
-    "by_numpy", "plain", "amp",
+    "name", "told", "public", "method", "inplace", "writes", "out", "torch", "alias", "rejects", "varargs", "pack", "pairs", "name_arg",
+    "promote", "mix", "floats", "dtypes", "numbers", "wide", "retype", "view", "passes", "scales", "carries", "of_the_past", "constants",
+    "differentiable", "numpy", "by_numpy", "plain", "amp",
 ))  # fmt: skip
 
 
@@ -347,9 +350,10 @@ def _known(options: dict[str, Any]) -> None:
 def op(**options: Any) -> Callable[[Callable], Op]:
     """Declare an operator.
 
-    How it is called: `name`, `public`, `method`, `inplace`, `writes`, `out`, `torch`, `alias`, `rejects`, `varargs`, `pack`, `pairs`, `name_arg`.
-    What it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `retype`. What it is: `view`, `passes`,
-    `scales`, `carries`, `constants` (operands that never get a gradient), `differentiable`, `numpy`, `by_numpy`, `plain`, `amp`.
+    How it is called: `name`, `told` (in messages), `public`, `method`, `inplace`, `writes`, `out`, `torch`, `alias`, `rejects`, `varargs`,
+    `pack`, `pairs`, `name_arg`.
+    What it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `wide`, `retype`. What it is: `view`, `passes`,
+    `scales`, `carries`, `of_the_past`, `constants` (operands that never get a gradient), `differentiable`, `numpy`, `by_numpy`, `plain`, `amp`.
     """
 
     _known(options)

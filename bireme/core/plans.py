@@ -17,7 +17,7 @@ from bireme.core import primitives
 from bireme.core.graph import Sig, shared
 from bireme.core.numerics import numerics
 
-NARROW = frozenset(np.dtype(d.np) for d in (dtypes.float16, dtypes.bfloat16, dtypes.float8_e4m3fn, dtypes.float8_e5m2))
+NARROW = frozenset(np.dtype(d.np) for d in dtypes.NARROW)
 
 
 class _Typed:

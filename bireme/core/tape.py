@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 from weakref import ref
 
@@ -89,7 +89,8 @@ class Edge(_Seldom):
     def _saved_for(self, grad: Any, create_graph: bool) -> list:
         """What a gradient node reads besides the incoming gradients."""
         unread = self._by_numbers(grad)
-        operands = [self._restore(self.saved[i], self.inputs[i], create_graph, unread) for i in grad.operand_places]
+        past = unread or self.bound.op.of_the_past
+        operands = [self._restore(self.saved[i], self.inputs[i], create_graph, past) for i in grad.operand_places]
         if grad.takes_outs:
             operands += [self._restore(o, (self, i), create_graph, unread) for i, o in enumerate(self.outs)]
         return operands
@@ -346,14 +347,23 @@ def _only_scales(bound: Any, saved: list) -> bool:
 def _pack(edge: Edge) -> None:
     """Give what the rule reads to the user's function that packs it."""
     pack, edge.unpack = state.pack
-    edge.saved = [v if v is None or v.__class__ is tuple else pack(wrap(v)) for v in edge.saved]
+    edge.saved = [v if v is None or v.__class__ is tuple else packed(pack, v, source is None) for v, source in zip(edge.saved, edge.inputs)]
     if edge.outs is not None:
-        edge.outs = [pack(wrap(v)) for v in edge.outs]
+        edge.outs = [packed(pack, v, False) for v in edge.outs]
 
 
-def save_value(v: Value) -> Any:
+def packed(pack: Callable, v: Value, stop_gradient: bool) -> Any:
+    """What the user's function makes of a saved value, which it sees as the tensor was; what it computes is no part of the graph."""
+    grad, state.grad = state.grad, False
+    try:
+        return pack(wrap(v, stop_gradient))
+    finally:
+        state.grad = grad
+
+
+def save_value(v: Value, stop_gradient: bool = True) -> Any:
     """A saved value as saved_tensors_hooks want it: (what to keep, how to get the tensor back)."""
     if state.pack is None:
         return v, None
     pack, unpack = state.pack
-    return pack(wrap(v)), unpack
+    return packed(pack, v, stop_gradient), unpack

@@ -207,6 +207,9 @@ class Tensor(OnHost):
         host = self._host()
         if not args and host.size != 1:
             raise errors.bad("item()", "a tensor of one element", f"shape {self.shape}", hint="give an index: item(i)")
+        for i in args[0] if len(args) == 1 and isinstance(args[0], tuple) else args:
+            if isinstance(i, bool) or not isinstance(i, (int, np.integer, Tensor)):
+                raise errors.bad("item(index)", "an integer", i, kind=TypeError)
         try:
             return _python(host.item(*args) if host.dtype.kind in "biufc" and host.dtype.isbuiltin else host.astype(np.float32).item(*args))
         except (IndexError, ValueError, TypeError, OverflowError):

@@ -71,7 +71,8 @@ def _convert_attention_mask(attn_mask: Tensor | None, dtype: Any) -> Tensor | No
 def _activation(where: str, name: str) -> Any:
     function = getattr(functional, name, None) if isinstance(name, str) else None
     if function is None:
-        raise errors.bad(f"{where}(activation)", "the name of a function in bireme.nn.functional", name)
+        kind = AttributeError if isinstance(name, str) else TypeError
+        raise errors.bad(f"{where}(activation)", "the name of a function in bireme.nn.functional", name, kind=kind)
     return function
 
 

@@ -60,7 +60,7 @@ def _(g, sigs):
 # ---------------------------------------------------------------- two operands
 
 
-@op(method=True, inplace=True, promote="x y", passes="x y", numpy=np.add, torch=True, out=True)
+@op(method=True, inplace=True, promote="x y", wide=True, passes="x y", numpy=np.add, torch=True, out=True)
 def add(x: Tensor, y: Tensor | float, *, alpha: Extra = 1) -> Tensor:
     """Elementwise sum with broadcasting; `y` is multiplied by `alpha` first.
 
@@ -87,7 +87,7 @@ def _(g, sigs):
     return sum_to(g, sigs[0]), sum_to(g, sigs[1])
 
 
-@op(method=True, inplace=True, promote="x y", passes="x", dtypes=NUMBER, numpy=np.subtract)
+@op(method=True, inplace=True, promote="x y", wide=True, passes="x", dtypes=NUMBER, numpy=np.subtract)
 def subtract(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Elementwise difference with broadcasting.
 
@@ -105,7 +105,7 @@ def _(g, sigs):
     return sum_to(g, sigs[0]), sum_to(-g, sigs[1])
 
 
-@op(method=True, inplace=True, promote="x y", scales="x y", numpy=np.multiply, torch=True, out="untold")
+@op(method=True, inplace=True, promote="x y", wide=True, scales="x y", numpy=np.multiply, torch=True, out="untold")
 def multiply(x: Tensor, y: Tensor | float) -> Tensor:
     """Elementwise product with broadcasting.
 
@@ -134,7 +134,7 @@ def _(g, x, y, sigs, needs):
     return dx, sum_to(g * conj_of(x), sigs[1]) if needs[1] else None
 
 
-@op(promote="x y", floats=True, scales="x", numpy=np.divide)
+@op(told="divide", promote="x y", wide=True, floats=True, scales="x", numpy=np.divide)
 def quotient(x: Tensor | float, y: Tensor | float) -> Tensor:
     """`x / y`; use `divide`.
 
@@ -258,7 +258,7 @@ def divide(x: Tensor | float, y: Tensor | float, *, rounding_mode: str | None = 
     return down + ((down * y != x) & (down < 0)).astype(down.dtype)
 
 
-@op(promote="x y", dtypes=NUMBER, amp="high", numpy=True)
+@op(told="pow", promote="x y", wide=True, dtypes=NUMBER, amp="high", numpy=True)
 def power(x: Tensor | float, y: Tensor | float) -> Tensor:
     """`x` to the power of a tensor `y`; use `pow`.
 
@@ -273,7 +273,7 @@ def power(x: Tensor | float, y: Tensor | float) -> Tensor:
     return jnp.where(y < 0, one, out)
 
 
-power.infer(elementwise("power"))
+power.infer(elementwise("pow"))
 
 
 @power.grad(numpy=True)
@@ -297,7 +297,7 @@ def _power_const_numpy(x, y):
     return np.sqrt(x) if y == 0.5 else 1 / np.sqrt(x) if y == -0.5 else _multiplied(x, int(y))
 
 
-@op(amp="high", numpy=_power_const_numpy)
+@op(told="pow", amp="high", numpy=_power_const_numpy)
 def power_const(x: Tensor, y: Const) -> Tensor:
     """`x` to a power that is part of the program; use `pow`.
 
@@ -352,7 +352,7 @@ def true_divide(input: Tensor, other: Tensor | float) -> Tensor:
 # ---------------------------------------------------------------- sums of several
 
 
-@op(numpy=True, amp="high")
+@op(told="add_n", numpy=True, amp="high")
 def sum_of(inputs: list[Tensor]) -> Tensor:
     """The sum of tensors of one shape and type; use `add_n`.
 

@@ -162,7 +162,7 @@ def clip(x: Tensor, min: Tensor | float | None = None, max: Tensor | float | Non
     return x.clone() if min is None and max is None else clip_number(x, low, high)
 
 
-@op(method=True, inplace=True, writes=3, dtypes=FLOAT)
+@op(method=True, inplace=True, writes=3, dtypes=FLOAT, of_the_past=True)
 def nan_to_num(x: Tensor, nan: Tensor | float = 0.0, posinf: Tensor | float | None = None, neginf: Tensor | float | None = None) -> Tensor:
     """Numbers in place of NaN and the infinities: 0 and the type's largest, unless others are given.
 

@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from bireme.core import errors
+from bireme.core.dtype import DType
 from bireme.core.graph import Sig, sig_of
 
 
@@ -27,12 +28,16 @@ def broadcast_shape(op: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def elementwise(op: str):
-    """An inference rule for an operator whose result has the broadcast shape and its operands' type."""
+    """An inference rule for an operator whose result has the broadcast shape and its operands' type, of which a number's may be wider."""
 
     def infer(x: Sig, y: Sig) -> Sig:
-        return x if x is y else sig_of(broadcast_shape(op, x.shape, y.shape), x.dtype)
+        return x if x is y else sig_of(broadcast_shape(op, x.shape, y.shape), min(x.dtype, y.dtype, key=_rank))
 
     return infer
+
+
+def _rank(dtype: DType) -> int:
+    return dtype.rank
 
 
 def comparison(op: str, result: Any):

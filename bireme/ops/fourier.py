@@ -7,8 +7,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from bireme.core import amp, errors
 from bireme.core import dtype as dtypes
-from bireme.core import errors
 from bireme.core.convert import ints, one_axis
 from bireme.core.graph import sig_of
 from bireme.core.op import Attr, Ints, Tensor, composite, op
@@ -192,6 +192,8 @@ def _numbers(name: str, x: Tensor, made: Any) -> Tensor:
     kind = x.dtype
     if kind.is_integer:
         return x.astype(dtypes.float64 if dtypes.get_default() is dtypes.float64 else dtypes.float32)
+    if kind in amp.HALF and amp.state.policy is not None:
+        return x.astype(dtypes.float32)  # there is no half form: mixed precision computes in float32
     allowed = _KINDS - dtypes.COMPLEX if made is fft_r2c else _KINDS
     if kind not in allowed:
         raise errors.bad(f"{name}(x)", f"integers or one of {', '.join(sorted(d.name for d in allowed))}", kind.name, kind=errors.NoKernel)

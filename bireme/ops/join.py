@@ -274,7 +274,7 @@ def block_diag(inputs: Any) -> Tensor:
 # ---------------------------------------------------------------- grids
 
 
-@composite(name="meshgrid")
+@composite(name="meshgrid", amp="one")
 def grid(args: list[Tensor]) -> list[Tensor]:
     """Each vector along an axis of its own, repeated along the others'.
 

@@ -9,7 +9,7 @@ from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.dtype import FLOAT, INT
 from bireme.core.graph import sig_of
-from bireme.core.inplace import assign_inplace
+from bireme.core.inplace import assign_inplace, retypes
 from bireme.core.op import Extra, Tensor, composite, op
 from bireme.ops.broadcast import broadcast_shape, comparison, sum_to
 
@@ -230,7 +230,8 @@ def where_(condition: Tensor, x: Tensor | None = None, y: Tensor | float | None 
         raise errors.bad("where_(x, y)", "both", "one of them")
     if condition.dtype is not dtypes.bool_:
         raise errors.bad("where_(condition)", "a bool tensor", condition, kind=TypeError)
-    return assign_inplace(x, select(condition, x, y), "where_")
+    new = select(condition, x, y)
+    return assign_inplace(x, new, "where_", retype=retypes(x, new, select, "where_"))
 
 
 def _chosen(inputs, index):

@@ -275,7 +275,7 @@ def _(g, x):
     return g * jnp.sign(x)
 
 
-@op(method=True, dtypes=NUMBER, torch=True, out=True, numpy=True)
+@op(method=True, dtypes=NUMBER, torch=True, out=True, of_the_past=True, numpy=True)
 def sign(x: Tensor) -> Tensor:
     """-1, 0 or 1; complex numbers divided by their modulus.
 
@@ -310,7 +310,7 @@ def sgn(x: Tensor) -> Tensor:
     return sign(x)
 
 
-@op(method=True, inplace=True, promote="x y weight", floats=True, numpy=True)
+@op(method=True, inplace=True, promote="x y weight", wide=True, floats=True, numpy=True)
 def lerp(x: Tensor, y: Tensor, weight: Tensor | float) -> Tensor:
     """`x + weight * (y - x)`.
 
@@ -329,14 +329,19 @@ def _(g, x, y, weight, sigs):
     return sum_to(g * (1 - w), sigs[0]), sum_to(g * w, sigs[1]), sum_to(g * conj_of(y - x), sigs[2])
 
 
-@op(method=True, inplace=True, numpy=True, scales="x")
+def _beside(number, x):
+    """A number in the type of `x`; in half precision it stays as wide as it is, and the result is rounded."""
+    return number if x.dtype.itemsize <= 2 and jnp.issubdtype(x.dtype, jnp.floating) else number.astype(x.dtype)
+
+
+@op(method=True, inplace=True, wide=True, numpy=True, scales="x")
 def scale(x: Tensor, scale: Tensor | float = 1.0, bias: Tensor | float = 0.0, bias_after_scale: bool = True, act: Extra = None) -> Tensor:
     """`x * scale + bias`, or `(x + bias) * scale`.
 
     >>> bireme.scale(bireme.to_tensor([1.0, 2.0]), 2.0, 1.0).tolist()
     [3.0, 5.0]
     """
-    factor, shift = scale.astype(x.dtype), bias.astype(x.dtype)
+    factor, shift = _beside(scale, x), _beside(bias, x)
     return x * factor + shift if bias_after_scale else (x + shift) * factor
 
 
@@ -345,8 +350,8 @@ scale.infer(lambda x: x)
 
 @scale.grad(numpy=True)
 def _(g, x, scale, bias, bias_after_scale, needs, sigs):
-    dx = g * conj_of(scale.astype(x.dtype))
-    ds = sum_to(g * conj_of(x if bias_after_scale else x + bias.astype(x.dtype)), sigs[1]) if needs[1] else None
+    dx = g * conj_of(_beside(scale, x))
+    ds = sum_to(g * conj_of(x if bias_after_scale else x + _beside(bias, x)), sigs[1]) if needs[1] else None
     return dx, ds, sum_to(g if bias_after_scale else dx, sigs[2]) if needs[2] else None
 
 

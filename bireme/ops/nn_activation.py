@@ -195,6 +195,13 @@ def softplus(x: Tensor, beta: Tensor | float = 1, threshold: Tensor | float = 20
 softplus.infer(lambda x: x)
 
 
+@softplus.check
+def _(beta, threshold):
+    for name, given in (("beta", beta), ("threshold", threshold)):
+        if given.ndim:
+            raise errors.bad(f"softplus({name})", "a number", f"shape {list(given.shape)}", kind=TypeError)
+
+
 def _logistic(x):
     if jnp.iscomplexobj(x):
         return 1 / (1 + jnp.exp(-x))

@@ -19,7 +19,7 @@ from bireme.core.graph import sig_of
 from bireme.core.op import PUBLIC, Attr, Const, Tensor, composite, op
 from bireme.core.primitives import scatter_add_rows
 from bireme.ops import shape
-from bireme.ops.bounds import renorm_of
+from bireme.ops.bounds import renorm
 from bireme.ops.creation import ones, zeros
 from bireme.ops.mask import where
 from bireme.ops.scattering import index_add
@@ -109,6 +109,7 @@ def embedding(x: Tensor, weight: Tensor, padding_idx: Const = None, max_norm: fl
     return embedding_of(x, weight, padding_idx, scale_grad_by_freq)
 
 
+@errors.named
 @no_grad()
 def embedding_renorm_(x: Tensor, weight: Tensor, max_norm: float, norm_type: float = 2.0) -> Tensor:
     """Scale the rows of the table `weight` that `x` names down to a norm, in place.
@@ -120,7 +121,7 @@ def embedding_renorm_(x: Tensor, weight: Tensor, max_norm: float, norm_type: flo
         segments.local.trace.spoiled = True  # steps recorded again would leave the table as it is
     at = shape.reshape(x, [-1])
     read = index_add(zeros([weight.shape[0]]), at, 0, ones(at.shape))
-    weight._assign_value(where(shape.unsqueeze(read > 0, 1), renorm_of(weight, max_norm, norm_type, 0), weight))
+    weight._assign_value(where(shape.unsqueeze(read > 0, 1), renorm(weight, norm_type, 0, max_norm), weight))
     return weight
 
 

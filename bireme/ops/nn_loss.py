@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.dtype import FLOAT
 from bireme.core.graph import sig_of
@@ -31,7 +32,7 @@ def _picked(x, label):
     return jnp.take_along_axis(x, label[..., None], axis=-1)
 
 
-@op(dtypes=FLOAT, numpy=True, amp="high")
+@op(dtypes=FLOAT, of_the_past=True, numpy=True, amp="high")
 def nll_of_logits(x: Tensor, label: Tensor, ignore_index: int) -> Tensor:
     """Log-sum-exp minus the labelled logit, along the last axis; zero where the label is ignored. Use `cross_entropy`.
 
@@ -224,7 +225,9 @@ def cross_entropy(input: Tensor, label: Tensor, weight: Tensor | None = None, ig
         input = shape.transpose(input, order)
         label = shape.transpose(label, order) if soft_label and label.ndim == len(order) else label
     if not soft_label:
-        if label.dtype.kind != "i":
+        if label.dtype.kind in "fb":
+            label = cast(label, dtypes.int64)  # Paddle takes classes in any type
+        elif label.dtype.kind != "i":
             raise errors.bad("cross_entropy(label)", "integer labels, or soft_label=True", label.dtype.name, kind=errors.NoKernel)
         label, had_axis = _class_shape(input, label, axis)
         if not classes and label.size:

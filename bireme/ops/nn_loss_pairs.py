@@ -148,9 +148,9 @@ def multi_margin_of(input: Tensor, label: Tensor, weight: Tensor | None, p: floa
     """
     hot = lax.broadcasted_iota(label.dtype, input.shape, 1) == label[:, None]
     own = jnp.sum(jnp.where(hot, input, 0), axis=1, keepdims=True)
-    lack = jnp.maximum(margin - own + input, 0)
-    lack = jnp.where(hot | (lack <= 0), 0, jnp.where(lack > 0, lack, 1) ** p)
-    loss = jnp.sum(lack, axis=1) / input.shape[1]
+    lack = margin - own + input
+    counts = ~hot & (lack >= 0)  # what is just at the margin has a gradient, as in Paddle
+    loss = jnp.sum(jnp.where(counts, jnp.where(counts, lack, 1) ** p, 0), axis=1) / input.shape[1]
     return loss if weight is None else loss * weight[label]
 
 

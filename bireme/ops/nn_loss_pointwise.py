@@ -14,7 +14,7 @@ from bireme.core import errors
 from bireme.core.dtype import FLOAT
 from bireme.core.graph import sig_of
 from bireme.core.op import Tensor, composite, op
-from bireme.ops import bounds, logic, reduce, shape
+from bireme.ops import logic, reduce, shape
 from bireme.ops.arithmetic import cast
 from bireme.ops.broadcast import broadcast_shape, sum_to
 from bireme.ops.math import exp, log, sigmoid
@@ -364,7 +364,7 @@ def hinge_embedding_loss(input: Tensor, label: Tensor, margin: float = 1.0, redu
     [0.25, 0.75]
     """
     must_reduce(reduction, "hinge_embedding_loss")
-    lack = bounds.clip_number(margin - input, 0.0)
+    lack = relu(margin - input)  # not clip, whose gradient at the margin itself is one
     loss = only_where(input, logic.equal(label, 1)) + only_where(lack, logic.equal(label, -1))
     return reduced(loss, reduction, "hinge_embedding_loss")
 

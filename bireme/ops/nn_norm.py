@@ -14,6 +14,7 @@ from bireme.core.dtype import FLOAT
 from bireme.core.op import Ints, Tensor, composite, op
 from bireme.ops.hints import fresh, in_rows
 from bireme.ops.norms import norm
+from bireme.ops.tie import tie
 
 
 def _wide(x):
@@ -266,7 +267,10 @@ def batch_norm(x: Tensor, running_mean: Tensor, running_var: Tensor, weight: Ten
     if not training if use_global_stats is None else use_global_stats:
         return normalised_by(x, running_mean, running_var, weight, bias, epsilon, axis)
     if x._value.sig.size == x.shape[axis]:  # one element a channel has no variance: Paddle hands it on, and so do its users expect
-        return x * 1.0
+        y = x * 1.0
+        for t in (weight, bias):  # which have no part in it, and gradients all the same: zeros
+            y = y if t is None else tie([y], t)[0]
+        return y
     y, mean, variance = batch_norm_of(x, running_mean, running_var, weight, bias, momentum, epsilon, axis)
     if x._value.sig.size:
         running_mean._assign_value(mean)

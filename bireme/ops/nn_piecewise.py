@@ -57,7 +57,7 @@ def _(alpha):
         raise errors.bad("celu(alpha)", "a number other than 0", alpha, kind=ZeroDivisionError)
 
 
-@op(dtypes=FLOAT, numpy=True)
+@op(dtypes=FLOAT, of_the_past=True, numpy=True)
 def selu(x: Tensor, scale: float = 1.0507009873554804934193349852946, alpha: float = 1.6732632423543772848170429916717) -> Tensor:
     """scale * x where x is positive, else scale * alpha * (exp(x) - 1).
 

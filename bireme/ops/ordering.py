@@ -26,6 +26,22 @@ class ValuesAndIndices(NamedTuple):
     indices: Tensor
 
 
+class TopKRetType(ValuesAndIndices):
+    """What `topk` gives."""
+
+
+class SortRetType(ValuesAndIndices):
+    """What `compat.sort` gives."""
+
+
+class MedianRetType(ValuesAndIndices):
+    """What `compat.median` gives along an axis."""
+
+
+class MinMaxRetType(ValuesAndIndices):
+    """What `compat.min` and `compat.max` give along an axis."""
+
+
 # ---------------------------------------------------------------- orders
 
 
@@ -101,7 +117,7 @@ def add_back(g, places, axis, shape):
     return jnp.zeros(shape, g.dtype).at[where].add(g, mode="promise_in_bounds")
 
 
-@op(method=True, dtypes=ORDERED, rejects={"input": "bireme.compat.sort", "dim": "bireme.compat.sort"}, by_numpy=True)
+@op(method=True, dtypes=ORDERED, rejects={"input": "bireme.compat.sort", "dim": "bireme.compat.sort"}, of_the_past=True, by_numpy=True)
 def sort(x: Tensor, axis: Axis = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """Elements along an axis in rising order, or falling; NaN counts as the largest.
 
@@ -154,14 +170,14 @@ def msort(input: Tensor) -> Tensor:
 
 
 @composite(public="compat.sort", name_arg=False)
-def compat_sort(input: Tensor, dim: Axis = -1, descending: bool = False, stable: bool = False, out: Extra = None) -> ValuesAndIndices:
+def compat_sort(input: Tensor, dim: Axis = -1, descending: bool = False, stable: bool = False, out: Extra = None) -> SortRetType:
     """Elements along an axis in order, and the places they come from.
 
     >>> [t.tolist() for t in bireme.compat.sort(bireme.to_tensor([3, 1, 2]))]
     [[1, 2, 3], [1, 2, 0]]
     """
     places = argsort(input, dim, descending, stable)
-    return ValuesAndIndices(sort(input, dim, descending, True), places)
+    return SortRetType(sort(input, dim, descending, True), places)
 
 
 # ---------------------------------------------------------------- elements picked by their place
@@ -243,7 +259,7 @@ topk_of.grad(picked_grad, numpy=True)
 
 
 @composite(method=True, torch=True, out=True, plain=True)
-def topk(x: Tensor, k: Attr, axis: Axis = None, largest: bool = True, sorted: bool = True) -> ValuesAndIndices:
+def topk(x: Tensor, k: Attr, axis: Axis = None, largest: bool = True, sorted: bool = True) -> TopKRetType:
     """The k largest elements along an axis (the last one) in falling order, or the k smallest in rising order, and their places.
 
     >>> [t.tolist() for t in bireme.topk(bireme.to_tensor([1, 3, 2]), 2)]
@@ -254,11 +270,11 @@ def topk(x: Tensor, k: Attr, axis: Axis = None, largest: bool = True, sorted: bo
     k = _count("topk", k)
     if not 1 <= k <= n:
         raise errors.bad("topk(k)", f"a count in [1, {n}], the extent of axis {axis}", k)
-    return ValuesAndIndices(*topk_of(x, k, axis, largest))
+    return TopKRetType(*topk_of(x, k, axis, largest))
 
 
 def _count(name: str, k: Any) -> int:
-    found = k.item() if isinstance(k, Tensor) and k._value.sig.size == 1 else k
+    found = k.item() if isinstance(k, (Tensor, np.ndarray)) and k.size == 1 else k
     if isinstance(found, (int, float, np.integer)) and found == int(found):
         return int(found)
     raise errors.bad(f"{name}(k)", "an integer", k, kind=TypeError)

@@ -15,7 +15,7 @@ from bireme.core.dtype import FLOAT, INT
 from bireme.core.graph import sig_of
 from bireme.core.op import Attr, Axis, DTypeArg, Tensor, composite, op
 from bireme.ops import bounds, gathering, mask, reduce, shape
-from bireme.ops.ordering import ValuesAndIndices
+from bireme.ops.ordering import MinMaxRetType
 from bireme.ops.reduce import reduced_shape
 
 # ---------------------------------------------------------------- extremes
@@ -103,11 +103,11 @@ def _compat_extreme(name: str, input: Tensor, dim: Any, keepdim: Any, other: Any
         raise errors.bad(f"{name}()", "a tensor, with an axis (and keepdim) or with another tensor", "other arguments", kind=TypeError)
     places = arg_extreme(input, dim, True, dtypes.int64, largest)
     if not input.ndim:
-        return ValuesAndIndices(input, shape.reshape(places, []))
+        return MinMaxRetType(input, shape.reshape(places, []))
     values = gathering.take_along_axis(input, places, dim)
     if keepdim is not ... and keepdim:
-        return ValuesAndIndices(values, places)
-    return ValuesAndIndices(shape.squeeze(values, dim), shape.squeeze(places, dim))
+        return MinMaxRetType(values, places)
+    return MinMaxRetType(shape.squeeze(values, dim), shape.squeeze(places, dim))
 
 
 @composite(public="compat.max", name_arg=False, out=True, rejects={"axis": "bireme.max", "x": "bireme.max", "y": "bireme.maximum"})

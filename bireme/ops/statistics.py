@@ -18,13 +18,13 @@ from bireme.core.graph import sig_of
 from bireme.core.op import PUBLIC, Attr, Axes, Axis, Extra, Tensor, composite, op
 from bireme.core.plans import on_numpy
 from bireme.core.tensor import value_of
-from bireme.ops.ordering import ValuesAndIndices, add_back, at, order, picked_grad
+from bireme.ops.ordering import MedianRetType, add_back, at, order, picked_grad
 from bireme.ops.reduce import reduced_shape
 
 # ---------------------------------------------------------------- spread
 
 
-@op(method=True, floats=True, torch=True, out=True, dtypes=FLOAT, numpy=True)
+@op(method=True, floats=True, torch=True, out=True, dtypes=FLOAT, of_the_past=True, numpy=True)
 def var(x: Tensor, axis: Axes = None, unbiased: Extra = None, keepdim: bool = False, *, correction: float = 1) -> Tensor:
     """Variance over `axis`, or over all elements; divided by n - `correction`, which `unbiased=False` makes 0.
 
@@ -286,7 +286,7 @@ def compat_median(input: Tensor, dim: Axis = None, keepdim: bool = False) -> Any
     2
     """
     found = _median("median", input, dim, keepdim, "min", False)
-    return found if dim is None else ValuesAndIndices(*found)
+    return found if dim is None else MedianRetType(*found)
 
 
 @composite(public="compat.nanmedian", name_arg=False, out=True)
@@ -297,13 +297,13 @@ def compat_nanmedian(input: Tensor, dim: Axis = None, keepdim: bool = False) -> 
     1.0
     """
     found = _median("nanmedian", input, dim, keepdim, "min", True)
-    return found if dim is None else ValuesAndIndices(found[0], found[1].clip(min=0))
+    return found if dim is None else MedianRetType(found[0], found[1].clip(min=0))
 
 
 # ---------------------------------------------------------------- quantiles
 
 
-@op(dtypes=frozenset((dtypes.float32, dtypes.float64)))
+@op(dtypes=frozenset((dtypes.float32, dtypes.float64)), of_the_past=True)
 def quantile_of(x: Tensor, q: Tensor, axis: Axes, keepdim: bool, interpolation: str, ignore: bool) -> Tensor:
     """Quantiles as a first axis; use `quantile` and `nanquantile`.
 

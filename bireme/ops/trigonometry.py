@@ -277,7 +277,7 @@ def _nested(square, factors):
     return series
 
 
-@op(method=True, inplace=True, writes=4, dtypes=FLOAT | COMPLEX, numpy=np.sinc)
+@op(method=True, inplace=True, writes=4, dtypes=FLOAT | COMPLEX, of_the_past=True, numpy=np.sinc)
 def sinc(x: Tensor) -> Tensor:
     """sin(pi x) / (pi x), and 1 at zero.
 

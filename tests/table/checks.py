@@ -322,7 +322,7 @@ def aliases(row: Row) -> None:
 def refusals(row: Row) -> None:
     """Bad input by message: the row's own, an unknown keyword, and text where a tensor goes."""
     s = row.samples[0]
-    _refused(row, Sample(s.args, {**s.kwargs, "no_such_keyword": 1}), f"{row.name}(no_such_keyword): expected a keyword among ", TypeError)
+    _refused(row, Sample(s.args, {**s.kwargs, "no_such_keyword": 1}), f"{row.target.told}(no_such_keyword): expected a keyword among ", TypeError)
     first = row.target.signature.operands[:1]
     if (
         first
@@ -331,7 +331,7 @@ def refusals(row: Row) -> None:
         and s.args
         and isinstance(s.args[0], np.ndarray)
     ):
-        _refused(row, Sample(("text", *s.args[1:]), s.kwargs), f"{row.name}({first[0].name}): expected a Tensor", TypeError)
+        _refused(row, Sample(("text", *s.args[1:]), s.kwargs), f"{row.target.told}({first[0].name}): expected a Tensor", TypeError)
     for b in row.bad:
         _refused(row, b.sample, b.message, b.kind)
 

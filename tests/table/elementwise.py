@@ -29,5 +29,5 @@ def no_type(name: str, kind: str = "complex64", arg: str = "x", n: int = 1) -> B
 
 def pair(name: str, ref: Any, samples: Any = None, **more: Any) -> Row:
     """A row of an operator with two operands."""
-    bad = [misfit(name, more.pop("wrong", float)), *more.pop("bad", [])]
+    bad = [misfit(more.pop("told", name), more.pop("wrong", float)), *more.pop("bad", [])]
     return Row(name, samples or with_number(broadcasting(), 2, 0.5), ref, bad=bad, **more)

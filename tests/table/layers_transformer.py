@@ -111,7 +111,7 @@ LAYERS = [
         [(2, 3, 4), call(_x(1, 3, 4), _lower)], _block_shapes(["self_attn"], 2), lambda x, mask=None, **p: _encode_first(p, x, mask),
         bad=[Bad(call(np.ones((3, 4))), "got shape [3, 4]")],
         bad_init=[Bad(call(4, 2, 0), "TransformerEncoderLayer(dim_feedforward)"),
-                  Bad(call(4, 2, 6, activation="nothing"), "the name of a function in bireme.nn.functional"),
+                  Bad(call(4, 2, 6, activation="nothing"), "the name of a function in bireme.nn.functional", AttributeError),
                   Bad(call(4, 2, 6, bias_attr=[False] * 3), "(bias_attr): expected one attribute, or a list of 2, got 3 of them")]),
     LayerRow("TransformerEncoder", make=_encoder, inputs=[(1, 2, 4)], params=None,
         ref=lambda x, **p: _norm(p, _encode(p, x, name="layers_0_"), "norm"),

@@ -204,7 +204,7 @@ TABLE = [
         bad=[Bad(call(floats(3, 4), np.array([1, 4, 0])), "cross_entropy(label): expected indices in [0, 3] or -100, got 4", IndexError),
         Bad(call(floats(3, 4), np.array([1, 2])), "cross_entropy(label): expected shape [3] or [3, 1]"),
              Bad(call(floats(3, 4), _labels, reduction="all"), "cross_entropy(reduction): expected 'mean', 'sum' or 'none', got all"),
-             Bad(call(floats(3, 4), floats(3)), "cross_entropy(label): expected integer labels, or soft_label=True, got float64", TypeError)]),
+             Bad(call(floats(3, 4), np.ones(3, complex)), "cross_entropy(label): expected integer labels, or soft_label=True", TypeError)]),
     Row("mse_loss", [call(floats(2, 3), floats(2, 3, seed=1)), call(floats(2, 3), floats(2, 3, seed=1), "none"), call(floats(2, 3),
         floats(2, 3, seed=1), reduction="sum"), call(floats(), floats(seed=1)), call(Z, Z, "sum")], _mse, dtypes=FLOAT,
         unchecked=ALL - FLOAT, bad=[Bad(call(floats(2), floats(2), "all"), "mse_loss(reduction): expected 'mean', 'sum' or 'none', got all")]),

@@ -186,7 +186,7 @@ TABLE = [
         call(NANS, 1, False, True), call(NONE, 1, True, False),
     ], law=exact(_low), dtypes=REAL, skip={"gradient rule": "the places are integers, which have no gradient to compare"}),
     Row("compat_median", _compats, law=exact(_compat(False)), dtypes=REAL,
-        bad=[Bad(call(_x, 5), "compat_median(dim): expected an axis in [-2, 1], got 5")]),
+        bad=[Bad(call(_x, 5), "median(dim): expected an axis in [-2, 1], got 5")]),
     Row("compat_nanmedian", _compats, law=exact(_compat(True)), dtypes=REAL),
     Row("quantile", _quantiles, _quantile(np.quantile), dtypes=SINGLE, bad=_bad_quantile("quantile")),
     Row("nanquantile", [*_quantiles, call(_some_nan, 0.3, 1), call(_some_nan, [0.3, 0.5])], _quantile(np.nanquantile), dtypes=SINGLE,
