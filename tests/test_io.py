@@ -518,10 +518,11 @@ def test_what_cannot_be_sent_is_read_by_threads():
         def __len__(self):
             return 4
 
-    with pytest.warns(UserWarning, match="threads instead of processes"):
+    with pytest.warns(UserWarning, match="threads instead of processes") as told:
         found = [b.tolist() for b in io.DataLoader(Local(), num_workers=2)]
+    assert told[0].filename == __file__
     assert found == [[[0, 0]], [[1, 1]], [[2, 0]], [[3, 1]]]
-    with pytest.warns(UserWarning, match="threads"), pytest.raises(ZeroDivisionError, match="sample 0"):
+    with pytest.warns(UserWarning, match="1 thread instead"), pytest.raises(ZeroDivisionError, match="sample 0"):
         list(io.DataLoader(Each(lambda i: i // 0), num_workers=1))
     assert io.get_worker_info() is None
 

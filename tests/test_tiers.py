@@ -304,6 +304,17 @@ def test_explain_has_a_row_per_segment():
     assert re.search(r"segment\s+ops", str(bireme.debug.explain()))
 
 
+def test_the_table_shows_what_ran_since_the_reset():
+    x = bireme.to_tensor(np.ones((3, 5), "float32"))
+    (x * 2.0 - 7.0).numpy()
+    bireme.debug.reset_stats()
+    assert bireme.debug.explain() == []
+    for _ in range(3):
+        (x * 2.0 - 7.0).numpy()
+    (row,) = bireme.debug.explain()
+    assert (row["ops"], row["met"] + row["hits"], row["compiles"]) == (2, 3, 0)
+
+
 def test_stats_are_documented_counters():
     assert set(stats()) >= {"compiles", "interprets", "flushes", "cache_hits", "nodes", "compile_ms", "primitives_by_jax"}
     bireme.debug.reset_stats()

@@ -24,13 +24,18 @@ _recent: deque[Graph] = deque(maxlen=32)
 class Note:
     """What `explain` tells about one segment."""
 
-    __slots__ = ("graph", "compiles", "compile_ms", "interpreted", "entry", "_reason", "_earlier")
+    __slots__ = ("graph", "compiles", "compile_ms", "interpreted", "entry", "before", "_reason", "_earlier")
 
     def __init__(self, graph: Graph):
         self.graph, self.compiles, self.compile_ms, self.interpreted = graph, 0, 0.0, 0
         self.entry: Any = None
+        self.before = (0, 0, 0, 0.0, 0)  # the counts at the last reset
         self._reason: str | None = None
         self._earlier: tuple[Graph, ...] = ()
+
+    @property
+    def counts(self) -> tuple[int, int, int, float, int]:
+        return self.entry.met, self.entry.hits, self.compiles, self.compile_ms, self.interpreted
 
     @property
     def where(self) -> str:
@@ -144,12 +149,13 @@ def stats() -> dict[str, Any]:
 
 
 def reset_stats() -> None:
-    """Set every counter to zero and forget the history that `explain` shows.
+    """Set every counter to zero; `explain` then shows what ran since.
 
     >>> bireme.debug.reset_stats()
     """
     STATS.update(_ZERO)
-    _notes.clear()
+    for note in _notes:
+        note.before = note.counts
 
 
 @contextmanager
@@ -181,17 +187,19 @@ class Explanation(list):
 
 
 def explain() -> Explanation:
-    """Each segment with its lines, operators, hits and misses, what in its key was new, compile time and bytes.
+    """Each segment that ran since the last `reset_stats`: lines, operators, hits and misses, what in its key was new, compile time, bytes.
 
     >>> print(bireme.debug.explain())  # doctest: +ELLIPSIS
     segment ...
     """
     rows = Explanation()
     for note in _notes:
-        e = note.entry
+        if note.counts == note.before:
+            continue
+        met, hits, compiles, compile_ms, interpreted = [now - then for now, then in zip(note.counts, note.before)]
         rows.append({
-            "segment": note.where, "ops": len(note.graph.nodes), "met": e.met, "hits": e.hits, "compiles": note.compiles,
-            "compile_ms": round(note.compile_ms, 1), "interpreted": note.interpreted, "MB": round(note.graph.nbytes / 1e6, 2),
+            "segment": note.where, "ops": len(note.graph.nodes), "met": met, "hits": hits, "compiles": compiles,
+            "compile_ms": round(compile_ms, 1), "interpreted": interpreted, "MB": round(note.graph.nbytes / 1e6, 2),
             "why": note.reason,
         })  # fmt: skip
     return rows
