@@ -147,6 +147,47 @@ def test_the_table_of_programs_is_bounded(monkeypatch):
     assert len(programs._families) <= 40
 
 
+def count_nodes():
+    gc.collect()
+    return sum(type(o) is segments.Node for o in gc.get_objects())
+
+
+def test_structures_that_never_come_back_are_forgotten_and_programs_are_not(monkeypatch):
+    monkeypatch.setattr(segments, "MAX_TREE", 1000)
+    monkeypatch.setattr(programs, "MAX_CALLS", 2000)
+    programs.clear()
+    w = bireme.to_tensor(np.full((96, 96), 0.01, "float32"), stop_gradient=False)
+
+    def step():
+        y = w
+        for _ in range(8):
+            y = bireme.tanh(y @ w)
+        y.sum().backward()
+        assert np.isfinite(w.grad.numpy()).all()
+        w.clear_grad()
+
+    def tree(choices):
+        y = w
+        for bit in choices:
+            y = y + 1.0 if bit else y * 2.0
+        y.sum().numpy()
+
+    for _ in range(5):
+        step()
+    compiles = bireme.debug.stats()["compiles"]
+    rng = np.random.default_rng(0)
+    before = count_nodes()
+    for i in range(300):
+        tree(rng.integers(0, 2, 40).tolist())
+        if i % 100 == 0:
+            step()
+    step()
+    assert bireme.debug.stats()["compiles"] == compiles > 0
+    assert programs._calls[0] == sum(len(e.graph.nodes) for e in programs._graphs.values()) <= 2000
+    assert count_nodes() - before < 6000  # of 12,000 that were made
+    assert any(row["why"].startswith("forgotten") for row in bireme.debug.explain())
+
+
 def test_the_tree_of_segments_is_bounded(monkeypatch):
     monkeypatch.setattr(segments, "MAX_TREE", 500)
     for n in range(1, 900):

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from weakref import ref
 
 from bireme.core import errors
 from bireme.core.graph import Graph, Sig
@@ -18,40 +19,48 @@ STATS: dict[str, Any] = {
 }  # fmt: skip
 _ZERO = dict(STATS)
 _notes: deque[Note] = deque(maxlen=256)
-_recent: deque[Graph] = deque(maxlen=32)
+_recent: deque[ref[Graph]] = deque(maxlen=32)
 
 
 class Note:
     """What `explain` tells about one segment."""
 
-    __slots__ = ("graph", "compiles", "compile_ms", "interpreted", "entry", "before", "_reason", "_earlier")
+    __slots__ = ("first", "last", "ops", "nbytes", "compiles", "compile_ms", "interpreted", "entry", "before", "_runs", "_reason", "_earlier")
 
     def __init__(self, graph: Graph):
-        self.graph, self.compiles, self.compile_ms, self.interpreted = graph, 0, 0.0, 0
+        self.first, self.last, self.ops, self.nbytes = graph.nodes[0].pos, graph.nodes[-1].pos, len(graph.nodes), graph.nbytes
+        self.compiles, self.compile_ms, self.interpreted = 0, 0.0, 0
         self.entry: Any = None
         self.before = (0, 0, 0, 0.0, 0)  # the counts at the last reset
+        self._runs = (0, 0)
         self._reason: str | None = None
-        self._earlier: tuple[Graph, ...] = ()
+        self._earlier: tuple[ref[Graph], ...] = ()
 
     @property
     def counts(self) -> tuple[int, int, int, float, int]:
-        return self.entry.met, self.entry.hits, self.compiles, self.compile_ms, self.interpreted
+        met, hits = self._runs if self.entry is None else (self.entry.met, self.entry.hits)
+        return met, hits, self.compiles, self.compile_ms, self.interpreted
 
     @property
     def where(self) -> str:
-        first, last = errors.place_of(self.graph.nodes[0].pos), errors.place_of(self.graph.nodes[-1].pos)
+        first, last = errors.place_of(self.first), errors.place_of(self.last)
         return first if first == last else f"{first} .. {last}"
 
     @property
     def reason(self) -> str:
         """What in the graph's key was new when it was met; found out when somebody asks."""
         if self._reason is None:
-            self.reason = _difference(self.graph, self._earlier)
+            earlier = [graph for r in self._earlier if (graph := r()) is not None]
+            self.reason = "forgotten: it did not come back" if self.entry is None else _difference(self.entry.graph, earlier)
         return self._reason or ""
 
     @reason.setter
     def reason(self, told: str) -> None:
         self._reason, self._earlier = told, ()
+
+    def close(self) -> None:
+        """The engine forgets the graph: the note goes on without it."""
+        self._runs, self.entry = (self.entry.met, self.entry.hits), None
 
 
 def met(entry: Any) -> None:
@@ -59,10 +68,10 @@ def met(entry: Any) -> None:
     note = entry.note
     note.entry, note._earlier = entry, tuple(_recent)
     _notes.append(note)
-    _recent.append(entry.graph)
+    _recent.append(ref(entry.graph))
 
 
-def _difference(graph: Graph, earlier: tuple[Graph, ...]) -> str:
+def _difference(graph: Graph, earlier: list[Graph]) -> str:
     """Why no earlier graph served: the shape that changed, or the first operator that did."""
     for old in reversed(earlier):
         if old.skeleton == graph.skeleton:
@@ -198,8 +207,8 @@ def explain() -> Explanation:
             continue
         met, hits, compiles, compile_ms, interpreted = [now - then for now, then in zip(note.counts, note.before)]
         rows.append({
-            "segment": note.where, "ops": len(note.graph.nodes), "met": met, "hits": hits, "compiles": compiles,
-            "compile_ms": round(compile_ms, 1), "interpreted": interpreted, "MB": round(note.graph.nbytes / 1e6, 2),
+            "segment": note.where, "ops": note.ops, "met": met, "hits": hits, "compiles": compiles,
+            "compile_ms": round(compile_ms, 1), "interpreted": interpreted, "MB": round(note.nbytes / 1e6, 2),
             "why": note.reason,
         })  # fmt: skip
     return rows

@@ -160,7 +160,7 @@ def number_at(dtype: DType, place: int) -> Number:
 class Graph:
     """A sequence of calls with its leaves, numbers and values: a segment that was cut, a traced function, a program."""
 
-    __slots__ = ("nodes", "leaf_sigs", "number_dtypes", "value_sigs", "key", "work", "nbytes", "packs", "device", "entry", "_skeleton")
+    __slots__ = ("nodes", "leaf_sigs", "number_dtypes", "value_sigs", "key", "work", "nbytes", "packs", "device", "entry", "_skeleton", "__weakref__")
 
     def __init__(self, last: Node, device: Any):
         nodes = []

@@ -27,7 +27,7 @@ from bireme.core import debug, ending, errors, executor, flags, interpreter, xla
 from bireme.core.device import Fork, started
 from bireme.core.graph import Graph, Node, Value
 
-MAX_GRAPHS = 4096
+MAX_GRAPHS, MAX_CALLS = 4096, 500_000  # graphs that are remembered, and the calls in all of them: some 700 bytes each
 MAX_WAITING = 48
 
 
@@ -46,11 +46,14 @@ class Program:
 class Entry:
     """What is known about one graph: how often it was met and the programs made for it."""
 
-    __slots__ = ("graph", "met", "hits", "exact", "compiled", "interpreted", "family", "cheap", "patience", "note", "last", "recent")
+    __slots__ = (
+        "graph", "met", "hits", "exact", "compiled", "interpreted", "family", "cheap", "patience", "note", "last", "recent", "looked",
+    )  # fmt: skip
 
     def __init__(self, graph: Graph, family: Family):
         self.graph, self.family = graph, family
         self.met = self.hits = self.last = 0
+        self.looked = 1  # how often it had been met when `_make_room` looked at it
         self.recent: deque[int] = deque(maxlen=RARE)  # when it was met without a program, by the family's clock
         self.exact: dict[tuple, Program] = {}
         self.compiled: list[Program] = []
@@ -72,6 +75,7 @@ class Family:
 LONG, TINY, LASTING = 250, 60.0, 32  # operators; microseconds each; times that such a graph is met at least before it is compiled
 SIMPLE, OTHER, SHORT = 1e3, 1e4, 2e6  # microseconds to compile one of NumPy's own functions, which all become one kernel, or any other; a short wait
 _graphs: OrderedDict[tuple, Entry] = OrderedDict()
+_calls = [0]  # in these graphs
 _families: OrderedDict[tuple, Family] = OrderedDict()
 _waiting: deque[Entry] = deque()  # those that have an interpreted program, the oldest first
 _lock = threading.RLock()
@@ -114,14 +118,32 @@ def _entry_of(state: Node, device: Any, n_live: int) -> Entry:
             if len(graph.nodes) >= LONG and _tiny(graph):
                 entry.patience = _patience(graph)
             debug.met(entry)
-            if len(_graphs) > MAX_GRAPHS:
-                _, old = _graphs.popitem(last=False)
-                old.family.entries.pop(id(old), None)
-                _forget(old)
+            _calls[0] += len(graph.nodes)
+            _make_room(entry)
         else:
             _graphs.move_to_end(graph.key)
     state.graph = entry.graph
     return entry
+
+
+def _make_room(new: Entry) -> None:
+    """Forget graphs that did not come back, as those of a model that has another structure for each sample.
+
+    What was compiled stays while there is anything else: it would silently be compiled again.
+    """
+    chances = len(_graphs)
+    while (len(_graphs) > MAX_GRAPHS or _calls[0] > MAX_CALLS) and len(_graphs) > 1:
+        key, old = next(iter(_graphs.items()))
+        times = old.met + old.hits
+        chances -= 1
+        if (chances > 0 and (times > old.looked or old.compiled)) or old is new:
+            old.looked = times
+            _graphs.move_to_end(key)
+            continue
+        del _graphs[key]
+        _calls[0] -= len(old.graph.nodes)
+        old.family.entries.pop(id(old), None)
+        _forget(old)
 
 
 def _patience(graph: Graph) -> int:
@@ -199,6 +221,7 @@ def _forget(entry: Entry) -> None:
     entry.exact.clear()
     entry.compiled.clear()
     entry.interpreted = entry.graph.entry = None
+    entry.note.close()
 
 
 def _bad_index(seg: Any, entry: Entry, vectors: list) -> Exception | None:
@@ -458,5 +481,6 @@ def clear() -> None:
         for entry in _graphs.values():
             _forget(entry)
         _graphs.clear()
+        _calls[0] = 0
         _families.clear()
         _waiting.clear()

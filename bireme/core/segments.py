@@ -74,8 +74,18 @@ MAX_TREE = 100_000
 def root() -> Node:
     """The empty state. The tree under it is dropped when it grows too large: only look-ups get slower for a while."""
     if nodes[0] > MAX_TREE:
-        _roots[0], nodes[0] = Node(), 0
+        old, _roots[0], nodes[0] = _roots[0], Node(), 0
+        _fell(old)
     return _roots[0]
+
+
+def _fell(old: Node) -> None:
+    """Take a tree apart: a graph that is remembered holds its own path up to the root, and must not hold all others with it."""
+    left: list[Any] = [old]
+    while left:
+        node = left.pop()
+        left += [after for after in list(node.values()) if after.__class__ is Node]  # a copy: other threads may record here
+        node.clear()
 
 
 local = _Local()
