@@ -232,7 +232,9 @@ class GradBound:
     def __init__(self, base: Any, given: tuple, needs: tuple, sigs: tuple, outs: tuple):
         self.base, self.given, self.needs, self.sigs, self.outs = base, given, needs, sigs, outs
         self.op = base.op.grad_op
-        self.operand_places = shared(tuple([i for i in range(len(sigs)) if base.reads is None or i in base.reads]))
+        # the gradient of a factor reads the other one
+        reads = (1 - needs[0],) if base.op.bilinear and len(needs) == 1 else range(len(sigs)) if base.reads is None else sorted(base.reads)
+        self.operand_places = shared(tuple(reads))
         self.takes_outs = base.reads_out
         self._grads: Interned | None = None
         self._plan: Any = None  # there is one: the Sigs of a gradient's operands follow from those of the base
@@ -328,6 +330,8 @@ class GradBound:
             else:
                 if i in self.operand_places:
                     places[name] = 1 + self.operand_places.index(i)
+                elif name in base.op.grad_names:  # the factor that is not read
+                    known[name] = _spec(self.sigs[i])
                 i += 1
         places["out"] = 1 + len(self.operand_places)
         names = base.op.grad_names
@@ -367,7 +371,7 @@ class GradOp:
         self.grad_rule = self.grad_numpy = None
         self.scales: tuple[int, ...] = ()
         self.constants: tuple[int, ...] = ()
-        self.carries = self.of_the_past = False
+        self.carries = self.of_the_past = self.bilinear = False
         self.lowerings: dict = {}
         self._next: GradOp | None = None
         self.container = list
