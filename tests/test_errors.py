@@ -90,6 +90,12 @@ def test_bad_input(name):
     assert (f(2) + 1.0).tolist() == [1.0, 1.0]
 
 
+@pytest.mark.parametrize(("data", "told"), [([1, 2**64], "range of int64, got 18446744073709551616"), ([1, None], "got a list with None in it")])
+def test_what_a_list_holds_is_named(data, told):
+    with pytest.raises(ValueError, match=told):
+        bireme.to_tensor(data)
+
+
 def test_the_line_is_the_users():
     x, y = f(2, 3), f(4, 5)
     with pytest.raises(ValueError) as e:

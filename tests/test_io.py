@@ -178,6 +178,12 @@ def ended(pids, seconds=5.0):
 # ---------------------------------------------------------------- datasets
 
 
+@pytest.fixture
+def numpy_unseeded(monkeypatch):
+    """As in a process in which nobody called np.random.seed."""
+    monkeypatch.setattr(bireme.io.order, "numpy_was_seeded", lambda: False)
+
+
 def test_a_dataset_says_what_a_subclass_has_to_give():
     with pytest.raises(NotImplementedError, match="__getitem__"):
         io.Dataset()[0]
@@ -226,7 +232,7 @@ def test_compose_and_concat():
         io.ChainDataset([Numbers(3)])
 
 
-def test_random_split():
+def test_random_split(numpy_unseeded):
     parts = io.random_split(range(10), [3, 7])
     assert [len(p) for p in parts] == [3, 7]
     assert sorted(p[i] for p in parts for i in range(len(p))) == list(range(10))
@@ -325,8 +331,8 @@ def test_batches_of_similar_length():
     assert [len(b) for b in io.LengthBatchSampler([1, 2, 3], 2, shuffle=False, drop_last=True)] == [2]
 
 
-def test_order_follows_the_seed():
-    def order(workers=0):
+def test_order_follows_the_seed(numpy_unseeded):
+    def order():
         return labels(io.DataLoader(Numbers(30), batch_size=4, shuffle=True))
 
     bireme.seed(1)
@@ -336,13 +342,27 @@ def test_order_follows_the_seed():
     assert a != b
 
 
-def test_without_a_seed_of_ours_numpy_decides(monkeypatch):
+def test_a_seed_of_numpy_decides():
     """Then the order is the one that Paddle gives: a permutation drawn by np.random.choice."""
-    monkeypatch.setattr(bireme.core.random, "was_seeded", lambda: False)
+    bireme.seed(8)
     np.random.seed(3)  # noqa: NPY002 - the order is that of the global generator
     found = list(io.RandomSampler(range(10)))
     np.random.seed(3)  # noqa: NPY002 - the order is that of the global generator
     assert found == np.random.choice(np.arange(10), 10, replace=False).tolist()  # noqa: NPY002 - the order is that of the global generator
+
+
+def test_an_epoch_of_numpys_order_goes_on_where_nobody_has_seeded_numpy(monkeypatch):
+    bireme.seed(8)
+    np.random.seed(3)  # noqa: NPY002 - the order is that of the global generator
+    loader = io.DataLoader(Numbers(30), batch_size=4, shuffle=True)
+    it = iter(loader)
+    next(it)
+    state, rest = loader.state_dict(), labels(it)
+    monkeypatch.setattr(np.random, "get_bit_generator", np.random.MT19937)  # one that the system has seeded
+    assert not bireme.io.order.numpy_was_seeded()
+    again = io.DataLoader(Numbers(30), batch_size=4, shuffle=True)
+    again.set_state_dict(state)
+    assert labels(again) == rest
 
 
 # ---------------------------------------------------------------- what a batch is
@@ -477,7 +497,7 @@ def test_persistent_workers_stay():
     assert ended(pids)
 
 
-def test_random_numbers_in_workers():
+def test_random_numbers_in_workers(numpy_unseeded):
     def read(workers, **options):
         bireme.seed(7)
         return np.concatenate([b.numpy() for b in io.DataLoader(Each(noise, 8), batch_size=2, num_workers=workers, **options)])
@@ -498,10 +518,11 @@ def test_what_cannot_be_sent_is_read_by_threads():
         def __len__(self):
             return 4
 
-    with pytest.warns(UserWarning, match="threads instead of processes"):
+    with pytest.warns(UserWarning, match="threads instead of processes") as told:
         found = [b.tolist() for b in io.DataLoader(Local(), num_workers=2)]
+    assert told[0].filename == __file__
     assert found == [[[0, 0]], [[1, 1]], [[2, 0]], [[3, 1]]]
-    with pytest.warns(UserWarning, match="threads"), pytest.raises(ZeroDivisionError, match="sample 0"):
+    with pytest.warns(UserWarning, match="1 thread instead"), pytest.raises(ZeroDivisionError, match="sample 0"):
         list(io.DataLoader(Each(lambda i: i // 0), num_workers=1))
     assert io.get_worker_info() is None
 
@@ -710,7 +731,7 @@ def test_workers_end_with_their_parent(tmp_path):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_resume_in_the_middle_of_an_epoch(workers):
+def test_resume_in_the_middle_of_an_epoch(workers, numpy_unseeded):
     def loader():
         return io.DataLoader(Each(noise if workers else int, 24), batch_size=3, shuffle=True, num_workers=workers)
 

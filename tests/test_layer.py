@@ -136,6 +136,8 @@ def test_init_must_come_first():
         (lambda x: x.create_parameter([2], attr=3), TypeError, "expected a ParamAttr"),
         (lambda x: x(1), NotImplementedError, "forward"),
         (lambda x: x.set_state_dict([1]), TypeError, "a dict of name to Tensor"),
+        (lambda x: nn.Linear(1, 2).set_state_dict({"weight": "text"}), TypeError, r"\(state_dict\), weight: .* array of numbers, got text"),
+        (lambda x: nn.Linear(1, 2).set_state_dict({"weight": np.array([["a", "b"]])}), ValueError, "expected a Tensor or an array of numbers"),
         (lambda x: x.float16(excluded_layers=3), TypeError, "a Layer class"),
     ],
 )

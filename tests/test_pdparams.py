@@ -1,16 +1,23 @@
 """Paddle's files: what paddlepaddle wrote is read, what we write is what Python and NumPy read, and hostile files raise and run nothing."""
 
+import argparse
 import base64
 import collections
+import dataclasses
+import enum
 import io
 import json
+import math
 import os
 import pickle
 import random
 import struct
+import threading
 import time
 import tracemalloc
+import warnings
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -511,3 +518,59 @@ def test_random_instructions_give_data_or_a_clear_error():
 def test_numbers_of_ml_dtypes_in_arrays():
     given = [np.array([1.5, 2.0], ml_dtypes.bfloat16), named([1.0], "t")]
     assert pickle.loads(written(given))[0].dtype == np.uint16
+
+
+# ---------------------------------------------------------------- objects of classes
+
+
+@dataclasses.dataclass
+class Settings:
+    rate: float
+    name: str
+    kind: Any = None
+
+
+class Kind(enum.Enum):
+    FIRST = "first"
+
+
+def test_objects_of_settings_become_dicts_and_that_is_told(tmp_path):
+    path = str(tmp_path / "all.pdparams")
+    args = argparse.Namespace(lr=0.1, inner=Settings(0.5, "a", Kind.FIRST), weights=[np.ones(2, "float32")])
+    shared = {"args": args, "again": args, "w": bireme.ones([2])}
+    with pytest.warns(RuntimeWarning, match=r"save\(obj\): Namespace, Settings saved as a dict") as told:
+        bireme.save(shared, path)
+    assert told[0].filename == __file__
+    assert shared["args"] is args and isinstance(args.inner, Settings)  # what was given stays what it is
+    found = bireme.load(path)
+    assert found["args"]["lr"] == 0.1 and found["args"]["inner"] == {"rate": 0.5, "name": "a", "kind": "first"}
+    assert found["again"] is found["args"] and found["w"].tolist() == [1.0, 1.0]
+    with pytest.warns(RuntimeWarning, match=r"async_save\(obj\): Settings saved"):
+        bireme.async_save({"s": Settings(1.0, "b")}, path)
+    bireme.clear_async_save_task_queue()
+    assert bireme.load(path) == {"s": {"rate": 1.0, "name": "b", "kind": None}}
+
+
+def test_what_is_more_than_its_attributes_is_refused(tmp_path):
+    class Own(dict):
+        pass
+
+    class Reduced:
+        def __reduce__(self):
+            return print, ("never",)
+
+    class Itself:
+        pass
+
+    loop = Itself()
+    loop.me = loop
+    path = str(tmp_path / "x.pdparams")
+    for bad in (Reduced(), loop, bireme.nn.Linear(1, 1), lambda: 0, Settings, math, threading.Lock(), Settings(1.0, "a", print)):
+        with pytest.raises((TypeError, ValueError), match="save"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            bireme.save({"x": bad}, path)
+    assert not (tmp_path / "x.pdparams").exists()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a dict is a dict
+        bireme.save(Own(a=1), path)
+    assert bireme.load(path) == {"a": 1}

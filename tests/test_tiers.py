@@ -235,7 +235,7 @@ def test_the_estimate_of_work_knows_how_much_a_form_does():
     assert effort.steps_of(OPS["batch_norm_of"].numpy_form) > 2 * effort.steps_of(OPS["silu"].numpy_form) > effort.UFUNC
     image, kernel = sig_of((1, 8, 20, 20), dtypes.float32), sig_of((8, 8, 3, 3), dtypes.float32)
     convolved = OPS["conv2d"].bind((1, 1, None), ((1, 1), ((1, 1), (1, 1)), (1, 1), 1, "NCHW"))
-    assert convolved.work((image, kernel), (image,)) > 10 * OPS["relu"].bind((1,), ()).work((image,), (image,))
+    assert convolved.use((image, kernel)).work > 10 * OPS["relu"].bind((1,), ()).use((image,)).work
 
 
 def test_a_small_network_for_images_is_compiled():
@@ -302,6 +302,17 @@ def test_explain_has_a_row_per_segment():
     assert row["compile_ms"] > 0
     assert {"met", "MB", "why"} <= set(row)
     assert re.search(r"segment\s+ops", str(bireme.debug.explain()))
+
+
+def test_the_table_shows_what_ran_since_the_reset():
+    x = bireme.to_tensor(np.ones((3, 5), "float32"))
+    (x * 2.0 - 7.0).numpy()
+    bireme.debug.reset_stats()
+    assert bireme.debug.explain() == []
+    for _ in range(3):
+        (x * 2.0 - 7.0).numpy()
+    (row,) = bireme.debug.explain()
+    assert (row["ops"], row["met"] + row["hits"], row["compiles"]) == (2, 3, 0)
 
 
 def test_stats_are_documented_counters():

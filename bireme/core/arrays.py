@@ -73,9 +73,14 @@ def _sequence_array(data: Any, want: DType | None) -> np.ndarray:
         raise errors.bad("to_tensor(data)", "rows of equal length", "ragged nested lists") from None
     if host.dtype == np.uint64 and not any(isinstance(x, (np.ndarray, np.generic, OnHost)) for x in flat):
         raise errors.bad("to_tensor(data)", "numbers in the range of int64", int(host.max()), kind=OverflowError)
+    if host.dtype == object:
+        far = [x for x in flat if isinstance(x, int) and not -(1 << 63) <= x < 1 << 63]
+        if far:
+            raise errors.bad("to_tensor(data)", "numbers in the range of int64", far[0])
+        odd = [x for x in flat if not isinstance(x, (int, float, complex, np.generic, np.ndarray, OnHost))]
+        raise errors.bad("to_tensor(data)", "numbers", f"a list with {errors.show(odd[0])} in it" if odd else "ragged nested lists")
     if host.dtype.kind not in "biufc" and host.dtype not in KNOWN:
-        kind = "ragged nested lists" if host.dtype == object else f"elements of type {host.dtype}"
-        raise errors.bad("to_tensor(data)", "numbers", kind, kind=TypeError if host.dtype != object else ValueError)
+        raise errors.bad("to_tensor(data)", "numbers", f"elements of type {host.dtype}", kind=TypeError)
     if want is not None:
         return host
     if host.size == 0:

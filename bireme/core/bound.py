@@ -29,6 +29,19 @@ def _unthinkable(sig: Sig) -> bool:
     return math.prod([n for n in sig.shape if n]) * sig.dtype.itemsize >= 1 << 62
 
 
+class Use:
+    """What is known of an operator on operands of certain Sigs: its results, their bytes, and what it takes the interpreter.
+
+    The work is in microseconds and rough: to choose a tier, not to be exact.
+    """
+
+    __slots__ = ("outs", "nbytes", "work")
+
+    def __init__(self, outs: tuple[Sig, ...], work: float):
+        self.outs, self.work = outs, work
+        self.nbytes = sum([s.nbytes for s in outs])
+
+
 class Bound:
     """An operator with its attributes: what a Node refers to. Interned, so it compares by identity."""
 
@@ -43,7 +56,7 @@ class Bound:
         "differentiable",
         "_grads",
         "_plans",
-        "_outs",
+        "_uses",
         "_jits",
         "_spans",
         "__weakref__",
@@ -56,7 +69,7 @@ class Bound:
         self.passes, self.reads, self.reads_out = op.saves(layout)
         self._grads: Interned | None = None
         self._plans: dict = {}
-        self._outs: dict = {}
+        self._uses: dict[tuple[Sig, ...], Use] = {}
         self._jits: dict = {}
         self._spans: dict = {}
 
@@ -120,23 +133,33 @@ class Bound:
             found = self._jits[platform] = jax.jit(self.lower(platform))
         return found
 
+    def use(self, sigs: tuple[Sig, ...]) -> Use:
+        """What is known of it on such operands; raises for those that do not fit."""
+        found = self._uses.get(sigs)
+        if found is None:
+            outs = shared(self._infer(sigs))
+            each = max(1, -min([n for n in self.layout if n is not None], default=0)) if self.many else 1  # an update of many parameters
+            found = Use(outs, effort.of(self.op.numpy_form, *self.amounts(sigs, outs), each))
+            bounded(self._uses)[shared(sigs)] = found
+        return found
+
     def infer(self, sigs: tuple[Sig, ...]) -> tuple[Sig, ...]:
         """Sigs of the results; raises for operands that do not fit."""
-        found = self._outs.get(sigs)
-        if found is None:
-            if self.op.check_rule is not None:
-                self.op.check_rule(**only(self.op.check_names, self.arguments(sigs)))
-            if self.op.infer_rule is not None:
-                out = self.op.infer_rule(**only(self.op.infer_names, self.arguments(sigs)))
-                found = (out,) if isinstance(out, Sig) else tuple(out)
-            else:
-                found = self._trace(sigs)
-            for s in found:
-                if s.ndim > MAX_AXES:
-                    raise errors.bad(f"{self.op.told}()", f"a result of at most {MAX_AXES} axes", f"{s.ndim} axes")
-                if (s.nbytes > SMALL and s.nbytes > devices.current().capacity) or (s.size == 0 and _unthinkable(s)):
-                    raise self._too_large(s)
-            found = bounded(self._outs)[shared(sigs)] = shared(found)
+        return self.use(sigs).outs
+
+    def _infer(self, sigs: tuple[Sig, ...]) -> tuple[Sig, ...]:
+        if self.op.check_rule is not None:
+            self.op.check_rule(**only(self.op.check_names, self.arguments(sigs)))
+        if self.op.infer_rule is not None:
+            out = self.op.infer_rule(**only(self.op.infer_names, self.arguments(sigs)))
+            found = (out,) if isinstance(out, Sig) else tuple(out)
+        else:
+            found = self._trace(sigs)
+        for s in found:
+            if s.ndim > MAX_AXES:
+                raise errors.bad(f"{self.op.told}()", f"a result of at most {MAX_AXES} axes", f"{s.ndim} axes")
+            if (s.nbytes > SMALL and s.nbytes > devices.current().capacity) or (s.size == 0 and _unthinkable(s)):
+                raise self._too_large(s)
         return found
 
     def _too_large(self, sig: Sig) -> Exception:
@@ -154,11 +177,6 @@ class Bound:
             raise _misfit(self, sigs, e) from None
         outs = out if self.many else [out]
         return tuple([sig_of(tuple(o.shape), dtypes.from_numpy(np.dtype(o.dtype))) for o in outs])
-
-    def work(self, sigs: tuple[Sig, ...], outs: tuple[Sig, ...]) -> float:
-        """Microseconds that the interpreter would take, roughly: to choose a tier, not to be exact."""
-        each = max(1, -min([n for n in self.layout if n is not None], default=0)) if self.many else 1  # an update of many parameters
-        return effort.of(self.op.numpy_form, *self.amounts(sigs, outs), each)
 
     def amounts(self, sigs: tuple[Sig, ...], outs: tuple[Sig, ...]) -> tuple[float, float, float]:
         """Elements of operands and results, how many more are gone over, and the arithmetic of products."""
@@ -220,7 +238,7 @@ class Bound:
 class GradBound:
     """The gradient of a Bound: an operator like any other, so it has a gradient too."""
 
-    __slots__ = ("op", "base", "given", "needs", "sigs", "outs", "operand_places", "takes_outs", "_grads", "_plan", "_jits",
+    __slots__ = ("op", "base", "given", "needs", "sigs", "outs", "operand_places", "takes_outs", "_grads", "_plan", "_jits", "_use",
                  "__weakref__")  # fmt: skip
 
     many = differentiable = True
@@ -237,7 +255,9 @@ class GradBound:
         self.operand_places = shared(tuple(reads))
         self.takes_outs = base.reads_out
         self._grads: Interned | None = None
-        self._plan: Any = None  # there is one: the Sigs of a gradient's operands follow from those of the base
+        # there is one plan and one use: the Sigs of a gradient's operands follow from those of the base
+        self._plan: Any = None
+        self._use: Use | None = None
         self._jits: dict = {}
 
     def __repr__(self) -> str:
@@ -251,11 +271,14 @@ class GradBound:
     def by_numpy(self) -> bool:
         return self.base.by_numpy
 
-    def infer(self, sigs: tuple[Sig, ...]) -> tuple[Sig, ...]:
-        return shared(tuple([self.sigs[i] for i in self.needs]))
+    def use(self, sigs: tuple[Sig, ...]) -> Use:
+        if self._use is None:
+            outs = shared(tuple([self.sigs[i] for i in self.needs]))
+            self._use = Use(outs, effort.of(self.base.op.grad_numpy, *self.amounts(sigs, outs)))
+        return self._use
 
-    def work(self, sigs: tuple[Sig, ...], outs: tuple[Sig, ...]) -> float:
-        return effort.of(self.base.op.grad_numpy, *self.amounts(sigs, outs))
+    def infer(self, sigs: tuple[Sig, ...]) -> tuple[Sig, ...]:
+        return self.use(sigs).outs
 
     def amounts(self, sigs: tuple[Sig, ...], outs: tuple[Sig, ...]) -> tuple[float, float, float]:
         elements, more, flops = self.base.amounts(self.sigs, self.outs)
@@ -316,24 +339,25 @@ class GradBound:
         return [fit(jnp.conj(x) if self.sigs[i].dtype.kind == "c" else x, self.sigs[i]) for i, x in zip(self.needs, found)]
 
     def _numpy_rule(self, form: Callable, widen: bool) -> Callable:
-        """The declared rule on NumPy arrays; where it reads plain operands, which is nearly always, prepared once."""
-        base = self.base
-        if base.many or not all(self.given) or any(n not in (1, None) for n in base.layout):
+        """The declared rule on NumPy arrays; where all gradients are given, which is nearly always, prepared once."""
+        base, count = self.base, len(self.given)
+        if not all(self.given):
             return functools.partial(self._rule, "numpy", rule=form, xp=np)
         needs = tuple([i in self.needs for i in range(len(self.sigs))])
         known: dict[str, Any] = {**dict(zip(base.op.attr_names, base.attrs)), "sigs": self.sigs, "platform": "numpy", "needs": needs}
-        places: dict[str, int] = {"g": 0}
+        places: dict[str, int | tuple[int, int]] = {"g": (0, count) if base.many else 0}  # one array, or those from here to there
         i = 0
         for name, n in zip(base.op.operand_names, base.layout):
             if n is None:
                 known[name] = None
-            else:
-                if i in self.operand_places:
-                    places[name] = 1 + self.operand_places.index(i)
-                elif name in base.op.grad_names:  # the factor that is not read
-                    known[name] = _spec(self.sigs[i])
-                i += 1
-        places["out"] = 1 + len(self.operand_places)
+            elif i in self.operand_places:  # the parts of a list are read all or none
+                at = count + self.operand_places.index(i)
+                places[name] = at if n == 1 else (at, at + abs(n))
+            elif name in base.op.grad_names and base.op.bilinear:  # the factor that is not read
+                known[name] = _spec(self.sigs[i])
+            i += abs(n or 0)
+        last = count + len(self.operand_places)
+        places["out"] = (last, last + count) if base.many else last
         names = base.op.grad_names
         if not all(name in places or name in known for name in names):
             return functools.partial(self._rule, "numpy", rule=form, xp=np)

@@ -24,31 +24,47 @@ _recent: deque[Graph] = deque(maxlen=32)
 class Note:
     """What `explain` tells about one segment."""
 
-    __slots__ = ("graph", "compiles", "compile_ms", "interpreted", "reason", "entry")
+    __slots__ = ("graph", "compiles", "compile_ms", "interpreted", "entry", "before", "_reason", "_earlier")
 
     def __init__(self, graph: Graph):
         self.graph, self.compiles, self.compile_ms, self.interpreted = graph, 0, 0.0, 0
-        self.reason = ""
         self.entry: Any = None
+        self.before = (0, 0, 0, 0.0, 0)  # the counts at the last reset
+        self._reason: str | None = None
+        self._earlier: tuple[Graph, ...] = ()
+
+    @property
+    def counts(self) -> tuple[int, int, int, float, int]:
+        return self.entry.met, self.entry.hits, self.compiles, self.compile_ms, self.interpreted
 
     @property
     def where(self) -> str:
         first, last = errors.place_of(self.graph.nodes[0].pos), errors.place_of(self.graph.nodes[-1].pos)
         return first if first == last else f"{first} .. {last}"
 
+    @property
+    def reason(self) -> str:
+        """What in the graph's key was new when it was met; found out when somebody asks."""
+        if self._reason is None:
+            self.reason = _difference(self.graph, self._earlier)
+        return self._reason or ""
+
+    @reason.setter
+    def reason(self, told: str) -> None:
+        self._reason, self._earlier = told, ()
+
 
 def met(entry: Any) -> None:
-    """A graph is met for the first time: remember it with what in its key is new."""
+    """A graph is met for the first time: remember it."""
     note = entry.note
-    note.entry = entry
-    note.reason = _difference(entry.graph)
+    note.entry, note._earlier = entry, tuple(_recent)
     _notes.append(note)
     _recent.append(entry.graph)
 
 
-def _difference(graph: Graph) -> str:
+def _difference(graph: Graph, earlier: tuple[Graph, ...]) -> str:
     """Why no earlier graph served: the shape that changed, or the first operator that did."""
-    for old in reversed(_recent):
+    for old in reversed(earlier):
         if old.skeleton == graph.skeleton:
             for i, (a, b) in enumerate(zip(old.leaf_sigs, graph.leaf_sigs)):
                 if a is not b:
@@ -58,12 +74,8 @@ def _difference(graph: Graph) -> str:
                     return f"{now.bound} instead of {was.bound} at {errors.place_of(now.pos)}"
             return "the same calls on another device"
     best, same = None, 0
-    for old in reversed(_recent):
-        n = 0
-        for a, b in zip(old.skeleton[1:], graph.skeleton[1:]):
-            if a != b:
-                break
-            n += 1
+    for old in reversed(earlier):
+        n = _common(old.skeleton[1:], graph.skeleton[1:])
         if n > same:
             best, same = old, n
     if best is None:
@@ -72,6 +84,18 @@ def _difference(graph: Graph) -> str:
         return f"shorter: ends after {graph.nodes[-1].bound.op.name} at {errors.place_of(graph.nodes[-1].pos)}"
     node = graph.nodes[same]
     return f"{node.bound.op.name} at {errors.place_of(node.pos)} is new after {same} known calls"
+
+
+def _common(a: tuple, b: tuple) -> int:
+    """How many first elements are the same; halving, since tuples are compared faster than their elements."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _axis(a: Sig, b: Sig) -> str:
@@ -125,12 +149,13 @@ def stats() -> dict[str, Any]:
 
 
 def reset_stats() -> None:
-    """Set every counter to zero and forget the history that `explain` shows.
+    """Set every counter to zero; `explain` then shows what ran since.
 
     >>> bireme.debug.reset_stats()
     """
     STATS.update(_ZERO)
-    _notes.clear()
+    for note in _notes:
+        note.before = note.counts
 
 
 @contextmanager
@@ -162,17 +187,19 @@ class Explanation(list):
 
 
 def explain() -> Explanation:
-    """Each segment with its lines, operators, hits and misses, what in its key was new, compile time and bytes.
+    """Each segment that ran since the last `reset_stats`: lines, operators, hits and misses, what in its key was new, compile time, bytes.
 
     >>> print(bireme.debug.explain())  # doctest: +ELLIPSIS
     segment ...
     """
     rows = Explanation()
     for note in _notes:
-        e = note.entry
+        if note.counts == note.before:
+            continue
+        met, hits, compiles, compile_ms, interpreted = [now - then for now, then in zip(note.counts, note.before)]
         rows.append({
-            "segment": note.where, "ops": len(note.graph.nodes), "met": e.met, "hits": e.hits, "compiles": note.compiles,
-            "compile_ms": round(note.compile_ms, 1), "interpreted": note.interpreted, "MB": round(note.graph.nbytes / 1e6, 2),
+            "segment": note.where, "ops": len(note.graph.nodes), "met": met, "hits": hits, "compiles": compiles,
+            "compile_ms": round(compile_ms, 1), "interpreted": interpreted, "MB": round(note.graph.nbytes / 1e6, 2),
             "why": note.reason,
         })  # fmt: skip
     return rows

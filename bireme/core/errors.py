@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Container
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 _HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -87,25 +87,36 @@ def show(got: Any) -> str:
     return type(got).__name__
 
 
+class _Files(dict):
+    """Whether a file is of this package: looked up for each frame of each new call."""
+
+    def __missing__(self, name: str) -> bool:
+        found = self[name] = name.startswith(_HOME)
+        return found
+
+
+_ours = _Files()
+
+
 def user_frame() -> FrameType | None:
     """The innermost frame outside this package: the line the user wrote."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_HOME):
+    while frame is not None and _ours[frame.f_code.co_filename]:
         frame = frame.f_back
     return frame
 
 
-def position() -> tuple[CodeType, int] | None:
-    """Code object and line of the user's call, cheap enough to keep with a node."""
+def position() -> tuple[str, int] | None:
+    """File and line of the user's call, cheap enough to keep with a node."""
     frame = user_frame()
-    return None if frame is None else (frame.f_code, frame.f_lineno)
+    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
 
-def place_of(pos: tuple[CodeType, int] | None) -> str:
+def place_of(pos: tuple[str, int] | None) -> str:
     """`file.py:41`, or `<unknown>`."""
     if pos is None:
         return "<unknown>"
-    return f"{os.path.basename(pos[0].co_filename)}:{pos[1]}"
+    return f"{os.path.basename(pos[0])}:{pos[1]}"
 
 
 def text(where: str, expected: str, got: Any, hint: str | None = None, pos: Any = None) -> str:

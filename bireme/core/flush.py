@@ -145,9 +145,9 @@ def roll_back(seg: Segment) -> None:
 def _extend(seg: Segment, state: Node, key: tuple, bound: Any, operands: list) -> Node:
     """A sequence met for the first time: infer, check, and add a Node to the tree."""
     sigs = shared(tuple([scalar_sig(v[0]) if v.__class__ is tuple else v.sig for v in operands]))
-    outs = bound.infer(sigs)
+    use = bound.use(sigs)
     node = Node()
-    node.parent, node.bound, node.key, node.sigs, node.outs = state, bound, key, sigs, outs
+    node.parent, node.bound, node.key, node.sigs, node.outs = state, bound, key, sigs, use.outs
     leaves, numbers = state.leaves, state.numbers
     args: list[Any] = []
     for r in key[1:]:
@@ -161,11 +161,10 @@ def _extend(seg: Segment, state: Node, key: tuple, bound: Any, operands: list) -
             numbers += 1
     node.args, node.leaves, node.numbers = tuple(args), leaves, numbers
     node.first = state.end
-    node.end = state.end + len(outs)
+    node.end = state.end + len(use.outs)
     node.depth = state.depth + 1
-    size = sum([s.nbytes for s in outs])
-    node.nbytes = state.nbytes + size
-    node.work = state.work + bound.work(sigs, outs)
+    node.nbytes = state.nbytes + use.nbytes
+    node.work = state.work + use.work
     node.pos = errors.position()
     limit, size_limit = flags.max_pending_nodes.value, flags.max_pending_bytes.value
     node.over = node.depth % limit == 0 or node.nbytes // size_limit > state.nbytes // size_limit

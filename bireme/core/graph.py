@@ -160,7 +160,7 @@ def number_at(dtype: DType, place: int) -> Number:
 class Graph:
     """A sequence of calls with its leaves, numbers and values: a segment that was cut, a traced function, a program."""
 
-    __slots__ = ("nodes", "leaf_sigs", "number_dtypes", "value_sigs", "key", "skeleton", "work", "nbytes", "packs", "device", "entry")
+    __slots__ = ("nodes", "leaf_sigs", "number_dtypes", "value_sigs", "key", "work", "nbytes", "packs", "device", "entry", "_skeleton")
 
     def __init__(self, last: Node, device: Any):
         nodes = []
@@ -170,18 +170,25 @@ class Graph:
             node = node.parent
         nodes.reverse()
         self.nodes: tuple[Node, ...] = tuple(nodes)
-        self.leaf_sigs: tuple[Sig, ...] = tuple(r for n in nodes for r in n.key[1:] if r.__class__ is Sig)
-        self.number_dtypes: tuple[DType, ...] = tuple(r for n in nodes for r in n.key[1:] if r.__class__ is DType)
-        self.value_sigs: tuple[Sig, ...] = tuple(s for n in nodes for s in n.outs)
+        first_read = [r for n in nodes for r in n.key if r.__class__ is not int]  # operators too
+        self.leaf_sigs: tuple[Sig, ...] = tuple([r for r in first_read if r.__class__ is Sig])
+        self.number_dtypes: tuple[DType, ...] = tuple([r for r in first_read if r.__class__ is DType])
+        self.value_sigs: tuple[Sig, ...] = tuple([s for n in nodes for s in n.outs])
         self.key = (device, *[n.key for n in nodes])
         self.work, self.nbytes, self.device = last.work, last.nbytes, device
-        # the same calls at other shapes have the same skeleton: operators and wiring without Sigs and attributes
-        self.skeleton: tuple[Any, ...] = (device, *[shared((n.bound.op, *[_shapeless(r) for r in n.key[1:]])) for n in nodes])
         packs: dict[DType, list[int]] = {}
         for place, dtype in enumerate(self.number_dtypes):
             packs.setdefault(dtype, []).append(place)
         self.packs = tuple(packs.items())
         self.entry: Any = None
+        self._skeleton: tuple[Any, ...] | None = None
+
+    @property
+    def skeleton(self) -> tuple[Any, ...]:
+        """Operators and wiring without Sigs and attributes: the same for the same calls at other shapes."""
+        if self._skeleton is None:
+            self._skeleton = (self.device, *[shared((n.bound.op, *[_shapeless(r) for r in n.key[1:]])) for n in self.nodes])
+        return self._skeleton
 
     @property
     def origin(self) -> tuple:
@@ -193,15 +200,22 @@ class Graph:
         """The part of the work that NumPy does much faster than a compiled program."""
         return sum(n.work - n.parent.work for n in self.nodes if n.parent is not None and n.bound.by_numpy)
 
-    def needed(self, live: tuple[int, ...]) -> list[Node]:
-        """The calls that results in `live` depend on: what nobody holds any more is not computed."""
-        wanted, found = set(live), []
+    def needed(self, live: tuple[int, ...]) -> tuple[list[Node], list[tuple[int, ...]]]:
+        """The calls that results in `live` depend on, and what nobody reads after each: that is not computed, this not kept."""
+        wanted, found, unread = set(live), [], []
         for node in reversed(self.nodes):
-            if not wanted.isdisjoint(range(node.first, node.end)):
-                wanted.update([r for r in node.args if r.__class__ is int and r >= 0])
+            made = range(node.first, node.end)
+            if not wanted.isdisjoint(made):
+                free = [i for i in made if i not in wanted]
+                for r in node.args:
+                    if r.__class__ is int and r >= 0 and r not in wanted:
+                        wanted.add(r)
+                        free.append(r)
                 found.append(node)
+                unread.append(tuple(free))
         found.reverse()
-        return found
+        unread.reverse()
+        return found, unread
 
     def pack(self, numbers: list) -> list[np.ndarray]:
         """The segment's Python numbers as one vector per dtype."""

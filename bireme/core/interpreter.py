@@ -16,7 +16,7 @@ import threadpoolctl
 
 from bireme.core import debug, executor, primitives
 from bireme.core.device import Device, Fork
-from bireme.core.graph import Graph, Number, scalar_sig
+from bireme.core.graph import Graph, Number
 
 
 class Interpreter:
@@ -25,27 +25,15 @@ class Interpreter:
     name = "interpreter"
 
     def prepare(self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
-        sigs, wanted, nodes = graph.value_sigs, set(live), graph.needed(live)
-        last: dict[int, int] = {}
-        for n, node in enumerate(nodes):
-            for r in node.args:
-                if r.__class__ is int and r >= 0:
-                    last[r] = n
-        steps = []
-        places, n_values = graph.places(), len(sigs)
+        nodes, unread = graph.needed(live)
+        places, n_values = graph.places(), len(graph.value_sigs)
         numbers = sorted(places)
         slot = {place: n_values + i for i, place in enumerate(numbers)}
-        for n, node in enumerate(nodes):
-            operands = tuple([
-                scalar_sig(r.dtype) if r.__class__ is Number else sigs[r] if r >= 0 else graph.leaf_sigs[~r] for r in node.args
-            ])  # fmt: skip
+        steps = []
+        for node, free in zip(nodes, unread):
             # leaves stand at the end of the environment, last first, so that a reference to one is its index there
             args = [slot[r.place] if r.__class__ is Number else r for r in node.args]
-            # a result that nobody reads afterwards is dropped at once
-            free = {r for r in node.args if r.__class__ is int and r >= 0 and last[r] == n and r not in wanted}
-            free |= {i for i in range(node.first, node.end) if i not in last and i not in wanted}
-            take = _taker(args)
-            steps.append((node.bound.plan(operands), take, node.first, node.bound.many, tuple(free)))
+            steps.append((node.bound.plan(node.sigs), _taker(args), node.first, node.bound.many, free))
         where = [places[place] for place in numbers]
         makers = {first: fn for fn, _, first, many, _ in steps if not many}
         fresh = all(isinstance(makers.get(i), np.ufunc) for i in live)

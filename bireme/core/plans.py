@@ -72,10 +72,14 @@ class NumpyRule:
             arrays = tuple([x.astype(np.float32) if x.dtype in NARROW else x for x in map(np.asarray, arrays)])
         named = self.known.copy()
         for name, place in self.places:
-            named[name] = arrays[place]
+            named[name] = arrays[place] if place.__class__ is int else list(arrays[place[0] : place[1]])
         found = self.form(**named)
         flat = flatten(found) if found.__class__ is tuple else flatten((found,))
-        return [fit(flat[i], sig, np) for i, sig in zip(self.needs, self.sigs)]
+        fitting = [flat[i] for i in self.needs]
+        for i, (x, sig) in enumerate(zip(fitting, self.sigs)):
+            if x.__class__ is not np.ndarray or x.dtype is not sig.dtype.np or x.shape != sig.shape:
+                fitting[i] = fit(x, sig, np)
+        return fitting
 
 
 def _settled(x: Any, want: Any) -> Any:

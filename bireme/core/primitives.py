@@ -159,6 +159,9 @@ def _pad(x: Any, value: Any, config: Any) -> np.ndarray:
     return np.pad(x, grow, constant_values=value) if any(a or b for a, b in grow) else x
 
 
+FEW_ROWS = 16  # added one after the other: finding out which of them are the same takes longer
+
+
 def scatter_add_rows(x: Any, index: Any, updates: Any) -> np.ndarray:
     """Add rows of `updates` into a copy of `x` at `index`; rows out of range are dropped, as XLA does."""
     out, index = np.array(x), index.ravel()
@@ -166,7 +169,11 @@ def scatter_add_rows(x: Any, index: Any, updates: Any) -> np.ndarray:
     inside = (index >= 0) & (index < len(out))
     if not inside.all():
         index, updates = index[inside], updates[inside]
-    if len(index) and out.size:
+    if len(index) <= FEW_ROWS:
+        rows = out.reshape(len(out), updates.shape[1])
+        for i, row in zip(index.tolist(), updates.astype(out.dtype, copy=False)):
+            rows[i] += row
+    elif out.size:
         order = np.argsort(index, kind="stable")
         index, updates = index[order], updates[order]
         starts = np.flatnonzero(np.r_[True, index[1:] != index[:-1]])

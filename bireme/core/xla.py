@@ -175,25 +175,19 @@ class PerOp:
     name = "xla_per_op"
 
     def prepare(self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
-        places, wanted, nodes = graph.places(), set(live), graph.needed(live)
-        last: dict[int, int] = {}
-        for n, node in enumerate(nodes):
-            for r in node.args:
-                if r.__class__ is int and r >= 0:
-                    last[r] = n
+        places, steps = graph.places(), list(zip(*graph.needed(live)))
 
         def call(donated, leaves, vectors):
             env: dict[int, Any] = {}
-            for n, node in enumerate(nodes):
+            for node, unread in steps:
                 args = [
                     (env[r] if r >= 0 else leaves[~r]) if r.__class__ is int else vectors[places[r.place][0]][places[r.place][1]] for r in node.args
                 ]
                 out = node.bound.jitted(device.platform)(*args)
                 for i, o in enumerate(out if node.bound.many else [out]):
                     env[node.first + i] = o
-                for r in node.args:
-                    if r.__class__ is int and r >= 0 and last[r] == n and r not in wanted:
-                        env.pop(r, None)
+                for r in unread:
+                    del env[r]
             return [env[i] for i in live]
 
         return call

@@ -14,6 +14,7 @@ import numpy as np
 from bireme.core import ending, errors, flush
 from bireme.core.tensor import Tensor, Value, read
 from bireme.files import pdparams
+from bireme.files.described import described
 from bireme.files.store import writing
 
 _writer: list[ThreadPoolExecutor] = []  # one thread, so that files appear in the order of the calls
@@ -35,6 +36,7 @@ def async_save(obj: Any, path: str | os.PathLike | BinaryIO, protocol: int = 4, 
     """
     if not isinstance(obj, (Tensor, dict, list, tuple)):
         raise errors.bad("async_save(obj)", "a Tensor, a dict, a list or a tuple", obj, kind=TypeError)
+    obj = described(obj, "async_save")
     pdparams.Check().visit(obj)
     write = writing("async_save", _taken(obj, {}), path, protocol, configs)
     name = str(path) if isinstance(path, (str, os.PathLike)) else "an open file"

@@ -132,7 +132,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _entry(name: str, given: Any) -> tuple[np.dtype, tuple[int, ...], int, int]:
-    shown = name[:100]
+    shown = repr(name[:100])  # as it is, it may hold what a terminal obeys
     if not isinstance(given, dict) or set(given) != {"dtype", "shape", "data_offsets"}:
         raise BadFile(f"an incomplete entry for {shown}")
     code, shape, extent = given["dtype"], given["shape"], given["data_offsets"]

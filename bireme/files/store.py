@@ -14,6 +14,7 @@ from bireme.core import errors
 from bireme.core.tensor import Tensor
 from bireme.files import pdparams, record, safetensors
 from bireme.files.atomic import replacing
+from bireme.files.described import described
 from bireme.files.emitter import host_of
 from bireme.files.source import BadFile, Source, size_of
 
@@ -54,6 +55,8 @@ def writing(where: str, obj: Any, path: Any, protocol: int, configs: dict[str, A
     tensors_only = bool(configs.get("safetensors", place is not None and place.endswith(".safetensors")))
     if configs.get("metadata") is not None and not tensors_only:
         raise errors.bad(f"{where}(metadata)", "a file that ends in .safetensors", place or "an open file")
+    if not binary and not tensors_only:
+        obj = described(obj, where)
 
     def write(file: BinaryIO) -> None:
         if binary:

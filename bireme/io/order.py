@@ -15,16 +15,25 @@ from bireme.core.random import Generator
 def draws(generator: Any = None) -> Any:
     """NumPy's legacy generator that an epoch draws its order from.
 
-    It starts from the framework's stream once somebody called `seed`, so that `seed` alone makes runs repeat. Until then
-    it is NumPy's global one, as in Paddle: `np.random.seed` then gives the very order that Paddle gives.
+    That is NumPy's global one, as in Paddle: `np.random.seed` gives the very order that Paddle gives. Where only the
+    framework's `seed` was called, it starts from the framework's stream, so that `seed` alone makes runs repeat.
     """
     if isinstance(generator, Generator):
         return np.random.RandomState(generator.random() & 0xFFFFFFFF)
     if isinstance(generator, (np.random.Generator, np.random.RandomState)):
         return generator
-    if random.was_seeded():
+    if random.was_seeded() and not numpy_was_seeded():
         return np.random.RandomState(random.default_generator().random() & 0xFFFFFFFF)
     return np.random
+
+
+class _Resumed:
+    numpy_was_seeded = False  # in the run whose place in an epoch was restored here
+
+
+def numpy_was_seeded() -> bool:
+    """Whether somebody called `np.random.seed`: a state that came from the system's entropy knows its seed sequence."""
+    return _Resumed.numpy_was_seeded or np.random.get_bit_generator().seed_seq is None
 
 
 def draw_seed() -> int:
@@ -40,6 +49,7 @@ def snapshot() -> dict[str, Any]:
         "framework": [str(n) for n in random.default_generator().get_state()],  # 64 bits do not fit every file format's integers
         "numpy": [np.array(words), int(place), int(has_gauss), float(gauss)],
         "python": [version, np.array(state, np.uint32), normal],
+        "numpy_was_seeded": numpy_was_seeded(),
     }
 
 
@@ -49,4 +59,5 @@ def restore(state: dict[str, Any]) -> None:
     words, place, has_gauss, gauss = state["numpy"]
     np.random.set_state(("MT19937", np.asarray(words, np.uint32), int(place), int(has_gauss), float(gauss)))  # noqa: NPY002 - as above
     version, numbers, normal = state["python"]
+    _Resumed.numpy_was_seeded = bool(state.get("numpy_was_seeded"))
     python_random.setstate((int(version), tuple(int(n) for n in np.asarray(numbers)), normal))

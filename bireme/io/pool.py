@@ -292,8 +292,8 @@ def start(job: Job, count: int, seed: int, inbox: Inbox, shared: bool) -> Any:
     finally:
         os.close(fd)
     warnings.warn(
-        f"DataLoader reads in {count} threads instead of processes: of dataset, collate_fn and worker_init_fn, {why}\n"
+        f"DataLoader reads in {count} thread{'s' * (count > 1)} instead of processes: of dataset, collate_fn and worker_init_fn, {why}\n"
         "  hint: define them at the top of a module that can be imported",
-        stacklevel=5,
+        stacklevel=4,  # the line that asks the loader for an epoch
     )
     return Threads(job, count, seed, inbox)

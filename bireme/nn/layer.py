@@ -493,6 +493,8 @@ class Layer:
                 missing.append(key)
                 continue
             value = given if isinstance(given, Tensor) else np.asarray(given)
+            if isinstance(value, np.ndarray) and value.dtype.kind in "OSUMm":
+                raise errors.bad(f"{where}, {key}", "a Tensor or an array of numbers", given, kind=errors.NotTensor)
             if list(value.shape) != held.shape:
                 warnings.warn(f"{where}: skipped {key}: expected shape {held.shape}, got {list(value.shape)}", stacklevel=2)
                 missing.append(key)

@@ -17,6 +17,7 @@ from bireme.core.op import PUBLIC, Axis, Tensor, composite, op
 from bireme.core.tensor import value_of
 from bireme.ops.gathering import index_select
 from bireme.ops.index import unbind
+from bireme.ops.parts import spans_of
 from bireme.ops.shape import expand, ravel, reshaped
 
 # ---------------------------------------------------------------- along an axis
@@ -65,8 +66,7 @@ def _(x, axis):
 
 @concat.grad(numpy=True)
 def _(g, axis, sigs):
-    ends = np.cumsum([s.shape[axis] for s in sigs])
-    return [g[(slice(None),) * axis + (slice(int(e) - s.shape[axis], int(e)),)] for e, s in zip(ends, sigs)]
+    return [g[span] for span in spans_of([s.shape[axis] for s in sigs], axis)]
 
 
 def _stack_numpy(x, axis):

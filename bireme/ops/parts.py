@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import itertools
+from collections.abc import Iterable
 from typing import Any
 
 import jax.numpy as jnp
@@ -21,7 +22,13 @@ from bireme.ops.index import getitem, unbind_of
 MAX_PARTS = 1 << 16  # of a tensor that has fewer elements: the rest would be empty
 
 
-@op(numpy=lambda x, sizes, axis: np.split(x, np.cumsum(sizes)[:-1], axis))
+def spans_of(sizes: Iterable[int], axis: int) -> list[tuple[slice, ...]]:
+    """Where parts of the given sizes lie, one after the other along an axis."""
+    ends, before = list(itertools.accumulate(sizes, initial=0)), (slice(None),) * axis
+    return [(*before, slice(a, b)) for a, b in itertools.pairwise(ends)]
+
+
+@op(numpy=lambda x, sizes, axis: [x[span] for span in spans_of(sizes, axis)])
 def split_sizes(x: Tensor, sizes: Ints, axis: Axis) -> list[Tensor]:
     """A tensor cut along an axis into parts of the given sizes; use `split`.
 

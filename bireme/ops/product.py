@@ -50,6 +50,8 @@ def _product_numpy(x, y, transpose_x, transpose_y):
     b = np.swapaxes(y, -1, -2) if transpose_y and y.ndim > 1 else y
     if b.ndim == 2 and a.ndim > 2 and not transpose_x:
         return np.matmul(_flat(a), b).reshape(*a.shape[:-1], b.shape[-1])
+    if a.ndim > 1 < b.ndim and a.shape[-1] == 1:  # outer products: BLAS takes five times as long for them
+        return np.multiply(a, b)
     return np.matmul(a, b)
 
 
