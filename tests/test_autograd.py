@@ -788,6 +788,27 @@ def test_saved_tensors_hooks():
     np.testing.assert_allclose(x.grad.numpy(), 4 * np.array([1, 2]) * np.exp([2.0, 8.0]), rtol=1e-5)
 
 
+@pytest.mark.parametrize("call", [bireme.matmul, bireme.multiply, lambda x, y: bireme.matmul(y, x)])
+def test_a_factor_that_alone_wants_a_gradient_is_not_kept(call):
+    x, frozen = bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]], stop_gradient=False), bireme.to_tensor([[5.0, 6.0], [7.0, 8.0]])
+    h = x * 1.0
+    held = weakref.ref(h._value)
+    y = call(h, frozen)
+    del h
+    assert held() is None
+    y.sum().backward()
+    both = bireme.to_tensor(x.numpy(), stop_gradient=False)
+    frozen.stop_gradient = False
+    call(both, frozen).sum().backward()
+    assert x.grad.tolist() == both.grad.tolist()
+
+
+def test_a_gradient_that_reads_one_factor_has_none_for_the_other():
+    x, w = leaf(), leaf()
+    (g,) = bireme.grad(bireme.matmul(x, w), x, create_graph=True)
+    assert bireme.grad(g.sum(), [x, w], allow_unused=True)[0] is None
+
+
 def test_saved_tensors_are_seen_as_they_were():
     seen, x = [], leaf()
 

@@ -41,6 +41,8 @@ CALLS = {
     "a string": lambda: bireme.exp("a"),
     "None": lambda: bireme.exp(None),
     "an unknown keyword": lambda: bireme.exp(f(2), colour=1),
+    "bits of a fraction": lambda: bireme.to_tensor([3]) & 2.5,
+    "a shift by a fraction": lambda: bireme.to_tensor([3]) << 2.5,
     "too many arguments": lambda: bireme.exp(f(2), None, 3, 4),
     "a missing argument": lambda: bireme.matmul(f(2)),
     "index out of range": lambda: f(3)[3],

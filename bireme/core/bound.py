@@ -250,7 +250,9 @@ class GradBound:
     def __init__(self, base: Any, given: tuple, needs: tuple, sigs: tuple, outs: tuple):
         self.base, self.given, self.needs, self.sigs, self.outs = base, given, needs, sigs, outs
         self.op = base.op.grad_op
-        self.operand_places = shared(tuple([i for i in range(len(sigs)) if base.reads is None or i in base.reads]))
+        # the gradient of a factor reads the other one
+        reads = (1 - needs[0],) if base.op.bilinear and len(needs) == 1 else range(len(sigs)) if base.reads is None else sorted(base.reads)
+        self.operand_places = shared(tuple(reads))
         self.takes_outs = base.reads_out
         self._grads: Interned | None = None
         # there is one plan and one use: the Sigs of a gradient's operands follow from those of the base
@@ -351,6 +353,8 @@ class GradBound:
             elif i in self.operand_places:  # the parts of a list are read all or none
                 at = count + self.operand_places.index(i)
                 places[name] = at if n == 1 else (at, at + abs(n))
+            elif name in base.op.grad_names and base.op.bilinear:  # the factor that is not read
+                known[name] = _spec(self.sigs[i])
             i += abs(n or 0)
         last = count + len(self.operand_places)
         places["out"] = (last, last + count) if base.many else last
@@ -391,7 +395,7 @@ class GradOp:
         self.grad_rule = self.grad_numpy = None
         self.scales: tuple[int, ...] = ()
         self.constants: tuple[int, ...] = ()
-        self.carries = self.of_the_past = False
+        self.carries = self.of_the_past = self.bilinear = False
         self.lowerings: dict = {}
         self._next: GradOp | None = None
         self.container = list

@@ -36,13 +36,14 @@ _NUMBERS = (bool, int, float, complex, np.generic)
 class Param:
     """One parameter of an operator: its kind decides how the argument is treated."""
 
-    __slots__ = ("name", "kind", "default", "only_keyword", "convert", "optional")
+    __slots__ = ("name", "kind", "default", "only_keyword", "convert", "optional", "whole")
 
     convert: Any
 
     def __init__(self, name: str, hint: Any, default: Any, only_keyword: bool):
         self.name, self.default, self.only_keyword = name, default, only_keyword
         self.kind, self.optional, self.convert = _kind_of(hint, default)
+        self.whole = int in typing.get_args(hint) and float not in typing.get_args(hint)  # `Tensor | int` takes no fractions
 
 
 def _kind_of(hint: Any, default: Any) -> tuple[str, bool, Callable | None]:
@@ -332,6 +333,8 @@ class Signature:
                 wanted = "a Tensor or a number" if p.kind == "number" else "a Tensor"
                 got = type(x) if not isinstance(x, (int, float, type(None))) else x
                 raise errors.bad(self.labels[p.name], wanted, got, kind=errors.NotTensor)
+            elif p.whole and isinstance(x, (float, complex, np.inexact)):
+                raise errors.bad(self.labels[p.name], "a Tensor or an integer", x, kind=TypeError)
         return max(ndim, 0)
 
     def attributes(self, arguments: dict[str, Any], ndim: int) -> tuple:

@@ -86,6 +86,7 @@ class Op:
         self._may_be_remembered = all(p.kind in ("tensor", "number", "list") for p in self.signature.operands) and not self.signature.sizes
         self._all_given = (1,) * len(self.operand_names)
         self.scales = tuple([self.operand_names.index(n) for n in options.get("scales", "").split()])
+        self.bilinear = bool(options.get("bilinear"))
         self.constants = tuple([self.operand_names.index(n) for n in options.get("constants", "").split()])
         self.carries = bool(options.get("carries"))
         self.of_the_past = bool(options.get("of_the_past"))
@@ -337,8 +338,8 @@ class Op:
 
 _OPTIONS = frozenset((
     "name", "told", "public", "method", "inplace", "writes", "out", "torch", "alias", "rejects", "varargs", "pack", "pairs", "name_arg",
-    "promote", "mix", "floats", "dtypes", "numbers", "wide", "retype", "view", "passes", "scales", "carries", "of_the_past", "constants",
-    "differentiable", "numpy", "by_numpy", "plain", "amp",
+    "promote", "mix", "floats", "dtypes", "numbers", "wide", "retype", "view", "passes", "scales", "bilinear", "carries", "of_the_past",
+    "constants", "differentiable", "numpy", "by_numpy", "plain", "amp",
 ))  # fmt: skip
 
 
@@ -353,7 +354,8 @@ def op(**options: Any) -> Callable[[Callable], Op]:
     How it is called: `name`, `told` (in messages), `public`, `method`, `inplace`, `writes`, `out`, `torch`, `alias`, `rejects`, `varargs`,
     `pack`, `pairs`, `name_arg`.
     What it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `wide`, `retype`. What it is: `view`, `passes`,
-    `scales`, `carries`, `of_the_past`, `constants` (operands that never get a gradient), `differentiable`, `numpy`, `by_numpy`, `plain`, `amp`.
+    `scales`, `bilinear`, `carries`, `of_the_past`, `constants` (operands that never get a gradient), `differentiable`, `numpy`, `by_numpy`,
+    `plain`, `amp`.
     """
 
     _known(options)

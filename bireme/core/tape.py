@@ -260,6 +260,8 @@ def step_to_one(seg: segments.Segment, node: Node, operands: list, numbers: Sequ
                     saved = [x._value for x in operands]
                 else:
                     saved = [x._value if i in reads else None for i, x in enumerate(operands)] if reads else (None,) * len(operands)
+            if bound.op.bilinear:
+                saved = _read_factors(inputs, saved)
             edge: Any = Edge.__new__(Edge)
             edge.bound, edge.inputs, edge.sigs, edge.out_sigs, edge.saved, edge.first = bound, inputs, node.sigs, node.outs, saved, node.first
             edge.order = next(_order)
@@ -324,10 +326,19 @@ def _edge(bound: Any, operands: list, sigs: tuple, made: list[Value], out_sigs: 
     edge.first = first
     if bound.reads_out:
         edge.outs = made
+    if bound.op.bilinear and state.pack is None:  # whoever packs sees all, as in Paddle
+        edge.saved = _read_factors(inputs, saved)
     if state.pack is not None and not _only_scales(bound, saved):
         _pack(edge)
     segments.local.segment.edges.append(ref(edge))
     return edge, whole or bound.op.carries
+
+
+def _read_factors(inputs: list, saved: Any) -> Any:
+    """What is kept of two factors: one that alone wants a gradient is not read."""
+    if inputs[1] is None:
+        return (None, saved[1])
+    return saved if inputs[0] is not None else (saved[0], None)
 
 
 def _carried(bound: Any, kind: str, outs: tuple) -> bool:

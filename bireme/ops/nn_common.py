@@ -230,10 +230,11 @@ def pad(x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_fo
             or (mode in ("replicate", "circular") and not n and builtins.max(a, b) > 0)
         ):
             raise errors.bad("pad(pad)", f"widths that an axis of {n} allows in mode {mode}", [a, b])
-    if any(a < 0 or b < 0 for a, b in widths):
-        x = x[tuple(slice(builtins.max(0, -a), n - builtins.max(0, -b)) for n, (a, b) in zip(x.shape, widths))]
-        widths = [(builtins.max(a, 0), builtins.max(b, 0)) for a, b in widths]
-    return pad_of(x, value, tuple(widths), mode)
+    grown = pad_of(x, value, tuple([(builtins.max(a, 0), builtins.max(b, 0)) for a, b in widths]), mode)
+    if all(a >= 0 and b >= 0 for a, b in widths):
+        return grown
+    # cut after it has grown: what is cut off at one edge may come in at the other
+    return grown[tuple([builtins.slice(builtins.max(0, -a), n - builtins.max(0, -b)) for n, (a, b) in zip(grown.shape, widths)])]
 
 
 @composite(plain=True)

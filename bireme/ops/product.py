@@ -55,7 +55,7 @@ def _product_numpy(x, y, transpose_x, transpose_y):
     return np.matmul(a, b)
 
 
-@op(method=True, promote="x y", mix="complex", dtypes=NUMBER, torch=True, out=True, numpy=_product_numpy, amp="low")
+@op(method=True, promote="x y", mix="complex", dtypes=NUMBER, torch=True, out=True, bilinear=True, numpy=_product_numpy, amp="low")
 def matmul(x: Tensor, y: Tensor, transpose_x: bool = False, transpose_y: bool = False) -> Tensor:
     """Product of matrices, or of stacks of them; vectors as in NumPy.
 
@@ -112,49 +112,50 @@ def _gradient_product(x, y, transpose_x, transpose_y):
     return _product(x, y, transpose_x, transpose_y)
 
 
-def _grad_numpy(g, x, y, transpose_x, transpose_y, sigs, platform):
-    return _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, np, _product_numpy)
+def _grad_numpy(g, x, y, transpose_x, transpose_y, sigs, needs, platform):
+    return _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, needs, np, _product_numpy)
 
 
 @matmul.grad(numpy=_grad_numpy)
-def _(g, x, y, transpose_x, transpose_y, sigs, platform):
+def _(g, x, y, transpose_x, transpose_y, sigs, needs, platform):
     product = _gradient_product if platform == "cpu" else _product
-    return _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, jnp, product)
+    return _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, needs, jnp, product)
 
 
-def _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, xp, product):
+def _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, needs, xp, product):
     """Each gradient is a product too; flat 2-d ones wherever a stack meets one matrix."""
-    x, y = xp.conj(x) if xp.iscomplexobj(x) else x, xp.conj(y) if xp.iscomplexobj(y) else y
-    if x.ndim == 1 or y.ndim == 1:
-        a = x[None, :] if x.ndim == 1 else x
-        b = y[:, None] if y.ndim == 1 else y
-        wide = g
-        if x.ndim == 1:
-            wide = xp.expand_dims(wide, -1 if y.ndim == 1 else -2)
-        if y.ndim == 1:
-            wide = xp.expand_dims(wide, -1)
-        dx, dy = _stack_grad(wide, a, b, transpose_x and x.ndim > 1, transpose_y and y.ndim > 1, xp, product)
-        dx = sum_to_shape(dx, a.shape).reshape(sigs[0].shape)
-        return dx, sum_to_shape(dy, b.shape).reshape(sigs[1].shape)
+    return (
+        _of_x(g, y, transpose_x, transpose_y, sigs, xp, product) if needs[0] else None,
+        _of_y(g, x, transpose_x, transpose_y, sigs, xp, product) if needs[1] else None,
+    )
+
+
+def _of_x(g, y, transpose_x, transpose_y, sigs, xp, product):
+    x, y = sigs[0], xp.conj(y) if xp.iscomplexobj(y) else y
     if y.ndim == 2 and x.ndim > 2 and not transpose_x:
-        flat_g, flat_x = _flat(g), _flat(x)
-        dx = product(flat_g, y, False, not transpose_y).reshape(x.shape)
-        dy = product(flat_g, flat_x, True, False) if transpose_y else product(flat_x, flat_g, True, False)
-        return dx, dy
-    dx, dy = _stack_grad(g, x, y, transpose_x, transpose_y, xp, product)
-    return sum_to_shape(dx, sigs[0].shape), sum_to_shape(dy, sigs[1].shape)
+        return product(_flat(g), y, False, not transpose_y).reshape(x.shape)
+    g, shape = _as_matrices(g, sigs, xp), (1, *x.shape) if x.ndim == 1 else x.shape
+    transpose_x, transpose_y, y = transpose_x and x.ndim > 1, transpose_y and y.ndim > 1, y[:, None] if y.ndim == 1 else y
+    dx = product(y, g, transpose_y, True) if transpose_x else product(g, y, False, not transpose_y)
+    return sum_to_shape(dx, shape).reshape(x.shape)
 
 
-def _stack_grad(g, x, y, transpose_x, transpose_y, xp, product):
-    if transpose_x:
-        dx = product(y, g, transpose_y, True)
-    else:
-        dx = product(g, y, False, not transpose_y)
-    if transpose_y:
-        dy = product(g, x, True, transpose_x)
-    else:
-        dy = product(x, g, not transpose_x, False)
-    return dx, dy
+def _of_y(g, x, transpose_x, transpose_y, sigs, xp, product):
+    x, y = xp.conj(x) if xp.iscomplexobj(x) else x, sigs[1]
+    if y.ndim == 2 and x.ndim > 2 and not transpose_x:
+        g, x = _flat(g), _flat(x)
+        return product(g, x, True, False) if transpose_y else product(x, g, True, False)
+    g, shape = _as_matrices(g, sigs, xp), (*y.shape, 1) if y.ndim == 1 else y.shape
+    transpose_x, transpose_y, x = transpose_x and x.ndim > 1, transpose_y and y.ndim > 1, x[None, :] if x.ndim == 1 else x
+    dy = product(g, x, True, transpose_x) if transpose_y else product(x, g, not transpose_x, False)
+    return sum_to_shape(dy, shape).reshape(y.shape)
+
+
+def _as_matrices(g, sigs, xp):
+    """The gradient with the axes that vectors have left out."""
+    if sigs[0].ndim == 1:
+        g = xp.expand_dims(g, -1 if sigs[1].ndim == 1 else -2)
+    return xp.expand_dims(g, -1) if sigs[1].ndim == 1 else g
 
 
 # ---------------------------------------------------------------- products of a fixed rank

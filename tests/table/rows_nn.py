@@ -74,8 +74,8 @@ def _pad(x, pad, mode="constant", value=0.0, data_format="NCHW"):
         last = x.ndim - (2 if data_format.endswith("C") else 1)
         for i, p in enumerate(pairs):
             widths[last - i] = p
-    cut = tuple(slice(max(0, -a), n - max(0, -b)) for n, (a, b) in zip(x.shape, widths))
-    return _pad_widths(x[cut], [(max(a, 0), max(b, 0)) for a, b in widths], mode, value)
+    grown = _pad_widths(x, [(max(a, 0), max(b, 0)) for a, b in widths], mode, value)
+    return grown[tuple(slice(max(0, -a), n - max(0, -b)) for n, (a, b) in zip(grown.shape, widths))]
 
 
 TABLE = [
@@ -122,7 +122,8 @@ TABLE = [
                    dtypes=ALL, skip={"0-d": "there is no axis to grow"}),
     Row("pad", [call(floats(2, 3), [1, 0, 0, 2]), call(floats(1, 2, 3), [1, 2]), call(floats(1, 2, 3), [1, 1], mode="reflect"), call(floats(1, 2, 3),
         [2, 1], "replicate"), call(floats(1, 2, 3, 4), [1, 1, 2, 0], value=0.5),
-                call(floats(1, 2, 3, 4), [1, 1, 2, 0], data_format="NHWC"), call(floats(2, 3), [-1, 0, 1, 1]), call(Z, [0, 0, 1, 1, 0, 0])], _pad,
+                call(floats(1, 2, 3, 4), [1, 1, 2, 0], data_format="NHWC"), call(floats(2, 3), [-1, 0, 1, 1]), call(Z, [0, 0, 1, 1, 0, 0]),
+                call(floats(1, 1, 4), [-1, 2], "circular"), call(floats(1, 1, 4), [-5, 6], "circular"), call(floats(1, 1, 4), [-5, 6])], _pad,
                 dtypes=FLOAT, unchecked=ALL - FLOAT,
         skip={"0-d": "there is no axis to grow"},
         bad=[Bad(call(floats(2, 3), [1]), "pad(pad): expected two numbers an axis, for at most 2 axes, got [1]"),
