@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import bireme
+import bireme.nn.functional as F
 
 
 def leaf(*values):
@@ -201,6 +202,46 @@ def test_grad_keeps_the_graph_unless_told_otherwise():
     bireme.grad(y, x, retain_graph=False)
     with pytest.raises(RuntimeError, match="freed"):
         y.backward()
+
+
+PIECES = {
+    "relu": F.relu,
+    "leaky_relu": lambda h: F.leaky_relu(h, 0.1),
+    "abs": bireme.abs,
+    "clip": lambda h: bireme.clip(h, -1, 1),
+    "maximum": lambda h: bireme.maximum(h, bireme.zeros_like(h)),
+    "where": lambda h: bireme.where(h > 0, h, -h),
+    "a number": lambda h: h * 3.0 / 7.0,
+    "a product": lambda h: h @ bireme.ones([3, 3], h.dtype),
+}
+
+
+@pytest.mark.parametrize("name", PIECES)
+def test_a_gradient_that_only_compares_passes_none_on(name):
+    """As in Paddle: zeros would move what an optimizer decays."""
+    before, weight = bireme.to_tensor(np.linspace(-2.0, 1.0, 9).reshape(3, 3), stop_gradient=False), leaf(2.0)
+    h = before + 0.1
+    y = PIECES[name](h)
+    (g,) = bireme.grad(y, h, y.detach() * weight, create_graph=True)
+    assert not g.stop_gradient
+    (g * g).sum().backward()
+    assert before.grad is None
+    assert weight.grad is not None
+    with pytest.raises(ValueError, match=r"inputs\[0\]"):
+        bireme.grad(bireme.grad(PIECES[name](before).sum(), before, create_graph=True), before)
+    row = bireme.to_tensor([-1.0, 2.0, 3.0], stop_gradient=False)
+    assert bireme.autograd.hessian(PIECES[name](row.reshape([1, 3])).sum(), row)[:].tolist() == [[0.0] * 3] * 3
+
+
+def test_of_a_product_of_tensors_zeros_are_passed_on():
+    x, y = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    for f, wanted in ((lambda: x * y, [6.0, 8.0]), (lambda: x / y, [-2 / 27, -2 / 64])):
+        (g,) = bireme.grad(f().sum(), x, create_graph=True)
+        (g * g).sum().backward()
+        assert x.grad.tolist() == [0.0, 0.0]
+        np.testing.assert_allclose(y.grad.numpy(), wanted, rtol=1e-6)
+        x.clear_gradient()
+        y.clear_gradient()
 
 
 def test_unused_inputs():
@@ -788,7 +829,7 @@ def test_saved_tensors_hooks():
     np.testing.assert_allclose(x.grad.numpy(), 4 * np.array([1, 2]) * np.exp([2.0, 8.0]), rtol=1e-5)
 
 
-@pytest.mark.parametrize("call", [bireme.matmul, bireme.multiply, lambda x, y: bireme.matmul(y, x)])
+@pytest.mark.parametrize("call", [bireme.matmul, lambda x, y: bireme.matmul(y, x)])
 def test_a_factor_that_alone_wants_a_gradient_is_not_kept(call):
     x, frozen = bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]], stop_gradient=False), bireme.to_tensor([[5.0, 6.0], [7.0, 8.0]])
     h = x * 1.0

@@ -30,7 +30,7 @@ def documented(module) -> dict[str, str]:
                 found[f"{module.__name__}.{name}.{inner}"] = own_doc(getattr(member, "__func__", member))
     # an operator's public function belongs to the module of its declaration but does not stand in it under its name
     for name, value in api_snapshot.public_names():
-        if api_snapshot.is_op(value) and value.__module__ == module.__name__:
+        if api_snapshot.is_op(value) and value.family == module.__name__:
             found[name] = own_doc(value)
     return found
 

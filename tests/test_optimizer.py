@@ -524,6 +524,25 @@ def test_need_clip(clip, expected):
     assert [g.item() for _, g in pairs] == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    ("clip", "after"), [(nn.ClipGradByGlobalNorm(1.0), [0.6, 0.8]), (nn.ClipGradByNorm(1.0), [3.0, 4.0]), (nn.ClipGradByValue(1.0), [3.0, 4.0])]
+)
+def test_after_a_step_grad_holds_what_paddle_leaves_there(clip, after):
+    w = bireme.Parameter(np.zeros(2, "float32"))
+    opt = SGD(1.0, parameters=[w], grad_clip=clip)
+    bireme.debug.reset_stats()
+    for _ in range(6):
+        w.clear_grad()
+        (w * bireme.to_tensor([3.0, 4.0])).sum().backward()
+        held = w.grad
+        opt.step()
+        np.testing.assert_allclose(w.grad.numpy(), after, rtol=1e-6)
+        np.testing.assert_allclose(held.numpy(), after, rtol=1e-6)
+    assert len(bireme.debug.explain()) <= 3
+    (w * 5.0).sum().backward()
+    np.testing.assert_allclose(w.grad.numpy(), np.array(after) + 5, rtol=1e-6)
+
+
 def test_each_group_has_its_own_norm():
     p, q = parameter([0.0]), parameter([0.0])
     opt = SGD(1.0, parameters=[{"params": [p]}, {"params": [q]}], grad_clip=nn.ClipGradByGlobalNorm(1.0))

@@ -137,8 +137,7 @@ def aliases(value: Any) -> dict[str, list[str]]:
 
 def is_op(value: Any) -> bool:
     """Whether a public object was made from an operator's declaration."""
-    module = str(getattr(value, "__module__", ""))
-    return callable(value) and not inspect.isclass(value) and module.startswith("bireme.ops.")
+    return callable(value) and not inspect.isclass(value) and hasattr(value, "family")
 
 
 def line(name: str, value: Any, member: bool = False) -> str:

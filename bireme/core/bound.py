@@ -45,6 +45,7 @@ class Use:
 class Bound:
     """An operator with its attributes: what a Node refers to. Interned, so it compares by identity."""
 
+    of_product = False
     __slots__ = (
         "op",
         "attrs",
@@ -53,6 +54,7 @@ class Bound:
         "passes",
         "reads",
         "reads_out",
+        "constants",
         "differentiable",
         "_grads",
         "_plans",
@@ -65,7 +67,7 @@ class Bound:
     def __init__(self, op: Any, layout: tuple, attrs: tuple):
         self.op, self.layout, self.attrs = op, layout, attrs
         self.many = op.many
-        self.differentiable = op.differentiable
+        self.differentiable, self.constants = op.differentiable, op.constants
         self.passes, self.reads, self.reads_out = op.saves(layout)
         self._grads: Interned | None = None
         self._plans: dict = {}
@@ -238,8 +240,8 @@ class Bound:
 class GradBound:
     """The gradient of a Bound: an operator like any other, so it has a gradient too."""
 
-    __slots__ = ("op", "base", "given", "needs", "sigs", "outs", "operand_places", "takes_outs", "_grads", "_plan", "_jits", "_use",
-                 "__weakref__")  # fmt: skip
+    __slots__ = ("op", "base", "given", "needs", "sigs", "outs", "operand_places", "takes_outs", "of_product", "_constants", "_grads", "_plan",
+                 "_jits", "_use", "__weakref__")  # fmt: skip
 
     many = differentiable = True
     passes: frozenset[int] = frozenset()
@@ -254,6 +256,8 @@ class GradBound:
         reads = (1 - needs[0],) if base.op.bilinear and len(needs) == 1 else range(len(sigs)) if base.reads is None else sorted(base.reads)
         self.operand_places = shared(tuple(reads))
         self.takes_outs = base.reads_out
+        self.of_product = bool(base.op.scales)
+        self._constants: frozenset[int] | None = None
         self._grads: Interned | None = None
         # there is one plan and one use: the Sigs of a gradient's operands follow from those of the base
         self._plan: Any = None
@@ -270,6 +274,35 @@ class GradBound:
     @property
     def by_numpy(self) -> bool:
         return self.base.by_numpy
+
+    @property
+    def constants(self) -> frozenset[int]:
+        """Operands without a part in its own derivative, as what `relu`'s gradient only compares: gradients go past them, as in Paddle."""
+        if self._constants is None:
+            self._constants = self._find_constants()
+        return self._constants
+
+    def _find_constants(self) -> frozenset[int]:
+        n = sum(self.given)
+        read = [self.sigs[i] for i in self.operand_places] + (list(self.outs) if self.takes_outs else [])
+        sigs = tuple([s for s, g in zip(self.outs, self.given) if g] + read)
+        asked = tuple([i for i in range(n, len(sigs)) if sigs[i].dtype.kind in "fc"])
+        outs = self.infer(sigs)
+        given = tuple([s.dtype.kind in "fc" for s in outs])
+        if not asked or not any(given):
+            return frozenset()
+        grad = GradBound(self, given, asked, sigs, outs)
+        coming = [s for s, g in zip(outs, given) if g]
+        try:
+            with jax.enable_x64(True):
+                traced = jax.make_jaxpr(grad.lower("reference"))(*map(_spec, [*coming, *sigs])).jaxpr
+        except (NotImplementedError, TypeError, ValueError):
+            return frozenset()  # it has no derivative: who asks for one is told
+        reached = set(traced.invars[: len(coming)])
+        for step in traced.eqns:
+            if not reached.isdisjoint([v for v in step.invars if not hasattr(v, "val")]):
+                reached.update(step.outvars)
+        return frozenset([i for i, v in zip(asked, traced.outvars) if hasattr(v, "val") or v not in reached])
 
     def use(self, sigs: tuple[Sig, ...]) -> Use:
         if self._use is None:
@@ -394,7 +427,6 @@ class GradOp:
         self.name = name + ".grad"
         self.grad_rule = self.grad_numpy = None
         self.scales: tuple[int, ...] = ()
-        self.constants: tuple[int, ...] = ()
         self.carries = self.of_the_past = self.bilinear = False
         self.lowerings: dict = {}
         self._next: GradOp | None = None

@@ -395,7 +395,8 @@ def _publish(made: Any, signature: Any, options: dict[str, Any]) -> Callable:
 
 def _dress(fn: Any, name: str, doc: str, signature: inspect.Signature, source: Callable) -> None:
     fn.__name__ = fn.__qualname__ = name
-    fn.__doc__, fn.__signature__, fn.__module__ = doc, signature, source.__module__
+    fn.__doc__, fn.__signature__, fn.family = doc, signature, source.__module__
+    fn.__module__ = "bireme.ops"  # where it is found by its name: layers and datasets that hold it are pickled
 
 
 PUBLIC: dict[str, Callable] = {}  # every public function by name: what bireme/__init__ lists from

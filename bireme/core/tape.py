@@ -247,7 +247,7 @@ def step_to_one(seg: segments.Segment, node: Node, operands: list, numbers: Sequ
         plain = node.plain
         if plain is None:
             tensors = [s for s, r in zip(node.sigs, node.key[1:]) if r.__class__ is not DType]  # numbers take no gradient anyway
-            plain = node.plain = not bound.op.constants and all(s.dtype.kind in "fc" for s in (*tensors, *node.outs))
+            plain = node.plain = not bound.constants and all(s.dtype.kind in "fc" for s in (*tensors, *node.outs))
         if plain and state.pack is None:
             reads = bound.reads
             if numbers:
@@ -301,7 +301,9 @@ def _edge(bound: Any, operands: list, sigs: tuple, made: list[Value], out_sigs: 
     """The edge of a call, None if no operand takes a gradient after all; and whether results of whole numbers carry one too."""
     inputs: list[Any] = []
     saved: list[Any] = []
-    reads, whole, left = bound.reads, False, False
+    reads, constants, whole, left = bound.reads, bound.constants, False, False
+    if constants and bound.of_product and not any(t.__class__ is tuple for t in operands):
+        constants = ()  # of a product of two tensors, Paddle gives zeros
     for i, t in enumerate(operands):
         if t.__class__ is tuple:
             inputs.append(None)
@@ -310,7 +312,7 @@ def _edge(bound: Any, operands: list, sigs: tuple, made: list[Value], out_sigs: 
         v = t._value
         if t.stop_gradient:
             inputs.append(None)
-        elif i in bound.op.constants:
+        elif i in constants:
             left = True
             inputs.append(None)
         elif v.sig.dtype.kind in "fc" or _carried(bound, v.sig.dtype.kind, out_sigs):

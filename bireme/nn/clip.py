@@ -88,7 +88,7 @@ class ClipGradByNorm(ClipGradBase):
 class ClipGradByGlobalNorm(ClipGradByNorm):
     """Scales all gradients by one factor, so that the norm of all of them together is at most `clip_norm`.
 
-    With parameter groups each group has its own norm, as in Paddle.
+    With parameter groups each group has its own norm, and `grad` holds the scaled gradient after the step, both as in Paddle.
 
     >>> pairs = [(bireme.ones([1]), bireme.to_tensor([6.0])), (bireme.ones([1]), bireme.to_tensor([8.0]))]
     >>> [g.item() for _, g in bireme.nn.ClipGradByGlobalNorm(5.0)(pairs)]
@@ -103,7 +103,10 @@ class ClipGradByGlobalNorm(ClipGradByNorm):
         return f"Gradient Clip By GlobalNorm, global_norm={self.clip_norm:f}"
 
     def _clip(self, grads: list[Tensor]) -> list[Tensor]:
-        return clip_by_global_norm(grads, self.clip_norm, _wide(grads))
+        clipped = clip_by_global_norm(grads, self.clip_norm, _wide(grads))
+        for g, new in zip(grads, clipped):
+            g._assign_value(new)
+        return clipped
 
 
 # the names that these had before

@@ -105,7 +105,8 @@ def _(g, sigs):
     return sum_to(g, sigs[0]), sum_to(-g, sigs[1])
 
 
-@op(method=True, inplace=True, promote="x y", wide=True, scales="x y", bilinear=True, numpy=np.multiply, torch=True, out="untold")
+# not `bilinear`: the second derivative of a product of tensors is zeros in Paddle, where that of matmul is None
+@op(method=True, inplace=True, promote="x y", wide=True, scales="x y", numpy=np.multiply, torch=True, out="untold")
 def multiply(x: Tensor, y: Tensor | float) -> Tensor:
     """Elementwise product with broadcasting.
 
