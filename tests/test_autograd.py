@@ -10,6 +10,7 @@ import pytest
 
 import bireme
 import bireme.nn.functional as F
+from bireme.core.bound import GradBound
 
 
 def leaf(*values):
@@ -231,6 +232,16 @@ def test_a_gradient_that_only_compares_passes_none_on(name):
         bireme.grad(bireme.grad(PIECES[name](before).sum(), before, create_graph=True), before)
     row = bireme.to_tensor([-1.0, 2.0, 3.0], stop_gradient=False)
     assert bireme.autograd.hessian(PIECES[name](row.reshape([1, 3])).sum(), row)[:].tolist() == [[0.0] * 3] * 3
+
+
+def test_what_is_only_compared_is_found_once_for_all_lengths(monkeypatch):
+    found = GradBound._find_constants
+    traced = []
+    monkeypatch.setattr(GradBound, "_find_constants", lambda self: traced.append(self) or found(self))
+    for n in range(40, 44):
+        x = bireme.to_tensor(np.ones((2, n)), stop_gradient=False)
+        bireme.grad(F.softplus(bireme.tanh(x), beta=1.5).sum(), x, create_graph=True)
+        assert len(traced) <= 3
 
 
 def test_of_a_product_of_tensors_zeros_are_passed_on():

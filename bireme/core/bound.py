@@ -61,6 +61,7 @@ class Bound:
         "_uses",
         "_jits",
         "_spans",
+        "_still",
         "__weakref__",
     )
 
@@ -74,6 +75,7 @@ class Bound:
         self._uses: dict[tuple[Sig, ...], Use] = {}
         self._jits: dict = {}
         self._spans: dict = {}
+        self._still: dict = {}
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{k}={v!r}" for k, v in zip(self.op.attr_names, self.attrs))
@@ -241,7 +243,7 @@ class GradBound:
     """The gradient of a Bound: an operator like any other, so it has a gradient too."""
 
     __slots__ = ("op", "base", "given", "needs", "sigs", "outs", "operand_places", "takes_outs", "of_product", "_constants", "_grads", "_plan",
-                 "_jits", "_use", "__weakref__")  # fmt: skip
+                 "_jits", "_use", "_still", "__weakref__")  # fmt: skip
 
     many = differentiable = True
     passes: frozenset[int] = frozenset()
@@ -263,6 +265,7 @@ class GradBound:
         self._plan: Any = None
         self._use: Use | None = None
         self._jits: dict = {}
+        self._still: dict = {}
 
     def __repr__(self) -> str:
         return f"{self.base}.grad{list(self.needs)}"
@@ -279,7 +282,13 @@ class GradBound:
     def constants(self) -> frozenset[int]:
         """Operands without a part in its own derivative, as what `relu`'s gradient only compares: gradients go past them, as in Paddle."""
         if self._constants is None:
-            self._constants = self._find_constants()
+            # a trace for each length of a sequence would be slow: what is multiplied and what compared does not depend on it
+            sizes = [(s.dtype, tuple([min(n, 2) for n in s.shape])) for s in (*self.sigs, *self.outs)]
+            known, key = self.base._still, (self.given, self.needs, tuple(sizes))
+            found = known.get(key)
+            if found is None:
+                found = bounded(known)[key] = self._find_constants()
+            self._constants = found
         return self._constants
 
     def _find_constants(self) -> frozenset[int]:
