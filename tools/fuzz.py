@@ -222,7 +222,7 @@ def work(seed: int, start: int, count: int, only: str, strict: bool, report: int
         os.write(report, (json.dumps(what) + "\n").encode())
 
     bireme.matmul(bireme.ones([8, 8]), bireme.ones([8, 8])).numpy()
-    malloc.capacity = lambda: BYTES  # type: ignore[assignment]
+    malloc.capacity = lambda: BYTES  # type: ignore[assignment]  # less than the machine has: huge results must be refused
     with open("/proc/self/statm") as file:
         pages = int(file.read().split()[0])
     limit = pages * resource.getpagesize() + 3 * BYTES

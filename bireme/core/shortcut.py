@@ -278,7 +278,7 @@ def binary(op: Any, other: Callable) -> Callable:
     """
     bound = op.bind((1, 1), tuple(op.signature.defaults[n] for n in op.attr_names))
     local, mixed, modes, long_way, by_value = _local, _mixed, _modes, op.public, op.looks_at_values
-    number_type = op.signature.number_type
+    number_types = {d: op.signature.number_type(d) for d in dtypes.ALL}  # a look-up, not a call: this is the way of every `x + 1.0`
 
     def method(x: Tensor, y: Any) -> Any:
         if y.__class__ is int and travels(y) and x._value.sig.dtype.kind == "f":
@@ -303,7 +303,7 @@ def binary(op: Any, other: Callable) -> Callable:
         else:
             return long_way(x, y)
         if number:
-            ry = number_type(v.sig.dtype)
+            ry = number_types[v.sig.dtype]
             if ry.kind != "f":  # the result has another type
                 return long_way(x, y)
         elif y._view is not None:
