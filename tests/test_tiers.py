@@ -6,12 +6,14 @@ import subprocess
 import sys
 import textwrap
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import bireme
 from bireme import nn
-from bireme.core import cache, effort, executor, interpreter, xla
+from bireme.core import blas, cache, effort, executor, interpreter, products, xla
 from bireme.core import dtype as dtypes
 from bireme.core.graph import sig_of
 from bireme.core.registry import OPS
@@ -513,10 +515,32 @@ def test_a_long_compile_says_what_it_waits_for(capfd):
 
 
 def test_an_option_that_this_compiler_does_not_have_is_left_out(monkeypatch):
-    monkeypatch.setattr(xla, "OPTIONS", {"cpu": {"xla_no_such_option": True, "xla_backend_optimization_level": 1}})
+    wrong = {"xla_no_such_option": True, "xla_cpu_experimental_ynn_fusion_type": "NO_SUCH_TYPE"}
+    monkeypatch.setattr(xla, "OPTIONS", {"cpu": {**wrong, "xla_backend_optimization_level": 1}})
+    monkeypatch.setattr(xla, "_unknown", set())
+    monkeypatch.setattr(products, "ARM", False)
     x = randn(300, 310)
     for _ in range(2):
         y = bireme.tanh(x @ x.T).sum().item()
     assert stats()["compiles"] == 1
-    assert xla.OPTIONS["cpu"] == {"xla_backend_optimization_level": 1}
+    assert xla._unknown == {*wrong}
     assert y == pytest.approx(float(np.tanh(x.numpy() @ x.numpy().T).sum()), rel=1e-4)
+
+
+def test_products_of_batches_decide_who_multiplies(monkeypatch):
+    def program(x, w, pairs):
+        x, _ = jax.lax.scan(lambda x, _: (jnp.tanh(x @ w), None), x, length=3)
+        return x, jax.jit(jnp.matmul)(pairs, pairs)
+
+    def options_with(cores, batch):
+        monkeypatch.setattr(blas, "processors", lambda: cores)
+        spec = [jax.ShapeDtypeStruct(shape, np.float32) for shape in ((8, 10), (10, 10), (batch, 4, 4))]
+        return products.options(jax.jit(program).trace(*spec).jaxpr.jaxpr)
+
+    spec = [jax.ShapeDtypeStruct(shape, np.float32) for shape in ((8, 10), (10, 10), (2, 4, 4))]
+    assert products.multiplications(jax.jit(program).trace(*spec).jaxpr.jaxpr) == (3 * 800, 2 * 64)
+    monkeypatch.setattr(products, "ARM", True)
+    assert options_with(2, 2) == options_with(1, 200) == products.BY_EIGEN
+    assert options_with(8, 2) == options_with(2, 20) == {}
+    monkeypatch.setattr(products, "ARM", False)
+    assert options_with(2, 2) == {}

@@ -87,6 +87,11 @@ class Bound:
         return self.op.flops_rule is not None
 
     @property
+    def shares_cores(self) -> bool:
+        """Whether it does that on all cores by itself, see `blas`."""
+        return self.op.shares_cores
+
+    @property
     def by_numpy(self) -> bool:
         """Whether NumPy does it much faster than a compiled program on CPU."""
         return bool(self.op.options.get("by_numpy"))
@@ -273,6 +278,10 @@ class GradBound:
     @property
     def uses_blas(self) -> bool:
         return self.base.uses_blas
+
+    @property
+    def shares_cores(self) -> bool:
+        return self.base.shares_cores
 
     @property
     def by_numpy(self) -> bool:

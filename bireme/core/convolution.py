@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from bireme.core import blas
+
 BLOCK = 1 << 22  # elements of windows that are laid out at a time: more would leave the cache, and memory in the end
 
 
@@ -99,7 +101,7 @@ def _convolved(x: np.ndarray, w: np.ndarray, stride: Any, pads: Any, dilation: A
     kernel = _kernel(w, groups)
     for part in _blocks(x.shape[0], math.prod(out) * math.prod(window) * x.shape[-1]):
         rows = _rows(_windows(x[part], window, stride, dilation, out), groups, n)
-        made[part] = _together(rows @ kernel, (-1, *out, w.shape[-1]))
+        made[part] = _together(blas.matmul(rows, kernel), (-1, *out, w.shape[-1]))
     return made
 
 
@@ -116,7 +118,7 @@ def input_grad(g: np.ndarray, w: np.ndarray, dims: Any, stride: Any, pads: Any, 
         else:
             kernel = np.swapaxes(_kernel(w, groups), 1, 2)
             for part in _blocks(g.shape[0], math.prod(out) * math.prod(window) * channels):
-                shares = (_apart(g[part], groups) @ kernel).reshape(groups, -1, *out, math.prod(window), w.shape[-2])
+                shares = blas.matmul(_apart(g[part], groups), kernel).reshape(groups, -1, *out, math.prod(window), w.shape[-2])
                 shares = np.moveaxis(shares, 0, -2).reshape(-1, *out, math.prod(window), channels)
                 for i, at in enumerate(taps(window, stride, dilation, out)):
                     full[part, *at] += shares[..., i, :]
@@ -143,7 +145,7 @@ def _kernel_grad(x: np.ndarray, g: np.ndarray, window: Any, stride: Any, pads: A
     total = np.zeros((groups, made.size // outputs, outputs // groups), made.dtype)
     for part in _blocks(x.shape[0], math.prod(out) * math.prod(window) * x.shape[-1]):
         rows = _rows(_windows(x[part], window, stride, dilation, out), groups, n)
-        total += np.swapaxes(rows, 1, 2) @ _apart(g[part], groups)
+        total += blas.matmul(np.swapaxes(rows, 1, 2), _apart(g[part], groups))
     return _together(total, made.shape)
 
 

@@ -12,11 +12,12 @@ from typing import Any
 import jax
 import jax.extend.core
 import numpy as np
-import threadpoolctl
 
-from bireme.core import debug, executor, primitives
+from bireme.core import blas, debug, executor, primitives
 from bireme.core.device import Device, Fork
 from bireme.core.graph import Graph, Number
+
+LONG = 10_000  # microseconds: a wait for a thread that is not running is shorter
 
 
 class Interpreter:
@@ -38,13 +39,13 @@ class Interpreter:
         makers = {first: fn for fn, _, first, many, _ in steps if not many}
         fresh = all(isinstance(makers.get(i), np.ufunc) for i in live)
 
-        # large products keep all threads; among small ones they would only wait for each other
-        products = [n.work - n.parent.work for n in nodes if n.bound.uses_blas and n.parent is not None]
-        small = bool(products) and max(products) < 10_000
+        # `blas` shares products among the cores, so BLAS itself has one thread; what LAPACK takes long for keeps them all
+        by_blas = [(n.bound.shares_cores, n.work - n.parent.work) for n in nodes if n.bound.uses_blas and n.parent is not None]
+        one_thread = bool(by_blas) and all(shares or work < LONG for shares, work in by_blas)
 
         def call(leaves: list, vectors: list) -> list:
-            if small:
-                with _one_thread():
+            if one_thread:
+                with blas.one_thread():
                     return interpret(leaves, vectors)
             return interpret(leaves, vectors)
 
@@ -77,16 +78,6 @@ def _taker(args: list[int]) -> Any:
         return args[0] if args else None
     several: Any = itemgetter
     return several(*args)
-
-
-_blas: list[Any] = []
-
-
-def _one_thread() -> Any:
-    """NumPy's BLAS on one thread: with more, small products get up to ten times slower as soon as others want the cores."""
-    if not _blas:
-        _blas.append(threadpoolctl.ThreadpoolController().select(user_api="blas"))
-    return _blas[0].limit(limits=1)
 
 
 def _owned(outs: list, leaves: list) -> list:

@@ -61,6 +61,7 @@ class Op:
         self.infer_rule: Callable | None = None
         self.check_rule: Callable | None = None
         self.flops_rule: Callable | None = None
+        self.shares_cores = True
         self.effort_rule: Callable | None = None
         self.prepare_rule: Callable | None = None
         self.looks_at_values = False
@@ -159,9 +160,9 @@ class Op:
         self.effort_rule, self.effort_names = rule, tuple(inspect.signature(rule).parameters)
         return rule
 
-    def flops(self, rule: Callable) -> Callable:
-        """Declare the arithmetic of a call beyond one operation an element."""
-        self.flops_rule = rule
+    def flops(self, rule: Callable, shares_cores: bool = True) -> Callable:
+        """Declare the arithmetic of a call beyond one operation an element, and whether its NumPy form shares that by `blas.matmul`."""
+        self.flops_rule, self.shares_cores = rule, shares_cores
         return rule
 
     def on(self, platform: str) -> Callable:

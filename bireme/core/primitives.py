@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 from scipy import special
 
-from bireme.core import convolution, lapack
+from bireme.core import blas, convolution, lapack
 
 _SMALL = tuple(np.dtype(t) for t in (ml_dtypes.bfloat16, np.float16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2))
 
@@ -135,7 +135,7 @@ def dot_general(x: Any, y: Any, dims: Any, dtype: np.dtype) -> np.ndarray:
     batch = [x.shape[i] for i in bx]
     lhs = x.transpose(*bx, *fx, *cx).reshape(*batch, size(x, fx), size(x, cx))
     rhs = y.transpose(*by, *cy, *fy).reshape(*batch, size(y, cy), size(y, fy))
-    out = np.matmul(lhs, rhs).reshape([*batch, *[x.shape[i] for i in fx], *[y.shape[i] for i in fy]])
+    out = blas.matmul(lhs, rhs).reshape([*batch, *[x.shape[i] for i in fx], *[y.shape[i] for i in fy]])
     return out.astype(dtype, copy=False)
 
 

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bireme.core import cache, ending, executor
+from bireme.core import cache, ending, executor, products
 from bireme.core.device import Device, Fork
 from bireme.core.graph import Graph
 
@@ -28,7 +28,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "xla_allow_excess_precision": False,
     },
 }
-_NO_SUCH_OPTION = re.compile("No such compile option: '([^']+)'")
+_NO_SUCH_OPTION = re.compile("No such compile option: '([^']+)'|While setting option ([a-z0-9_]+), '[^']*' is not a valid")
 
 
 def x64():
@@ -89,22 +89,27 @@ class Xla:
         spec = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in graph.leaf_sigs]
         vectors = [jax.ShapeDtypeStruct((len(places),), dtype.np) for dtype, places in graph.packs]
         with x64(), jax.default_device(device.jax):
-            lowered = jax.jit(program, donate_argnums=(0,)).lower([spec[i] for i in donate], [spec[i] for i in kept], vectors)
+            traced = jax.jit(program, donate_argnums=(0,)).trace([spec[i] for i in donate], [spec[i] for i in kept], vectors)
+            options = OPTIONS.get(device.platform, {}) | (products.options(traced.jaxpr.jaxpr) if device.is_cpu else {})
+            lowered = traced.lower()
             with cache.on_disk():
-                return _compiled(lowered, OPTIONS.get(device.platform, {}))
+                return _compiled(lowered, options)
+
+
+_unknown: set[str] = set()
 
 
 def _compiled(lowered: Any, options: dict[str, Any]) -> Any:
     """Compile with the options that this version of the compiler has: they make it faster, none is needed."""
     while True:
-        tried = dict(options)
+        tried = {name: value for name, value in options.items() if name not in _unknown}
         try:
             return lowered.compile(compiler_options=tried)
         except jax.errors.JaxRuntimeError as e:
-            unknown = _NO_SUCH_OPTION.search(str(e))
-            if unknown is None or unknown[1] not in tried:
+            found = _NO_SUCH_OPTION.search(str(e))
+            if found is None or found[found.lastindex or 0] not in tried:
                 raise
-            options.pop(unknown[1], None)  # for every later compile too
+            _unknown.add(found[found.lastindex or 0])  # for every later compile too
 
 
 def run(seg: Any, program: Any, vectors: list, dead: set[int]) -> None:

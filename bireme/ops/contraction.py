@@ -177,7 +177,7 @@ def _(x, y, over_x, over_y):
     return sig_of(tuple([x.shape[i] for i in _free(x.ndim, over_x)] + [y.shape[i] for i in _free(y.ndim, over_y)]), x.dtype)
 
 
-contract.flops(lambda x, y: x.size * (y.shape[-1] if y.ndim else 1))
+contract.flops(lambda x, y: x.size * (y.shape[-1] if y.ndim else 1), shares_cores=False)
 
 
 def _contract_grad(g, x, y, over_x, over_y, xp, product):

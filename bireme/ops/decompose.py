@@ -53,7 +53,7 @@ def cholesky_of(x: Tensor, upper: bool) -> Tensor:
 
 cholesky_of.check(square("cholesky"))
 cholesky_of.infer(lambda x: x)
-cholesky_of.flops(_cubic)
+cholesky_of.flops(_cubic, shares_cores=False)
 
 
 @cholesky_of.grad(numpy=True)
@@ -89,7 +89,7 @@ def qr_of(x: Tensor, full: bool) -> tuple[Tensor, Tensor]:
 
 
 qr_of.check(matrix("qr"))
-qr_of.flops(_cubic)
+qr_of.flops(_cubic, shares_cores=False)
 
 
 @qr_of.infer
@@ -155,7 +155,7 @@ def lu_of(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 lu_of.check(matrix("lu"))
-lu_of.flops(_cubic)
+lu_of.flops(_cubic, shares_cores=False)
 
 
 @lu_of.infer
@@ -214,7 +214,7 @@ def svd(x: Tensor, full_matrices: bool = False) -> tuple[Tensor, Tensor, Tensor]
 
 
 svd.check(matrix("svd"))
-svd.flops(_cubic)
+svd.flops(_cubic, shares_cores=False)
 
 
 @svd.infer
@@ -256,7 +256,7 @@ def svdvals(x: Tensor) -> Tensor:
 
 
 svdvals.check(matrix("svdvals"))
-svdvals.flops(_cubic)
+svdvals.flops(_cubic, shares_cores=False)
 svdvals.infer(lambda x: sig_of((*x.shape[:-2], min(x.shape[-2:])), dtypes.real_of(x.dtype)))
 
 
@@ -290,7 +290,7 @@ def _triangle(name):
 
 eigh.check(_triangle("eigh"))
 eigh.infer(lambda x: (sig_of(x.shape[:-1], dtypes.real_of(x.dtype)), x))
-eigh.flops(_cubic)
+eigh.flops(_cubic, shares_cores=False)
 
 
 @eigh.grad(numpy=True)
@@ -318,7 +318,7 @@ def eigvalsh(x: Tensor, UPLO: str = "L") -> Tensor:
 
 eigvalsh.check(_triangle("eigvalsh"))
 eigvalsh.infer(lambda x: sig_of(x.shape[:-1], dtypes.real_of(x.dtype)))
-eigvalsh.flops(_cubic)
+eigvalsh.flops(_cubic, shares_cores=False)
 
 
 @eigvalsh.grad(numpy=True)
@@ -342,7 +342,7 @@ def eig(x: Tensor) -> tuple[Tensor, Tensor]:
 
 eig.check(square("eig"))
 eig.infer(lambda x: (sig_of(x.shape[:-1], dtypes.complex_of(x.dtype)), sig_of(x.shape, dtypes.complex_of(x.dtype))))
-eig.flops(_cubic)
+eig.flops(_cubic, shares_cores=False)
 
 
 @eig.grad(numpy=True)

@@ -45,7 +45,7 @@ def inv_of(x: Tensor) -> Tensor:
 
 inv_of.check(square("inv"))
 inv_of.infer(lambda x: x)
-inv_of.flops(_cubic)
+inv_of.flops(_cubic, shares_cores=False)
 inv_of.grad(lambda g, out: -(adjoint(out) @ g @ adjoint(out)), numpy=True)
 
 
@@ -76,7 +76,7 @@ def det(x: Tensor) -> Tensor:
 
 det.check(square("det"))
 det.infer(lambda x: sig_of(x.shape[:-2], x.dtype))
-det.flops(_cubic)
+det.flops(_cubic, shares_cores=False)
 
 
 def _slogdet(sign, log):
@@ -95,7 +95,7 @@ def slogdet(x: Tensor) -> Tensor:
 
 slogdet.check(square("slogdet"))
 slogdet.infer(lambda x: sig_of((2, *x.shape[:-2]), x.dtype))
-slogdet.flops(_cubic)
+slogdet.flops(_cubic, shares_cores=False)
 
 
 @slogdet.grad(numpy=True)
@@ -136,7 +136,7 @@ def solve_of(x: Tensor, y: Tensor) -> Tensor:
 
 
 solve_of.infer(lambda x, y: sig_of((*_fitting("solve", x, y), *y.shape[-2:]), x.dtype))
-solve_of.flops(_cubic)
+solve_of.flops(_cubic, shares_cores=False)
 
 
 @solve_of.grad(numpy=True)
@@ -179,7 +179,7 @@ def triangular_solve(x: Tensor, y: Tensor, upper: bool = True, transpose: bool =
 
 
 triangular_solve.infer(lambda x, y: sig_of((*_fitting("triangular_solve", x, y), *y.shape[-2:]), x.dtype))
-triangular_solve.flops(_cubic)
+triangular_solve.flops(_cubic, shares_cores=False)
 
 
 @triangular_solve.grad(numpy=True)

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from bireme.core import blas, errors
 from bireme.core import dtype as dtypes
-from bireme.core import errors
 from bireme.core.dtype import BOOL, FLOAT
 from bireme.core.graph import sig_of
 from bireme.core.op import Const, Extra, Tensor, composite, op
@@ -160,7 +160,7 @@ class _Steps:
 
     def weights(self, rows):
         """Weights, the factor of each that dropout leaves, logarithms of the denominators, and what the cap made of the scores."""
-        s, bent, least = (self.q[..., rows, :] @ np.swapaxes(self.k, -1, -2)) * self.scale, None, np.asarray(-np.inf, self.wide)
+        s, bent, least = blas.matmul(self.q[..., rows, :], np.swapaxes(self.k, -1, -2)) * self.scale, None, np.asarray(-np.inf, self.wide)
         row = np.arange(self.rows)[rows, None]
         if self.softcap:
             bent = np.tanh(s / self.softcap)
@@ -217,7 +217,7 @@ def _rows_numpy(query, key, value, mask, bounds, seed, rate, shift, scale, softc
     steps, outs, logs = _Steps(query, key, value, mask, bounds, _drop_numpy(seed, rate), shift, scale, softcap), [], []
     for rows in steps.blocks:
         p, left, lse, _ = steps.weights(rows)
-        outs.append((p if left is None else p * left) @ steps.v)
+        outs.append(blas.matmul(p if left is None else p * left, steps.v))
         logs.append(lse)
     return steps.joined(np.concatenate(outs, -2)), np.concatenate(logs, -1).reshape(steps.b, steps.h, steps.rows)
 
@@ -234,8 +234,8 @@ def _rows_grad_numpy(g, query, key, value, mask, bounds, seed, rate, shift, scal
     dm = None if mask is None or mask.dtype == bool else np.zeros(steps.mask.shape, steps.wide)
     for rows in steps.blocks:
         (p, left, _, bent), now = steps.weights(rows), more[..., rows, :]
-        dv += (np.swapaxes(p if left is None else p * left, -1, -2) @ now).sum(2, keepdims=True)
-        ds = now @ np.swapaxes(steps.v, -1, -2)
+        dv += blas.matmul(np.swapaxes(p if left is None else p * left, -1, -2), now).sum(2, keepdims=True)
+        ds = blas.matmul(now, np.swapaxes(steps.v, -1, -2))
         ds = ds if left is None else ds * left
         ds = p * (ds - (ds * p).sum(-1, keepdims=True))
         if of_logs is not None:
@@ -246,8 +246,8 @@ def _rows_grad_numpy(g, query, key, value, mask, bounds, seed, rate, shift, scal
             part += own.sum(tuple([i for i in range(4) if dm.shape[i] == 1 != own.shape[i]]), keepdims=True)
         if bent is not None:
             ds *= 1 - bent * bent
-        dq[..., rows, :] = (ds @ steps.k) * steps.scale
-        dk += (np.swapaxes(ds, -1, -2) @ (steps.q[..., rows, :] * steps.scale)).sum(2, keepdims=True)
+        dq[..., rows, :] = blas.matmul(ds, steps.k) * steps.scale
+        dk += blas.matmul(np.swapaxes(ds, -1, -2), steps.q[..., rows, :] * steps.scale).sum(2, keepdims=True)
     dk, dv = [a if len(key) == steps.b else a.sum(0, keepdims=True) for a in (dk, dv)]
     of_mask = [] if mask is None else [None if dm is None else dm.reshape(mask.shape).astype(mask.dtype)]
     return steps.joined(dq), steps.joined(dk), steps.joined(dv), *of_mask, *rest

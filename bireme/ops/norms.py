@@ -220,7 +220,7 @@ def _(x, y):
     return sig_of((*batch, x.shape[-2], y.shape[-2]), dtypes.real_of(x.dtype))
 
 
-euclidean.flops(lambda x, y: x.size * y.shape[-2])
+euclidean.flops(lambda x, y: x.size * y.shape[-2], shares_cores=False)
 
 
 @euclidean.grad(numpy=True)

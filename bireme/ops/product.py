@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from bireme.core import blas, errors, registry
 from bireme.core import dtype as dtypes
-from bireme.core import errors, registry
 from bireme.core.dtype import COMPLEX, FLOAT, INT
 from bireme.core.graph import sig_of
 from bireme.core.op import DTypeArg, Tensor, composite, op
@@ -49,10 +49,10 @@ def _product_numpy(x, y, transpose_x, transpose_y):
     a = np.swapaxes(x, -1, -2) if transpose_x and x.ndim > 1 else x
     b = np.swapaxes(y, -1, -2) if transpose_y and y.ndim > 1 else y
     if b.ndim == 2 and a.ndim > 2 and not transpose_x:
-        return np.matmul(_flat(a), b).reshape(*a.shape[:-1], b.shape[-1])
+        return blas.matmul(_flat(a), b).reshape(*a.shape[:-1], b.shape[-1])
     if a.ndim > 1 < b.ndim and a.shape[-1] == 1:  # outer products: BLAS takes five times as long for them
         return np.multiply(a, b)
-    return np.matmul(a, b)
+    return blas.matmul(a, b)
 
 
 @op(method=True, promote="x y", mix="complex", dtypes=NUMBER, torch=True, out=True, bilinear=True, numpy=_product_numpy, amp="low")

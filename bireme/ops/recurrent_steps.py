@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bireme.core import blas
+
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
     return np.tanh(x * 0.5) * 0.5 + 0.5
@@ -40,7 +42,7 @@ def _prepared(x, h, c, weight_ih, bias_ih, lengths, mode, reverse, time_major):
     x = x[None] if one else x if time_major else np.swapaxes(x, 0, 1)
     sizes = Sizes(mode, list(range(x.shape[0]))[:: -1 if reverse else 1], kind, wide)
     seen = np.ascontiguousarray(x.reshape(x.shape[0] * x.shape[1], x.shape[2]), wide)
-    given = seen @ np.asarray(weight_ih, wide).T
+    given = blas.matmul(seen, np.asarray(weight_ih, wide).T)
     if bias_ih is not None:
         given += np.asarray(bias_ih, wide)
     inside = None if lengths is None or one else (np.arange(x.shape[0], dtype=lengths.dtype)[:, None] < lengths)[..., None]
@@ -192,9 +194,9 @@ def backward(g, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, leng
             grads = tuple([a + b[t] for a, b in zip(grads, of_before, strict=True)])
             grads = (grads[0] + of_own[t] @ np.asarray(weight_hh, wide), *grads[1:])
     flat, own = [part.reshape(len(seen), given.shape[-1]) for part in (of_given, of_hidden)]
-    dx = (flat @ np.asarray(weight_ih, wide)).reshape(*given.shape[:2], seen.shape[-1])
+    dx = blas.matmul(flat, np.asarray(weight_ih, wide)).reshape(*given.shape[:2], seen.shape[-1])
     dx = dx[0] if one else dx if time_major else np.swapaxes(dx, 0, 1)
-    found: list[Any] = [dx, *grads, flat.T @ seen, own.T @ before.reshape(len(seen), before.shape[-1])]
+    found: list[Any] = [dx, *grads, blas.matmul(flat.T, seen), blas.matmul(own.T, before.reshape(len(seen), before.shape[-1]))]
     found += [part.sum(0) for part, bias in ((flat, bias_ih), (own, bias_hh)) if bias is not None]
     if weight_ho is not None:
         found.append(np.concatenate(made_by).T @ np.concatenate(made_grad) if made_by else np.zeros(weight_ho.shape, wide))
@@ -207,7 +209,7 @@ def sequence_forward(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, m
     kept: dict[int, Kept] = {}
     outs, last = _walk(sizes, given, states, inside, _stepper(sizes, weight_hh, bias_hh, None), masked, kept)
     before = [np.stack([kept[t].states[k] for t in range(len(given))]) for k in range(len(states))]
-    own = sizes.low(before[0]) @ np.ascontiguousarray(weight_hh.T, sizes.wide)
+    own = blas.matmul(sizes.low(before[0]), np.ascontiguousarray(weight_hh.T, sizes.wide))
     own = own if bias_hh is None else own + np.asarray(bias_hh, sizes.wide)
     outs = outs if time_major else np.swapaxes(outs, 0, 1)
     return outs.astype(sizes.kind), *[s.astype(sizes.kind) for s in last], *before, own
@@ -262,7 +264,8 @@ def lstm_backward(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, rever
         dz[k] = np.concatenate([dc, dc, dc, dh], -1) * own[k] + extra[k]
         dh, dc = (dz[k] if kind == wide else dz[k].astype(kind).astype(wide)) @ weight, dc * f[k]
     flat, seen = dz.reshape(-1, 4 * n), np.ascontiguousarray(x.reshape(-1, x.shape[-1]), wide)
-    dx = (flat @ np.asarray(weight_ih, wide)).reshape(x.shape)
+    dx = blas.matmul(flat, np.asarray(weight_ih, wide)).reshape(x.shape)
     total = flat.sum(0)
-    found = [dx if time_major else np.swapaxes(dx, 0, 1), dh, dc, flat.T @ seen, flat.T @ h_before.reshape(-1, h.shape[-1])]
+    found = [dx if time_major else np.swapaxes(dx, 0, 1), dh, dc]
+    found += [blas.matmul(flat.T, seen), blas.matmul(flat.T, h_before.reshape(-1, h.shape[-1]))]
     return tuple([a.astype(kind) for a in (*found, *[total for bias in (bias_ih, bias_hh) if bias is not None])])

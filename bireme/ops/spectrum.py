@@ -54,7 +54,7 @@ def power_of(x: Tensor, n: int) -> Tensor:
 
 power_of.check(square("matrix_power"))
 power_of.infer(lambda x: x)
-power_of.flops(_cubic)
+power_of.flops(_cubic, shares_cores=False)
 
 
 @composite(method=True)
@@ -124,7 +124,7 @@ def matrix_exp(x: Tensor) -> Tensor:
 
 matrix_exp.check(lambda x: needs_square("matrix_exp", x.shape) if x.ndim else None)
 matrix_exp.infer(lambda x: x)
-matrix_exp.flops(_cubic)
+matrix_exp.flops(_cubic, shares_cores=False)
 
 
 @matrix_exp.grad(numpy=True)
@@ -169,7 +169,7 @@ def _(x, hermitian):
 
 
 pinv_of.infer(lambda x: sig_of((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype))
-pinv_of.flops(_cubic)
+pinv_of.flops(_cubic, shares_cores=False)
 
 
 @pinv_of.grad(numpy=True)
@@ -210,7 +210,7 @@ def least_squares(x: Tensor, y: Tensor, rcond: Tensor | float) -> Tensor:
 
 
 least_squares.infer(lambda x, y: sig_of((*x.shape[:-2], x.shape[-1], y.shape[-1]), x.dtype))
-least_squares.flops(_cubic)
+least_squares.flops(_cubic, shares_cores=False)
 
 
 @least_squares.grad(numpy=True)

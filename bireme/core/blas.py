@@ -1,0 +1,116 @@
+"""Products of NumPy matrices on all cores: parts of a large one go to threads of our own, which sleep while they wait.
+
+Those of OpenBLAS wait for each other by spinning. On a machine that does something else besides, one of them spins until the
+other gets its turn: a step that takes a second alone took five to twenty there. So BLAS makes each part on one thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import threadpoolctl
+
+LARGE = 1 << 24  # multiplications, about a millisecond of one core: ten times what handing over the parts takes
+SHARED = frozenset(map(np.dtype, "fdFD"))  # what BLAS multiplies
+
+
+@functools.cache
+def _controller() -> Any:
+    return threadpoolctl.ThreadpoolController().select(user_api="blas")
+
+
+def one_thread() -> contextlib.AbstractContextManager:
+    """BLAS on one thread within this block."""
+    cores()  # asked before the limit is there
+    return _controller().limit(limits=1)
+
+
+@functools.cache
+def processors() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@functools.cache
+def cores() -> int:
+    """How many products are shared among: as many as BLAS would have threads, which OMP_NUM_THREADS may say."""
+    return min(processors(), max([library["num_threads"] for library in _controller().info()], default=1))
+
+
+class _Workers:
+    """Threads that make parts, one less than there are cores: who asks makes a part too."""
+
+    parts: queue.SimpleQueue | None = None
+    lock = threading.Lock()
+
+    @classmethod
+    def queue(cls) -> queue.SimpleQueue:
+        with cls.lock:
+            if cls.parts is None:
+                cls.parts = queue.SimpleQueue()
+                for i in range(cores() - 1):
+                    threading.Thread(target=_work, args=(cls.parts,), name=f"bireme-product-{i}", daemon=True).start()
+            return cls.parts
+
+    @classmethod
+    def forked(cls) -> None:
+        cls.parts, cls.lock = None, threading.Lock()  # the threads are not there any more
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Workers.forked)
+
+
+def _work(parts: queue.SimpleQueue) -> None:
+    with np.errstate(all="ignore"):
+        while True:
+            make, done = parts.get()
+            done.put(_made(make))
+
+
+def _made(make: Callable[[], Any]) -> BaseException | None:
+    try:
+        make()
+    except (MemoryError, RuntimeError, TypeError, ValueError) as e:  # all that NumPy raises here; the thread goes on, who asked raises it
+        return e
+    return None
+
+
+def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """`np.matmul`, with the rows of a large product or the members of a large batch shared among the cores."""
+    if a.ndim < 2 or b.ndim < 2 or a.size * b.shape[-1] < LARGE or a.dtype != b.dtype or a.dtype not in SHARED or cores() == 1:
+        return np.matmul(a, b)
+    out = np.empty((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), a.dtype)
+    work, done = _Workers.queue(), queue.SimpleQueue[BaseException | None]()
+    makers = [functools.partial(np.matmul, x, y, out=out[place]) for x, y, place in _parts(a, b)]
+    with one_thread():
+        for make in makers[1:]:
+            work.put((make, done))
+        found = [_made(makers[0]), *[done.get() for _ in makers[1:]]]
+    for error in found:
+        if error is not None:
+            raise error
+    return out
+
+
+def _parts(a: np.ndarray, b: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, Any]]:
+    """The operands of each core's part, and its place in the result."""
+    if a.ndim == b.ndim > 2 and a.shape[0] == b.shape[0] >= cores():
+        return [(a[s], b[s], s) for s in _cuts(a.shape[0])]
+    if a.shape[-2] >= b.shape[-1]:
+        return [(a[..., s, :], b, (..., s, slice(None))) for s in _cuts(a.shape[-2])]
+    return [(a, b[..., s], (..., s)) for s in _cuts(b.shape[-1])]
+
+
+def _cuts(n: int) -> list[slice]:
+    """As many equal parts as there are cores; their borders at multiples of 16, where the kernels of BLAS have none of their own."""
+    size = -(-n // cores())
+    size = -(-size // 16) * 16 if n >= 16 * cores() else size
+    return [slice(i, min(i + size, n)) for i in range(0, n, size)]

@@ -1,0 +1,107 @@
+"""Products of NumPy matrices that are shared among the cores: the same numbers as NumPy's, from any thread, after a fork, with errors told."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import bireme
+from bireme.core import blas
+
+
+@pytest.fixture(autouse=True)
+def shared(monkeypatch):
+    """Small products are large, and there are three cores, whatever the machine has."""
+    monkeypatch.setattr(blas, "LARGE", 64)
+    monkeypatch.setattr(blas, "cores", lambda: 3)
+    blas._Workers.forked()
+    yield
+    blas._Workers.forked()
+
+
+def drawn(*shape, dtype="float64"):
+    rng = np.random.default_rng(0)
+    made = rng.standard_normal(shape)
+    return (made + 1j * rng.standard_normal(shape) if dtype.startswith("complex") else made).astype(dtype)
+
+
+SHAPES = [
+    ((40, 6), (6, 7)), ((7, 6), (6, 50)), ((100, 3), (3, 100)), ((2, 40), (40, 3)), ((1, 64), (64, 1)),
+    ((1, 30, 8), (1, 8, 4)), ((5, 6, 8), (5, 8, 4)), ((2, 30, 8), (2, 8, 4)), ((2, 3, 9, 8), (3, 8, 4)), ((4, 9, 8), (8, 5)),
+    ((3, 1, 6, 5), (3, 4, 5, 6)), ((30, 8), (2, 8, 40)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+def test_the_same_as_numpy(shapes, dtype):
+    a, b = [drawn(*s, dtype=dtype) for s in shapes]
+    made = blas.matmul(a, b)
+    assert made.dtype == a.dtype
+    np.testing.assert_allclose(made, np.matmul(a, b), rtol=1e-4 if dtype in ("float32", "complex64") else 1e-12, atol=1e-5)
+
+
+@pytest.mark.parametrize("shapes", [((0, 6), (6, 90)), ((40, 0), (0, 7)), ((40, 6), (6, 0)), ((0, 5, 6), (0, 6, 7))], ids=str)
+def test_nothing_to_multiply(shapes, monkeypatch):
+    monkeypatch.setattr(blas, "LARGE", 0)
+    a, b = [drawn(*s) for s in shapes]
+    np.testing.assert_array_equal(blas.matmul(a, b), np.matmul(a, b))
+
+
+def test_transposed_and_strided_operands():
+    a, b = drawn(8, 40).T, drawn(30, 16)[:, ::2].T
+    np.testing.assert_allclose(blas.matmul(a, b), np.matmul(a, b))
+
+
+def test_other_types_go_to_numpy():
+    a, b = np.arange(120).reshape(20, 6), np.arange(60).reshape(6, 10)
+    np.testing.assert_array_equal(blas.matmul(a, b), a @ b)
+    assert blas.matmul(a, b.astype("float32")).dtype == np.float64
+
+
+def test_what_goes_wrong_in_a_part_is_raised_and_the_threads_go_on():
+    with pytest.raises(ValueError, match="mismatch"):
+        blas.matmul(drawn(40, 6), drawn(7, 8))
+    a, b = drawn(40, 6), drawn(6, 8)
+    np.testing.assert_allclose(blas.matmul(a, b), a @ b)
+
+
+def test_from_many_threads():
+    a, b = drawn(90, 20), drawn(20, 30)
+    wrong = []
+
+    def multiply():
+        wrong.extend([i for i in range(50) if not np.allclose(blas.matmul(a + i, b), (a + i) @ b)])
+
+    threads = [threading.Thread(target=multiply) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    assert not wrong and not any(t.is_alive() for t in threads)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_in_a_forked_child():
+    a, b = drawn(90, 20), drawn(20, 30)
+    blas.matmul(a, b)
+    child = os.fork()
+    if not child:
+        os._exit(0 if np.allclose(blas.matmul(a, b), a @ b) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_no_warning_of_infinities():
+    x = bireme.to_tensor(np.full((40, 40), np.inf, "float32"))
+    assert bireme.isnan(x @ (x - 1)).sum().item() == 0
+    assert bireme.isnan(x @ (x * 0)).all().item()
+
+
+def test_as_many_cores_as_the_user_gives_to_blas():
+    code = "from bireme.core import blas; blas.one_thread().__enter__(); print(blas.cores())"
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        done = subprocess.run([sys.executable, "-c", code], env={**os.environ, variable: "1"}, capture_output=True, text=True, check=True)
+        assert done.stdout == "1\n"
