@@ -101,7 +101,20 @@ def test_no_warning_of_infinities():
 
 
 def test_as_many_cores_as_the_user_gives_to_blas():
-    code = "from bireme.core import blas; blas.one_thread().__enter__(); print(blas.cores())"
+    code = "from bireme.core import blas; blas.one_thread.__enter__(); print(blas.cores())"
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         done = subprocess.run([sys.executable, "-c", code], env={**os.environ, variable: "1"}, capture_output=True, text=True, check=True)
         assert done.stdout == "1\n"
+
+
+def test_the_last_of_several_threads_puts_the_threads_of_blas_back():
+    def threads():
+        return [library["num_threads"] for library in blas._controller().info()]
+
+    before, other = threads(), threading.Thread(target=blas.one_thread.__enter__)
+    with blas.one_thread:
+        other.start()
+        other.join()
+    assert set(threads()) == {1}
+    blas.one_thread.__exit__()
+    assert threads() == before

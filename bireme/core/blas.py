@@ -6,7 +6,6 @@ other gets its turn: a step that takes a second alone took five to twenty there.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import queue
@@ -26,10 +25,31 @@ def _controller() -> Any:
     return threadpoolctl.ThreadpoolController().select(user_api="blas")
 
 
-def one_thread() -> contextlib.AbstractContextManager:
-    """BLAS on one thread within this block."""
-    cores()  # asked before the limit is there
-    return _controller().limit(limits=1)
+class _OneThread:
+    """BLAS on one thread within this block. It holds for the process, so the last of several threads that leave puts it back."""
+
+    def __init__(self) -> None:
+        self.limit: Any = None
+        self.forked()
+
+    def forked(self) -> None:
+        self.lock, self.inside = threading.Lock(), 0  # who was inside is not in this process
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if not self.inside:
+                cores()  # asked before the limit is there
+                self.limit = _controller().limit(limits=1)
+            self.inside += 1
+
+    def __exit__(self, *exc: Any) -> None:
+        with self.lock:
+            self.inside -= 1
+            if not self.inside:
+                self.limit.restore_original_limits()
+
+
+one_thread = _OneThread()
 
 
 @functools.cache
@@ -66,6 +86,7 @@ class _Workers:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_Workers.forked)
+    os.register_at_fork(after_in_child=one_thread.forked)
 
 
 def _work(parts: queue.SimpleQueue) -> None:
@@ -90,7 +111,7 @@ def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     out = np.empty((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), a.dtype)
     work, done = _Workers.queue(), queue.SimpleQueue[BaseException | None]()
     makers = [functools.partial(np.matmul, x, y, out=out[place]) for x, y, place in _parts(a, b)]
-    with one_thread():
+    with one_thread:
         for make in makers[1:]:
             work.put((make, done))
         found = [_made(makers[0]), *[done.get() for _ in makers[1:]]]

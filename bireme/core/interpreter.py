@@ -41,11 +41,11 @@ class Interpreter:
 
         # `blas` shares products among the cores, so BLAS itself has one thread; what LAPACK takes long for keeps them all
         by_blas = [(n.bound.shares_cores, n.work - n.parent.work) for n in nodes if n.bound.uses_blas and n.parent is not None]
-        one_thread = bool(by_blas) and all(shares or work < LONG for shares, work in by_blas)
+        limited = bool(by_blas) and all(shares or work < LONG for shares, work in by_blas)
 
         def call(leaves: list, vectors: list) -> list:
-            if one_thread:
-                with blas.one_thread():
+            if limited:
+                with blas.one_thread:
                     return interpret(leaves, vectors)
             return interpret(leaves, vectors)
 
