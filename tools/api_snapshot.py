@@ -60,8 +60,8 @@ def public_names() -> Iterator[tuple[str, Any]]:
 
 
 def members(prefix: str, cls: type) -> Iterator[tuple[str, Any]]:
-    """Public attributes that `cls` itself defines, `Tensor` with those of its bases."""
-    holders = cls.__mro__[:-1] if cls is bireme.Tensor else [cls]
+    """Public attributes that `cls` itself defines, `Tensor` and `Layer` with those of the parts that they are made of."""
+    holders = cls.__mro__[:-1] if cls in (bireme.Tensor, bireme.nn.Layer) else [cls]
     names = {name for holder in holders for name in vars(holder) if not name.startswith("_")}
     for name in sorted(names):
         yield f"{prefix}.{name}", inspect.getattr_static(cls, name)

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import itertools
 import re
-import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
-
-from bireme.core import device as devices
 from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.flush import layer_entered
 from bireme.core.parameter import Parameter
 from bireme.core.segments import local
-from bireme.core.tensor import Tensor, read, wrap
+from bireme.core.tensor import Tensor
+from bireme.nn.layer_state import State
+from bireme.nn.layer_types import Conversions
 from bireme.nn.parameter import make_parameter
 from bireme.ops import zeros
 from bireme.utils import unique_name
@@ -59,7 +56,7 @@ class _HelperOf:
         return self if layer is None else _Helper(layer)
 
 
-class Layer:
+class Layer(State, Conversions):
     """Base of all layers. Parameters, sublayers and tensors assigned as attributes are found by `parameters()`,
     `state_dict()` and the like.
 
@@ -402,176 +399,6 @@ class Layer:
             if p.trainable:
                 p.clear_gradient(set_to_zero)
 
-    # ------------------------------------------------------------ states
-
-    def state_dict(
-        self,
-        destination: dict | None = None,
-        include_sublayers: bool = True,
-        structured_name_prefix: str = "",
-        use_hook: bool = True,
-        keep_vars: bool = True,
-    ) -> dict[str, Tensor]:
-        """Parameters and persistable buffers by structured name: the tensors themselves, so later steps show in it.
-
-        >>> list(bireme.nn.Linear(2, 3).state_dict())
-        ['weight', 'bias']
-        """
-        return self._state_dict_impl(destination, include_sublayers, structured_name_prefix, False, use_hook, keep_vars)
-
-    def to_static_state_dict(
-        self,
-        destination: dict | None = None,
-        include_sublayers: bool = True,
-        structured_name_prefix: str = "",
-        use_hook: bool = True,
-        keep_vars: bool = True,
-    ) -> dict[str, Tensor]:
-        """All parameters and buffers by structured name, those too that `state_dict` leaves out.
-
-        >>> layer = bireme.nn.Layer()
-        >>> layer.register_buffer("now", bireme.zeros([1]), persistable=False)
-        >>> list(layer.to_static_state_dict()), list(layer.state_dict())
-        (['now'], [])
-        """
-        return self._state_dict_impl(destination, include_sublayers, structured_name_prefix, True, use_hook, keep_vars)
-
-    def _state_dict_impl(
-        self,
-        destination: dict | None = None,
-        include_sublayers: bool = True,
-        structured_name_prefix: str = "",
-        include_non_persistable_buffer: bool = False,
-        use_hook: bool = True,
-        keep_vars: bool = True,
-    ) -> dict[str, Tensor]:
-        """What both have in common. Like Paddle's, it passes by a `state_dict` that a layer or one inside defines anew."""
-        state = OrderedDict() if destination is None else destination
-        hidden = () if include_non_persistable_buffer else self._non_persistable_buffer_names_set
-        own = [*self._parameters.items(), *((n, b) for n, b in self._buffers.items() if n not in hidden)]
-        for name, held in own:
-            if held is not None:
-                state[structured_name_prefix + name] = held if keep_vars else held.detach().clone()
-        if include_sublayers:
-            for name, layer in self._sub_layers.items():
-                if layer is not None:
-                    inside = f"{structured_name_prefix}{name}."
-                    layer._state_dict_impl(state, True, inside, include_non_persistable_buffer, use_hook, keep_vars)
-        if use_hook:
-            for hook in list(self._state_dict_hooks.values()):
-                new = hook(state)
-                state = state if new is None else new
-        return state
-
-    def full(self, aoa_config: Any = None, process_group: Any = None) -> Iterator[tuple[str, Tensor]]:
-        """Names and whole tensors of the state dict, by name; on one machine no tensor is spread over several.
-
-        >>> [name for name, _ in bireme.nn.Linear(2, 3).full()]
-        ['bias', 'weight']
-        """
-        if aoa_config is not None or process_group is not None:
-            raise errors.bad("full(aoa_config, process_group)", "None on one machine", aoa_config or process_group)
-        yield from sorted(self.state_dict().items())
-
-    def set_state_dict(self, state_dict: dict, use_structured_name: bool = True) -> tuple[list[str], list[str]]:
-        """Take values from a state dict; returns the names it lacks and those it has in excess.
-
-        A value of another shape is skipped with a warning and counts as both.
-
-        >>> bireme.nn.Linear(1, 1).set_state_dict({"weight": bireme.ones([1, 1]), "extra": bireme.ones([1])})
-        (['bias'], ['extra'])
-        """
-        where = "set_state_dict(state_dict)"
-        if not isinstance(state_dict, dict):
-            raise errors.bad(where, "a dict of name to Tensor", state_dict, kind=errors.NotTensor)
-        missing, used, found = [], set(), []
-        for name, held in self._state_dict_impl(use_hook=False).items():
-            key = name if use_structured_name else held.name
-            given = state_dict.get(key)
-            if given is None:
-                warnings.warn(f"{where}: skipped {key}: it is not in the state dict", stacklevel=2)
-                missing.append(key)
-                continue
-            value = given if isinstance(given, Tensor) else np.asarray(given)
-            if isinstance(value, np.ndarray) and value.dtype.kind in "OSUMm":
-                raise errors.bad(f"{where}, {key}", "a Tensor or an array of numbers", given, kind=errors.NotTensor)
-            if list(value.shape) != held.shape:
-                warnings.warn(f"{where}: skipped {key}: expected shape {held.shape}, got {list(value.shape)}", stacklevel=2)
-                missing.append(key)
-                continue
-            kind = dtypes.of(value.dtype)
-            if kind is not held.dtype and (kind, held.dtype) != (dtypes.uint16, dtypes.bfloat16):  # Paddle's arrays hold the bits of bfloat16
-                raise errors.bad(f"{where}, {key}", held.dtype.name, kind.name, kind=errors.Unfit)
-            used.add(key)
-            found.append((held, value))
-        # nothing is changed before everything was found good
-        for held, value in found:
-            held.set_value(value)
-        return missing, [k for k in state_dict if k not in used]
-
-    set_dict = set_state_dict
-    load_dict = set_state_dict
-
-    # ------------------------------------------------------------ types and places
-
-    def to(self, device: Any = None, dtype: Any = None, blocking: bool | None = None) -> Layer:
-        """Move all parameters and buffers to a device, a type, or both; integers are converted as well.
-
-        >>> bireme.nn.Linear(1, 1).to(dtype="float64").weight.dtype
-        bireme.float64
-        """
-        return self._to_impl(device, dtype, blocking)
-
-    def _to_impl(self, device: Any = None, dtype: Any = None, blocking: bool | None = None, include_sublayers: bool = True,
-                 floating_only: bool = False) -> Layer:  # fmt: skip
-        """What `to` does; programs that put another `to` in its place build on it."""
-        if blocking is not None and not isinstance(blocking, bool):
-            raise errors.bad("to(blocking)", "True, False or None", blocking, kind=errors.Unfit)
-        place = None if device is None else devices.parse(device, "to(device)")
-        kind = None if dtype is None else dtypes.of(dtype, "to(dtype)")
-        return self._convert(place, kind, lambda layer: include_sublayers or layer is self, floating_only)
-
-    def astype(self, dtype: Any = None) -> Layer:
-        """Convert all parameters and buffers."""
-        if dtype is None:
-            raise errors.bad("astype(dtype)", "a type", dtype)
-        return self.to(dtype=dtype)
-
-    def float(self, excluded_layers: Any = None) -> Layer:
-        """Convert floating parameters and buffers to float32."""
-        return self._float("float", dtypes.float32, excluded_layers)
-
-    def float16(self, excluded_layers: Any = None) -> Layer:
-        """Convert floating parameters and buffers to float16, but not those of `excluded_layers` (classes; `BatchNorm` if not given)."""
-        return self._float("float16", dtypes.float16, excluded_layers)
-
-    def bfloat16(self, excluded_layers: Any = None) -> Layer:
-        """Convert floating parameters and buffers to bfloat16, but not those of `excluded_layers` (classes; `BatchNorm` if not given).
-
-        >>> bireme.nn.Linear(1, 1).bfloat16().weight.dtype
-        bireme.bfloat16
-        """
-        return self._float("bfloat16", dtypes.bfloat16, excluded_layers)
-
-    def _float(self, where: str, dtype: Any, excluded: Any) -> Layer:
-        kinds = tuple(excluded) if isinstance(excluded, (list, tuple)) else () if excluded is None else (excluded,)
-        if not all(isinstance(k, type) and issubclass(k, Layer) for k in kinds):
-            raise errors.bad(f"{where}(excluded_layers)", "a Layer class or a list of them", excluded, kind=TypeError)
-        if excluded is None and where != "float":
-            return self._convert(None, dtype, lambda layer: not layer._stays_wide, floating_only=True)
-        return self._convert(None, dtype, lambda layer: not isinstance(layer, kinds), floating_only=True)
-
-    def _convert(self, place: Any, dtype: Any, wanted: Callable[[Layer], bool], floating_only: bool) -> Layer:
-        for layer in self.sublayers(include_self=True):
-            if wanted(layer):
-                for held in [*layer._parameters.values(), *layer._buffers.values()]:
-                    for t in (held, None if held is None else held.grad):
-                        if t is not None and (t.dtype.is_floating or not floating_only):
-                            _convert_tensor(t, place, dtype)
-                if dtype is not None:
-                    layer._dtype = dtype.name
-        return self
-
     # ------------------------------------------------------------ text
 
     def extra_repr(self) -> str:
@@ -600,13 +427,3 @@ def _kind(value: Any) -> str | None:
     if isinstance(value, Layer):
         return "_sub_layers"
     return "_buffers" if isinstance(value, Tensor) else None
-
-
-def _convert_tensor(t: Tensor, place: Any, dtype: Any) -> None:
-    """Change type and device of a tensor that others hold: the handle stays, its value is another one."""
-    new = wrap(read(t))  # no detach(): the two would share storage from then on
-    if dtype is not None and t.dtype is not dtype:
-        new = new.astype(dtype)
-    if place is not None:
-        new = new._to_device(place)
-    t._assign_value(new)

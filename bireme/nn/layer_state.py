@@ -1,0 +1,132 @@
+"""The state of a Layer: its parameters and buffers as a dict of names, and back."""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from bireme.core import dtype as dtypes
+from bireme.core import errors
+from bireme.core.tensor import Tensor
+
+
+class State:
+    """The part of Layer that gives and takes state dicts."""
+
+    _parameters: dict[str, Any]
+    _buffers: dict[str, Any]
+    _sub_layers: dict[str, Any]
+    _state_dict_hooks: dict[int, Any]
+    _non_persistable_buffer_names_set: set[str]
+
+    def state_dict(
+        self,
+        destination: dict | None = None,
+        include_sublayers: bool = True,
+        structured_name_prefix: str = "",
+        use_hook: bool = True,
+        keep_vars: bool = True,
+    ) -> dict[str, Tensor]:
+        """Parameters and persistable buffers by structured name: the tensors themselves, so later steps show in it.
+
+        >>> list(bireme.nn.Linear(2, 3).state_dict())
+        ['weight', 'bias']
+        """
+        return self._state_dict_impl(destination, include_sublayers, structured_name_prefix, False, use_hook, keep_vars)
+
+    def to_static_state_dict(
+        self,
+        destination: dict | None = None,
+        include_sublayers: bool = True,
+        structured_name_prefix: str = "",
+        use_hook: bool = True,
+        keep_vars: bool = True,
+    ) -> dict[str, Tensor]:
+        """All parameters and buffers by structured name, those too that `state_dict` leaves out.
+
+        >>> layer = bireme.nn.Layer()
+        >>> layer.register_buffer("now", bireme.zeros([1]), persistable=False)
+        >>> list(layer.to_static_state_dict()), list(layer.state_dict())
+        (['now'], [])
+        """
+        return self._state_dict_impl(destination, include_sublayers, structured_name_prefix, True, use_hook, keep_vars)
+
+    def _state_dict_impl(
+        self,
+        destination: dict | None = None,
+        include_sublayers: bool = True,
+        structured_name_prefix: str = "",
+        include_non_persistable_buffer: bool = False,
+        use_hook: bool = True,
+        keep_vars: bool = True,
+    ) -> dict[str, Tensor]:
+        """What both have in common. Like Paddle's, it passes by a `state_dict` that a layer or one inside defines anew."""
+        state = OrderedDict() if destination is None else destination
+        hidden = () if include_non_persistable_buffer else self._non_persistable_buffer_names_set
+        own = [*self._parameters.items(), *((n, b) for n, b in self._buffers.items() if n not in hidden)]
+        for name, held in own:
+            if held is not None:
+                state[structured_name_prefix + name] = held if keep_vars else held.detach().clone()
+        if include_sublayers:
+            for name, layer in self._sub_layers.items():
+                if layer is not None:
+                    inside = f"{structured_name_prefix}{name}."
+                    layer._state_dict_impl(state, True, inside, include_non_persistable_buffer, use_hook, keep_vars)
+        if use_hook:
+            for hook in list(self._state_dict_hooks.values()):
+                new = hook(state)
+                state = state if new is None else new
+        return state
+
+    def full(self, aoa_config: Any = None, process_group: Any = None) -> Iterator[tuple[str, Tensor]]:
+        """Names and whole tensors of the state dict, by name; on one machine no tensor is spread over several.
+
+        >>> [name for name, _ in bireme.nn.Linear(2, 3).full()]
+        ['bias', 'weight']
+        """
+        if aoa_config is not None or process_group is not None:
+            raise errors.bad("full(aoa_config, process_group)", "None on one machine", aoa_config or process_group)
+        yield from sorted(self.state_dict().items())
+
+    def set_state_dict(self, state_dict: dict, use_structured_name: bool = True) -> tuple[list[str], list[str]]:
+        """Take values from a state dict; returns the names it lacks and those it has in excess.
+
+        A value of another shape is skipped with a warning and counts as both.
+
+        >>> bireme.nn.Linear(1, 1).set_state_dict({"weight": bireme.ones([1, 1]), "extra": bireme.ones([1])})
+        (['bias'], ['extra'])
+        """
+        where = "set_state_dict(state_dict)"
+        if not isinstance(state_dict, dict):
+            raise errors.bad(where, "a dict of name to Tensor", state_dict, kind=errors.NotTensor)
+        missing, used, found = [], set(), []
+        for name, held in self._state_dict_impl(use_hook=False).items():
+            key = name if use_structured_name else held.name
+            given = state_dict.get(key)
+            if given is None:
+                warnings.warn(f"{where}: skipped {key}: it is not in the state dict", stacklevel=2)
+                missing.append(key)
+                continue
+            value = given if isinstance(given, Tensor) else np.asarray(given)
+            if isinstance(value, np.ndarray) and value.dtype.kind in "OSUMm":
+                raise errors.bad(f"{where}, {key}", "a Tensor or an array of numbers", given, kind=errors.NotTensor)
+            if list(value.shape) != held.shape:
+                warnings.warn(f"{where}: skipped {key}: expected shape {held.shape}, got {list(value.shape)}", stacklevel=2)
+                missing.append(key)
+                continue
+            kind = dtypes.of(value.dtype)
+            if kind is not held.dtype and (kind, held.dtype) != (dtypes.uint16, dtypes.bfloat16):  # Paddle's arrays hold the bits of bfloat16
+                raise errors.bad(f"{where}, {key}", held.dtype.name, kind.name, kind=errors.Unfit)
+            used.add(key)
+            found.append((held, value))
+        # nothing is changed before everything was found good
+        for held, value in found:
+            held.set_value(value)
+        return missing, [k for k in state_dict if k not in used]
+
+    set_dict = set_state_dict
+    load_dict = set_state_dict
