@@ -535,10 +535,10 @@ def test_products_of_batches_decide_who_multiplies(monkeypatch):
     def options_with(cores, batch):
         monkeypatch.setattr(blas, "processors", lambda: cores)
         spec = [jax.ShapeDtypeStruct(shape, np.float32) for shape in ((8, 10), (10, 10), (batch, 4, 4))]
-        return products.options(jax.jit(program).trace(*spec).jaxpr.jaxpr)
+        return products.options(jax.jit(program).trace(*spec).jaxpr)
 
     spec = [jax.ShapeDtypeStruct(shape, np.float32) for shape in ((8, 10), (10, 10), (2, 4, 4))]
-    assert products.multiplications(jax.jit(program).trace(*spec).jaxpr.jaxpr) == (3 * 800, 2 * 64)
+    assert products.multiplications(jax.jit(program).trace(*spec).jaxpr) == (3 * 800, 2 * 64)
     monkeypatch.setattr(products, "ARM", True)
     assert options_with(2, 2) == options_with(1, 200) == products.BY_EIGEN
     assert options_with(8, 2) == options_with(2, 20) == {}

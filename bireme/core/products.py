@@ -6,8 +6,6 @@ import math
 import platform
 from typing import Any
 
-from jax.extend import core
-
 from bireme.core import blas
 
 # On ARM the products of Eigen are a sixth faster than those of YNNPACK, which is the compiler's choice: 35 against 30 GFLOP/s
@@ -28,14 +26,14 @@ def options(program: Any) -> dict[str, Any]:
 def multiplications(program: Any) -> tuple[int, int]:
     """How many there are in a jaxpr's products: in those by themselves, and in those of batches."""
     single = batched = 0
-    for eqn in program.eqns:
+    for eqn in getattr(program, "jaxpr", program).eqns:  # since jax 0.11 both may be one
         if eqn.primitive.name == "dot_general":
             (_, summed), (batch, _) = eqn.params["dimension_numbers"]
             count = math.prod([eqn.invars[1].aval.shape[i] for i in summed]) * math.prod(eqn.outvars[0].aval.shape)
             single, batched = (single, batched + count) if batch else (single + count, batched)
         else:
             times = eqn.params.get("length", 1) if eqn.primitive.name == "scan" else 1
-            for inner in core.jaxprs_in_params(eqn.params):
-                more = multiplications(inner)
+            inner = [p for given in eqn.params.values() for p in (given if isinstance(given, tuple) else (given,))]
+            for more in [multiplications(p) for p in inner if hasattr(getattr(p, "jaxpr", p), "eqns")]:
                 single, batched = single + times * more[0], batched + times * more[1]
     return single, batched

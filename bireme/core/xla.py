@@ -90,7 +90,7 @@ class Xla:
         vectors = [jax.ShapeDtypeStruct((len(places),), dtype.np) for dtype, places in graph.packs]
         with x64(), jax.default_device(device.jax):
             traced = jax.jit(program, donate_argnums=(0,)).trace([spec[i] for i in donate], [spec[i] for i in kept], vectors)
-            options = OPTIONS.get(device.platform, {}) | (products.options(traced.jaxpr.jaxpr) if device.is_cpu else {})
+            options = OPTIONS.get(device.platform, {}) | (products.options(traced.jaxpr) if device.is_cpu else {})
             lowered = traced.lower()
             with cache.on_disk():
                 return _compiled(lowered, options)
