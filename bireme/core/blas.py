@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import threadpoolctl
 
-LARGE = 1 << 24  # multiplications, about a millisecond of one core: ten times what handing over the parts takes
+LARGE, PART = 1 << 24, 1 << 22  # multiplications: a millisecond of one core, and the least that is worth handing over
 SHARED = frozenset(map(np.dtype, "fdFD"))  # what BLAS multiplies
 
 
@@ -123,15 +123,16 @@ def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _parts(a: np.ndarray, b: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, Any]]:
     """The operands of each core's part, and its place in the result."""
-    if a.ndim == b.ndim > 2 and a.shape[0] == b.shape[0] >= cores():
-        return [(a[s], b[s], s) for s in _cuts(a.shape[0])]
+    count = min(cores(), a.size * b.shape[-1] // PART)
+    if a.ndim == b.ndim > 2 and a.shape[0] == b.shape[0] >= count:
+        return [(a[s], b[s], s) for s in _cuts(a.shape[0], count)]
     if a.shape[-2] >= b.shape[-1]:
-        return [(a[..., s, :], b, (..., s, slice(None))) for s in _cuts(a.shape[-2])]
-    return [(a, b[..., s], (..., s)) for s in _cuts(b.shape[-1])]
+        return [(a[..., s, :], b, (..., s, slice(None))) for s in _cuts(a.shape[-2], count)]
+    return [(a, b[..., s], (..., s)) for s in _cuts(b.shape[-1], count)]
 
 
-def _cuts(n: int) -> list[slice]:
-    """As many equal parts as there are cores; their borders at multiples of 16, where the kernels of BLAS have none of their own."""
-    size = -(-n // cores())
-    size = -(-size // 16) * 16 if n >= 16 * cores() else size
+def _cuts(n: int, count: int) -> list[slice]:
+    """So many equal parts; their borders at multiples of 16, as those of the kernels of BLAS are."""
+    size = -(-n // count)
+    size = -(-size // 16) * 16 if n >= 16 * count else size
     return [slice(i, min(i + size, n)) for i in range(0, n, size)]
