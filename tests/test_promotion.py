@@ -129,7 +129,8 @@ def test_where_no_types_mix():
             found = [letter_of(functools.partial(f, ones(x, [2]), ones(y, shape))) for x, y in pairs]
             assert found == [same(x, y) for x, y in pairs]
     pairs = [(x, y) for x in "48fd" for y in "48fd"]
-    assert [letter_of(lambda x=x, y=y: bireme.matmul(ones(x, [2, 2]), ones(y, [2, 2]))) for x, y in pairs] == [same(x, y) for x, y in pairs]
+    found = [letter_of(lambda x=x, y=y: bireme.matmul(ones(x, [2, 2]), ones(y, [2, 2]))) for x, y in pairs]
+    assert found == ["f" if x == "f" and y in "48" else same(x, y) for x, y in pairs]
     assert [letter_of(lambda x=x, y=y: bireme.concat([ones(x, [2]), ones(y, [2])])) for x, y in pairs] == [same(x, y) for x, y in pairs]
     assert letter_of(lambda: bireme.matmul(ones("f", [2, 2]), ones("c", [2, 2]))) == "c"
 
