@@ -154,6 +154,37 @@ def test_numbers_do_not_follow_the_default_type():
         bireme.set_default_dtype("float32")
 
 
+def test_calls_are_remembered_by_the_default_type():
+    mask, x, n = bireme.to_tensor([True, False]), bireme.to_tensor([1.0, 2.0]), bireme.to_tensor([1, 2])
+    calls = {
+        lambda: bireme.where(mask, x, 1.0): ["float32", "float64"],
+        lambda: bireme.where(mask, 1.5, 2.5): ["float32", "float64"],
+        lambda: bireme.maximum(x, 1.0): ["float32", "float64"],
+        lambda: bireme.fft.fft(n): ["complex64", "complex128"],
+        lambda: n + 1j: ["complex64", "complex64"],
+        lambda: mask * 1j: ["complex64", "complex64"],
+    }
+    try:
+        for _ in range(3):
+            for i, default in enumerate(["float32", "float64"]):
+                bireme.set_default_dtype(default)
+                assert [call().dtype.name for call in calls] == [kinds[i] for kinds in calls.values()]
+                with bireme.amp.auto_cast():
+                    assert bireme.where(mask, x, 1.0).dtype.name == default
+                assert bireme.where(mask, x, 1.0).dtype.name == default
+    finally:
+        bireme.set_default_dtype("float32")
+    assert [call().dtype.name for call in calls] == [kinds[0] for kinds in calls.values()]
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "made"), [(1, 2.5, [1.0, 2.5]), (1.5, 2, [1.5, 2.0]), (True, 2, [1, 2]), (False, 0.5, [0.0, 0.5]), (1, 2j, [1, 2j])]
+)
+def test_two_numbers_to_choose_from_take_the_type_that_holds_both(x, y, made):
+    assert bireme.where(bireme.to_tensor([True, False]), x, y).tolist() == made
+    assert bireme.where(bireme.to_tensor([False, True]), y, x).tolist() == made
+
+
 @pytest.mark.parametrize("executor", ["interpreter", "xla"])
 def test_a_number_beside_half_precision_is_as_wide_as_it_was_written(executor):
     with bireme.debug.use_executor(executor):

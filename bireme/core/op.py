@@ -310,7 +310,9 @@ class Op:
             if wrong:
                 allowed = ", ".join(sorted(d.name for d in self.dtypes or ()))
                 raise errors.bad(f"{self.told}({wrong[0][0]})", f"one of {allowed}", wrong[0][1], kind=errors.NoKernel)
-            return
+            if not given:
+                return
+            found = functools.reduce(dtypes.promote_any, [dtypes.of_number(x) for _, x in given])
         if self.floats and found.kind in "bi":
             found = dtypes.float32
         if self.dtypes is not None and found not in self.dtypes:

@@ -75,9 +75,9 @@ def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, A
     """
     if _modes.at_once or _local.trace is not None or len(args) > len(places):
         return None
-    seg, policy, needs = _local.segment, _mixed.policy, False
+    seg, meaning, needs = _local.segment, _mixed.meaning, False
     device, waits = seg.device, _local.waiting is not None
-    key: list[Any] = [call] if policy is None else [call, policy]
+    key: list[Any] = [call] if meaning is None else [call, meaning]
     operands: list[Any] = []
     numbers: list[float] = []
     leaves: dict[Value, None] = {}
@@ -182,8 +182,8 @@ def remembered(op: Any) -> Callable:
                                 attach(one, operands[0], node.bound, tape.paired(node, operands)[1:] if len(operands) > 1 else [])
                             return one
             key = kinds_of(args, places, kwargs, takes)
-            if key is not None and _mixed.policy is not None:
-                key = (_mixed.policy, *key)
+            if key is not None and _mixed.meaning is not None:
+                key = (_mixed.meaning, *key)
             found = memo.get(key) if key is not None else None
             if found.__class__ is tuple:
                 bound, sources = found
