@@ -437,3 +437,14 @@ def test_where_a_slope_is_zero_an_infinite_gradient_ends(flat, executor):
         bireme.sqrt(flat(x)).sum().backward()
         assert x.grad.tolist()[0] == 0
         assert x.grad.tolist()[1] in (0, 0.25)
+
+
+@pytest.mark.parametrize("executor", ["interpreter", "xla"])
+@pytest.mark.parametrize("exponent", [-1, -2])
+def test_derivatives_of_quotients_keep_the_range_of_their_type(exponent, executor):
+    x = bireme.to_tensor([1e-6, 1e12, 3.0, math.inf], stop_gradient=False)
+    with bireme.debug.use_executor(executor):
+        slope = bireme.grad(bireme.pow(x, exponent).sum(), x, create_graph=True)[0]
+        curvature = bireme.grad(slope.sum(), x)[0]
+    wide = x.numpy().astype("float64")
+    np.testing.assert_allclose(curvature.numpy(), exponent * (exponent - 1) * wide ** (exponent - 2), rtol=1e-5, atol=1e-37)

@@ -336,7 +336,9 @@ def _(g, x, y):
     if y in (0.5, -0.5):
         root = jnp.sqrt(x)
         return g * conj_of(0.5 / root if y > 0 else -0.5 / (x * root))
-    slope = y * (jnp.ones_like(x) if y == 1 else _multiplied(x, int(y) - 1))
+    n = int(y) - 1
+    # products of quotients: the slope of a quotient of products has the square of the product in it, which leaves the type's range
+    slope = y * (jnp.ones_like(x) if n == 0 else _multiplied(1 / x, -n) if n < 0 else _multiplied(x, n))
     return g * conj_of(slope)
 
 
