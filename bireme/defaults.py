@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from bireme.core import amp, errors
 from bireme.core import device as devices
 from bireme.core import dtype as dtypes
-from bireme.core import errors
 from bireme.core.tensor import Tensor
 
 
@@ -25,6 +25,7 @@ def set_default_dtype(d: Any) -> None:
     >>> bireme.set_default_dtype("float32")
     """
     dtypes.set_default(d)
+    amp.settle()
 
 
 def is_tensor(x: Any) -> bool:

@@ -400,3 +400,51 @@ def test_a_sampled_place_on_the_edge_moves_as_one_just_inside():
         grid = bireme.to_tensor([[[[-1.0, 0.0]]]], stop_gradient=False)
         F.grid_sample(x, grid, padding_mode=mode).backward()
         assert grid.grad[0, 0, 0, 0].item() == 2.0
+
+
+@pytest.mark.parametrize("executor", ["interpreter", "xla"])
+@pytest.mark.parametrize("exponent", [0, 1, 2])
+@pytest.mark.parametrize("form", ["number", "0-d", "elementwise"])
+def test_derivatives_of_whole_powers_at_zero(exponent, form, executor):
+    x = bireme.to_tensor([0.0, -2.0, 1.0], stop_gradient=False)
+    y = {"number": exponent, "0-d": bireme.to_tensor(float(exponent)), "elementwise": bireme.full([3], float(exponent))}[form]
+    with bireme.debug.use_executor(executor):
+        found = bireme.pow(x, y)
+        for order in range(1, exponent + 3):
+            found = bireme.grad(found.sum(), x, create_graph=True, allow_unused=True)[0]
+            wanted = np.polyval(np.polyder([1.0] + [0.0] * exponent, order), x.numpy())
+            if found is None:  # of a constant
+                assert not wanted.any()
+                break
+            np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5)
+
+
+def test_a_power_by_its_exponent_to_the_second_order():
+    x, y = bireme.to_tensor([2.0, 0.0], stop_gradient=False), bireme.to_tensor([3.0, 2.0], stop_gradient=False)
+    slope = bireme.grad(bireme.pow(x, y).sum(), y, create_graph=True)[0]
+    assert slope.tolist() == pytest.approx([8 * math.log(2), 0])
+    assert bireme.grad(slope.sum(), y, retain_graph=True)[0].tolist() == pytest.approx([8 * math.log(2) ** 2, 0])
+    assert bireme.grad(slope.sum(), x)[0].tolist() == pytest.approx([12 * math.log(2) + 4, 0])
+
+
+@pytest.mark.parametrize(
+    "flat", [lambda x: x.abs(), lambda x: x.astype("complex64").abs(), lambda x: bireme.copysign(x, bireme.to_tensor(1.0)), lambda x: x**0 - 1]
+)
+@pytest.mark.parametrize("executor", ["interpreter", "xla"])
+def test_where_a_slope_is_zero_an_infinite_gradient_ends(flat, executor):
+    x = bireme.to_tensor([0.0, 4.0], stop_gradient=False)
+    with bireme.debug.use_executor(executor):
+        bireme.sqrt(flat(x)).sum().backward()
+        assert x.grad.tolist()[0] == 0
+        assert x.grad.tolist()[1] in (0, 0.25)
+
+
+@pytest.mark.parametrize("executor", ["interpreter", "xla"])
+@pytest.mark.parametrize("exponent", [-1, -2])
+def test_derivatives_of_quotients_keep_the_range_of_their_type(exponent, executor):
+    x = bireme.to_tensor([1e-6, 1e12, 3.0, math.inf], stop_gradient=False)
+    with bireme.debug.use_executor(executor):
+        slope = bireme.grad(bireme.pow(x, exponent).sum(), x, create_graph=True)[0]
+        curvature = bireme.grad(slope.sum(), x)[0]
+    wide = x.numpy().astype("float64")
+    np.testing.assert_allclose(curvature.numpy(), exponent * (exponent - 1) * wide ** (exponent - 2), rtol=1e-5, atol=1e-37)

@@ -203,3 +203,19 @@ def test_tensors_and_numbers_by_name_in_any_order():
         bireme.matmul(y=w, x=x).sum().backward()
         np.testing.assert_allclose(x.grad.numpy(), np.ones((3, 4)) @ nw.T)
         np.testing.assert_allclose(w.grad.numpy(), nx.T @ np.ones((3, 4)))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda zero: bireme.masked_fill(bireme.ones([2]), bireme.to_tensor([True, True]), zero),
+        lambda zero: bireme.where(bireme.to_tensor([True, True]), zero, bireme.ones([2])),
+        lambda zero: F.pad(bireme.ones([1, 1, 2]), [1, 1], value=zero)[0, 0, ::3],
+        lambda zero: bireme.diag(bireme.ones([1]), 1, zero)[1],
+        lambda zero: F.thresholded_relu(-bireme.ones([2]), 0.5, zero),
+        lambda zero: F.hardtanh(-bireme.ones([2]), zero, 1.0),
+    ],
+)
+def test_zeros_of_either_sign_are_told_apart(call):
+    for zero in (0.0, -0.0, 0.0, -0.0):
+        assert np.signbit(call(zero).numpy()).tolist() == [np.signbit(zero)] * 2

@@ -60,9 +60,16 @@ def policy(dtype: DType, level: str = "O1", low: frozenset[str] = frozenset(), h
 
 class _State(threading.local):
     policy: Policy | None = None
+    meaning: Any = None  # what calls mean besides their arguments, by policy and default type: memories are kept by it; None for neither
 
 
 state = _State()
+
+
+def settle() -> None:
+    """Bring up to date what calls mean in this thread."""
+    default = dtypes.get_default()
+    state.meaning = state.policy if default is dtypes.float32 else (state.policy, default)
 
 
 class using:
@@ -75,9 +82,11 @@ class using:
     def __enter__(self) -> None:
         self._before.append(state.policy)
         state.policy = self._policy
+        settle()
 
     def __exit__(self, *exc: Any) -> None:
         state.policy = self._before.pop()
+        settle()
 
 
 def cast_arguments(op: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:

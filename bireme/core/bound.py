@@ -471,6 +471,11 @@ def bounded(cache: dict, bound: int = MAX_BOUND) -> dict:
     return cache
 
 
+def signs(attrs: tuple | list) -> list[str]:
+    """What tells the zeros among attributes apart: 0.0 and -0.0 are equal."""
+    return [str(x) for x in attrs if x.__class__ is float and not x] if 0.0 in attrs else []
+
+
 class Interned(dict):
     """Objects that compare by identity, one per key, bounded; what is in use when the bound is reached stays itself."""
 

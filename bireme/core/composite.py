@@ -65,7 +65,7 @@ class Composite:
                 if key is not None:
                     tensors = replay.given(args, kwargs)
                     repeats = replay.repeats(tensors)
-                    key += (amp.state.policy, *repeats)
+                    key += (amp.state.meaning, *repeats)
                     steps = memo.get(key)
                     if steps is not None:
                         result = steps.again(tensors)

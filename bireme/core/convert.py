@@ -450,7 +450,8 @@ def common_dtype(op: str, xs: list, mix: str = "scalars", halves: bool = False) 
 
     "scalars": floats mix with floats and complex with real; numbers and 0-d tensors give way to the others. "floats": a
     0-d tensor counts like any other. "any": where one is 0-d, the type that holds both. "same": no two types mix.
-    "complex": none but real with complex. With `halves`, which is mixed precision, float32 and half precision mix in all of them.
+    "complex": none but real with complex, and integers to the right of float32. With `halves`, which is mixed precision, float32
+    and half precision mix in all of them.
     """
     full: DType | None = None
     scalar: DType | None = None
@@ -467,6 +468,8 @@ def common_dtype(op: str, xs: list, mix: str = "scalars", halves: bool = False) 
                 mixes = mix != "same" and (mix != "complex" or full.is_complex is not sig.dtype.is_complex)
                 mixes = mixes or (halves and amp.MIXED.issuperset((full, sig.dtype)))
                 both = dtypes.promote(full, sig.dtype) if mixes else None
+                if both is None and mix == "complex" and full is dtypes.float32 and sig.dtype.is_integer:
+                    both = full
                 if both is None:
                     got = f"{full.name} and {sig.dtype.name}"
                     raise errors.bad(f"{op}()", "operands of one kind", got, hint="cast one of them: x.astype(...)", kind=errors.NoKernel)

@@ -192,7 +192,7 @@ def promote_number(tensor: DType, x: Any) -> DType:
         return int64 if tensor is bool_ else tensor
     if isinstance(x, (float, np.floating)):
         return tensor if tensor.kind in "fc" else float32  # whatever the default type is, as in Paddle
-    return complex_of(tensor)
+    return complex_of(tensor) if tensor.kind in "fc" else complex64
 
 
 def promote(x: DType, y: DType) -> DType | None:

@@ -22,7 +22,7 @@ from typing import Any
 
 from bireme.core import amp, convert, errors, random, registry, segments, shortcut, tape, view
 from bireme.core import dtype as dtypes
-from bireme.core.bound import Bound, GradOp, Interned
+from bireme.core.bound import Bound, GradOp, Interned, signs
 from bireme.core.composite import Composite, told_as
 from bireme.core.convert import Attr, Axes, Axis, Const, DTypeArg, Extra, Ints, Key, Shape, Size
 from bireme.core.graph import shared
@@ -192,8 +192,8 @@ class Op:
         return passes, None if len(reads) == i else reads, "out" in self.grad_names
 
     def bind(self, layout: tuple, attrs: tuple) -> Bound:
-        # equal numbers of different types (1, 1.0, True) must not share an entry
-        key = (layout, attrs, *map(type, attrs)) if attrs else layout
+        # equal numbers of different types (1, 1.0, True) or signs (0.0, -0.0) must not share an entry
+        key = (layout, attrs, *map(type, attrs), *signs(attrs)) if attrs else layout
         return self._bounds[key] or self._bounds.keep(key, Bound(self, layout, attrs))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -311,7 +311,9 @@ class Op:
             if wrong:
                 allowed = ", ".join(sorted(d.name for d in self.dtypes or ()))
                 raise errors.bad(f"{self.told}({wrong[0][0]})", f"one of {allowed}", wrong[0][1], kind=errors.NoKernel)
-            return
+            if not given:
+                return
+            found = functools.reduce(dtypes.promote_any, [dtypes.of_number(x) for _, x in given])
         if self.floats and found.kind in "bi":
             found = dtypes.float32
         if self.dtypes is not None and found not in self.dtypes:

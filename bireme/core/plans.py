@@ -131,7 +131,7 @@ def _rebound(fn: Any, seen: dict) -> Callable:
     seen[fn] = new
     for name in _names(fn.__code__):
         other = scope.get(name)
-        other = other.rule if isinstance(other, traced_once) else other
+        other = other.rule if isinstance(other, traced_once) else other.fun if isinstance(other, jax.custom_jvp) else other
         if isinstance(other, types.FunctionType) and other.__globals__.get("jnp") is jnp:
             scope[name] = _rebound(other, seen)
     return new

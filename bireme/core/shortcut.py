@@ -7,7 +7,7 @@ from typing import Any
 
 from bireme.core import amp, errors, segments, tape
 from bireme.core import dtype as dtypes
-from bireme.core.bound import bounded
+from bireme.core.bound import bounded, signs
 from bireme.core.graph import Sig, Value
 from bireme.core.replay import Path, Trace, given, repeats, steps_of
 from bireme.core.tensor import Tensor
@@ -50,12 +50,12 @@ def _add_kind(key: list, x: Any, takes: int) -> bool:
     if takes is NUMBER and travels(x):
         key.append(kind)
     elif kind is int or kind is bool or kind is str or kind is float or x is None or kind is dtypes.DType:
-        key += (kind, x)
+        key += (kind, x) if x or kind is not float else (kind, x, str(x))
     elif kind is list or kind is tuple:
         if takes is not ATTRIBUTE and all(isinstance(t, Tensor) for t in x):
             key += (kind, len(x), *[t._value.sig for t in x])
         elif all(i.__class__ in SIMPLE for i in x):
-            key += (kind, *map(type, x), *x)
+            key += (kind, *map(type, x), *x, *signs(x))
         else:
             return False
     else:
@@ -75,9 +75,9 @@ def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, A
     """
     if _modes.at_once or _local.trace is not None or len(args) > len(places):
         return None
-    seg, policy, needs = _local.segment, _mixed.policy, False
+    seg, meaning, needs = _local.segment, _mixed.meaning, False
     device, waits = seg.device, _local.waiting is not None
-    key: list[Any] = [call] if policy is None else [call, policy]
+    key: list[Any] = [call] if meaning is None else [call, meaning]
     operands: list[Any] = []
     numbers: list[float] = []
     leaves: dict[Value, None] = {}
@@ -182,8 +182,8 @@ def remembered(op: Any) -> Callable:
                                 attach(one, operands[0], node.bound, tape.paired(node, operands)[1:] if len(operands) > 1 else [])
                             return one
             key = kinds_of(args, places, kwargs, takes)
-            if key is not None and _mixed.policy is not None:
-                key = (_mixed.policy, *key)
+            if key is not None and _mixed.meaning is not None:
+                key = (_mixed.meaning, *key)
             found = memo.get(key) if key is not None else None
             if found.__class__ is tuple:
                 bound, sources = found
@@ -237,14 +237,14 @@ def remembered(op: Any) -> Callable:
 
 
 def _add_value(key: list, x: Any) -> bool:
-    """Write an attribute into a key, with its type: 1, 1.0 and True are equal."""
+    """Write an attribute into a key, with its type: 1, 1.0 and True are equal. So are 0.0 and -0.0."""
     kind = x.__class__
     if kind in SIMPLE:
-        key += (kind, x)
+        key += (kind, x) if x or kind is not float else (kind, x, str(x))
     elif (kind is list or kind is tuple) and all(i.__class__ is int for i in x):
         key += (kind, tuple(x))
     elif kind is tuple and all(i.__class__ in SIMPLE for i in x):
-        key += (tuple(map(type, x)), x)
+        key += (tuple(map(type, x)), x, *signs(x))
     else:
         return False
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -277,13 +278,28 @@ def power(x: Tensor | float, y: Tensor | float) -> Tensor:
 power.infer(elementwise("pow"))
 
 
+@jax.custom_jvp
+def _power(x, y):
+    return jnp.power(x, y)
+
+
+def _power_slope(x, y):
+    """The slope along x, of which each further one is this again: 0 for a constant, also at 0, where jax's own is 0 times infinity."""
+    return jnp.where(y == 0, 0, y * _power(x, jnp.where(y == 0, 1, y - 1)))
+
+
+def _power_rise(out, x):
+    """The slope along y."""
+    return jnp.where(x == 0, 0, out * jnp.log(jnp.where(x == 0, 1, x)))
+
+
+_power.defjvps(lambda dx, out, x, y: dx * _power_slope(x, y), lambda dy, out, x, y: dy * _power_rise(out, x))
+
+
 @power.grad(numpy=True)
 def _(g, out, x, y, sigs):
-    safe = jnp.where(x == 0, 1, x)
-    dx = g * conj_of(y * jnp.power(x, y - 1))
-    dx = jnp.where(y == 0, 0, dx)
-    dy = g * conj_of(jnp.where(x == 0, 0, out * jnp.log(safe)))
-    return sum_to(dx, sigs[0]), sum_to(dy, sigs[1])
+    dx = jnp.where(y == 0, 0, g * conj_of(_power_slope(x, y)))
+    return sum_to(dx, sigs[0]), sum_to(g * conj_of(_power_rise(out, x)), sigs[1])
 
 
 def _multiplied(x, n):
@@ -320,7 +336,9 @@ def _(g, x, y):
     if y in (0.5, -0.5):
         root = jnp.sqrt(x)
         return g * conj_of(0.5 / root if y > 0 else -0.5 / (x * root))
-    slope = y * (jnp.ones_like(x) if y == 1 else _multiplied(x, int(y) - 1))
+    n = int(y) - 1
+    # products of quotients: the slope of a quotient of products has the square of the product in it, which leaves the type's range
+    slope = y * (jnp.ones_like(x) if n == 0 else _multiplied(1 / x, -n) if n < 0 else _multiplied(x, n))
     return g * conj_of(slope)
 
 

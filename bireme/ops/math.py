@@ -269,10 +269,11 @@ abs.infer(lambda x: sig_of(x.shape, dtypes.real_of(x.dtype)))
 
 @abs.grad(numpy=True)
 def _(g, x):
+    # chosen, not multiplied, as in Paddle: at 0 the infinite slope of sqrt(abs(x)) comes to 0, not to NaN
     if jnp.iscomplexobj(x):
         size = jnp.abs(x)
-        return g * jnp.where(size == 0, 0, x / jnp.where(size == 0, 1, size))
-    return g * jnp.sign(x)
+        return jnp.where(size == 0, 0, g * (x / jnp.where(size == 0, 1, size)))
+    return jnp.where(x == 0, 0, g * jnp.sign(x))
 
 
 @op(method=True, dtypes=NUMBER, torch=True, out=True, of_the_past=True, numpy=True)

@@ -13,6 +13,7 @@ from bireme.core.tensor import value_of
 from bireme.ops import arithmetic, bits, creation, logic, math, product
 
 _NUMBERS = (int, float, complex, np.generic)
+_KINDS = "bif"  # of real types, each holding those before it
 
 
 def _operand(y: Any) -> Any:
@@ -33,10 +34,17 @@ _product = binary(product.matmul, _operand)
 
 
 def _matmul(x: Tensor, y: Any) -> Any:
-    """`x @ y`: an array takes the tensor's type."""
+    """`x @ y`: unlike for `matmul`, what stands on the right takes the type of the left one; two complex types the wider one."""
     if isinstance(y, np.ndarray):
-        y = Tensor(value_of(y, x.dtype))
-    return _product(x, y) if isinstance(y, Tensor) else NotImplemented
+        y = Tensor(value_of(y, None if x.dtype.is_complex else x.dtype))
+    if not isinstance(y, Tensor):
+        return NotImplemented
+    if x.dtype is not y.dtype:
+        if _KINDS.find(y.dtype.kind) <= _KINDS.find(x.dtype.kind) and not y.dtype.is_complex:  # fractions are not cut: that is refused
+            y = arithmetic.cast(y, x.dtype)
+        elif x.dtype.is_complex and y.dtype.is_complex:
+            x, y = arithmetic.cast(x, "complex128"), arithmetic.cast(y, "complex128")
+    return _product(x, y)
 
 
 def _rmatmul(x: Tensor, y: Any) -> Any:

@@ -146,7 +146,7 @@ def _(arguments):
 @copysign.grad(numpy=True)
 def _(g, x, y, sigs):
     turned = jnp.where(jnp.signbit(y), -1, 1) * jnp.sign(x)
-    return sum_to(g * turned.astype(g.dtype), sigs[0]), jnp.zeros(sigs[1].shape, sigs[1].dtype.np)
+    return sum_to(jnp.where(x == 0, 0, g * turned.astype(g.dtype)), sigs[0]), jnp.zeros(sigs[1].shape, sigs[1].dtype.np)
 
 
 @op(method=True, promote="x y", mix="floats", dtypes=frozenset((dtypes.float32, dtypes.float64)), differentiable=False)
