@@ -194,6 +194,8 @@ def _interpolated(name, x, size, scale_factor, mode, align_corners, align_mode, 
         raise errors.bad(f"{name}(align_corners)", f"False with mode {kind}", align_corners)
     if align_mode not in (0, 1):
         raise errors.bad(f"{name}(align_mode)", "0 or 1", align_mode)
+    if kind == "area" and size is not None:
+        scale_factor = None  # Paddle reads the size alone
     if (size is None) == (scale_factor is None):
         raise errors.bad(f"{name}(size, scale_factor)", "one of the two", "none" if size is None else "both")
     if recompute and size is not None:

@@ -200,7 +200,7 @@ TABLE = [
         call(_image, scale_factor=[1.5, 0.5], mode="bilinear", align_mode=1),
         call(_last, [2, 7], mode="bicubic", align_corners=True, data_format="NHWC"),
         call(floats(1, 2, 4), [7], mode="linear", align_corners=True), call(floats(1, 1, 2, 3, 2), scale_factor=2, mode="trilinear"),
-        call(_image, [2, 3], mode="area"), call(_image, [1, 1], mode="bicubic"),
+        call(_image, [2, 3], mode="area"), call(_image, [2, 3], 2.0, mode="area"), call(_image, [1, 1], mode="bicubic"),
         call(_image, scale_factor=1.7, mode="bilinear", recompute_scale_factor=True),
         call(_none, [2, 2])], _interpolate, dtypes=FLOAT, unchecked=INT, skip=IMAGES, loose=F32,
         bad=[Bad(call(_image), "interpolate(size, scale_factor): expected one of the two, got none"),
