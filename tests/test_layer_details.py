@@ -157,6 +157,8 @@ def test_sizes_may_be_numbers_of_numpy():
     assert conv(x).shape == [2, 6, 8, 8] and conv.weight.shape == [6, 2, 3, 3]
     assert nn.LayerNorm(i(8))(x).shape == [2, 4, 8, 8] and nn.Pad2D(i(1))(x).shape == [2, 4, 10, 10]
     assert nn.UpsamplingNearest2D(i(4))(x).shape == [2, 4, 4, 4]
+    assert nn.Upsample([np.array(4), np.float32(5)])(x).shape == nn.Upsample(scale_factor=[np.array(0.5), 0.625])(x).shape == [2, 4, 4, 5]
+    assert nn.functional.sequence_mask(bireme.to_tensor([1, 2]), np.array([3])).shape == [2, 3]
     layers = nn.LayerList([nn.ReLU(), nn.Tanh()])
     layers.insert(i(0), nn.GELU())
     assert isinstance(layers[i(-1)], nn.Tanh) and isinstance(layers[i(0)], nn.GELU)

@@ -161,7 +161,7 @@ multi_margin_of.index(lambda s: [("label", 0, s["input"].shape[1])], "multi_marg
 
 
 @composite(plain=True)
-def multi_margin_loss(input: Tensor, label: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
+def multi_margin_loss(input: Tensor, label: Tensor, p: float = 1, margin: float = 1.0, weight: Tensor | None = None,
                       reduction: str = "mean") -> Tensor:  # fmt: skip
     """What the labelled score lacks to exceed the others by the margin, to the power p; the mean over the classes.
 

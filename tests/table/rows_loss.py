@@ -363,7 +363,7 @@ TABLE = [
         call(np.zeros((0, 3)), np.zeros(0, int), None, 1.0, 1.0)], lambda x, y, w, p, m: _multi_margin(x, y, p, m, w, "none"), dtypes=FLOAT,
         skip=ROWS, loose=(3, "half precision")),
     Row("multi_margin_loss", [*_reductions(floats(3, 4), np.array([0, 3, 1])), call(floats(3, 4), np.array([[0], [3], [1]]), 2, 0.5, floats(4,
-        low=0.1)),
+        low=0.1)), call(floats(3, 4), np.array([0, 3, 1]), p=2.0),
         call(np.zeros((0, 3)), np.zeros(0, int), reduction="sum")], _multi_margin, dtypes=FLOAT, skip=ROWS, loose=(3, "half precision"),
         bad=[_misreduced("multi_margin_loss", floats(3, 4), np.array([0, 3, 1])), Bad(call(floats(3, 4), np.array([0, 4, 1])),
         "multi_margin_loss(label", IndexError),
