@@ -157,8 +157,34 @@ def test_sizes_may_be_numbers_of_numpy():
     assert conv(x).shape == [2, 6, 8, 8] and conv.weight.shape == [6, 2, 3, 3]
     assert nn.LayerNorm(i(8))(x).shape == [2, 4, 8, 8] and nn.Pad2D(i(1))(x).shape == [2, 4, 10, 10]
     assert nn.UpsamplingNearest2D(i(4))(x).shape == [2, 4, 4, 4]
+    assert nn.Upsample([np.array(4), np.float32(5)])(x).shape == nn.Upsample(scale_factor=[np.array(0.5), 0.625])(x).shape == [2, 4, 4, 5]
+    assert nn.functional.sequence_mask(bireme.to_tensor([1, 2]), np.array([3])).shape == [2, 3]
     layers = nn.LayerList([nn.ReLU(), nn.Tanh()])
     layers.insert(i(0), nn.GELU())
     assert isinstance(layers[i(-1)], nn.Tanh) and isinstance(layers[i(0)], nn.GELU)
     with pytest.raises(ValueError, match=r"Conv2D\(in_channels\): expected an integer of 1 or more"):
         nn.Conv2D(np.float32(4), 6, 3)
+
+
+def test_parameters_made_of_tensors_have_names_of_their_own():
+    with bireme.utils.unique_name.guard():
+        first, second = nn.Parameter(bireme.ones([2])), bireme.base.framework.EagerParamBase([2], "float32")
+        assert (first.name, second.name) == ("_eager_param_base_0", "_eager_param_base_1")
+        adam = bireme.optimizer.Adam(parameters=[first])
+        first.sum().backward()
+        adam.step()
+        assert "_eager_param_base_0_moment1_0" in adam.state_dict()
+
+
+def test_bilinear_tells_the_type_of_its_weight():
+    bireme.set_default_dtype("float64")
+    try:
+        layer = nn.Bilinear(2, 3, 4)
+    finally:
+        bireme.set_default_dtype("float32")
+    assert repr(layer) == "Bilinear(in1_features=2, in2_features=3, out_features=4, dtype=float64)"
+    assert repr(nn.Bilinear(2, 3, 4, weight_attr=False)) == "Bilinear(in1_features=2, in2_features=3, out_features=4, dtype=float32)"
+
+
+def test_gains_stand_beside_what_fills():
+    assert nn.init.calculate_gain("tanh") == nn.initializer.calculate_gain("tanh") == 5 / 3

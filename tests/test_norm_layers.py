@@ -83,3 +83,12 @@ def test_parameter_of_a_tensor():
     assert nn.Parameter().shape == [0]
     with pytest.raises(TypeError, match="Parameter\\(data\\): expected a Tensor"):
         nn.Parameter([1.0])
+
+
+def test_layer_norm_takes_its_axes_as_an_array_or_a_tensor():
+    x = bireme.ones([2, 3, 4])
+    for axes in (np.array([3, 4]), bireme.to_tensor([3, 4])):
+        layer = nn.LayerNorm(axes)
+        assert layer(x).shape == [2, 3, 4] and repr(layer) == "LayerNorm(normalized_shape=[3, 4], epsilon=1e-05)"
+    with pytest.raises(TypeError, match=r"LayerNorm\(normalized_shape\): expected an int or a list of them"):
+        nn.LayerNorm(np.array([[3, 4]]))

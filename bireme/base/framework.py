@@ -79,7 +79,7 @@ class EagerParamBase(metaclass=_AnyParameter):
         >>> bireme.base.framework.EagerParamBase.from_tensor(bireme.ones([2]), trainable=False).stop_gradient
         True
         """
-        made = Parameter(tensor, name, trainable)
+        made = Parameter(tensor, name or unique_name.generate("_eager_param_base"), trainable)
         for key, value in attributes.items():
             setattr(made, key, value)
         return made

@@ -251,6 +251,7 @@ class Bilinear(Layer):
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
         self.weight = self.create_parameter([out_features, in1_features, in2_features], weight_attr)
         self.bias = self.create_parameter([1, out_features], bias_attr, is_bias=True)
+        self._dtype = self._dtype if self.weight is None else self.weight.dtype.name
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         return bilinear(x1, x2, self.weight, self.bias)

@@ -6,11 +6,12 @@ from bireme.core import errors
 from bireme.core.grad_mode import no_grad
 from bireme.core.tensor import Tensor
 from bireme.nn import initializer as initial
+from bireme.nn.initializer import calculate_gain
 from bireme.ops import eye
 
 __all__ = [
     "kaiming_uniform_", "kaiming_normal_", "xavier_uniform_", "xavier_normal_", "uniform_", "normal_", "trunc_normal_", "constant_", "ones_",
-    "zeros_", "dirac_", "eye_", "orthogonal_",
+    "zeros_", "dirac_", "eye_", "orthogonal_", "calculate_gain",
 ]  # fmt: skip
 
 

@@ -6,6 +6,8 @@ import math
 import numbers
 from typing import Any
 
+import numpy as np
+
 from bireme.core import errors
 from bireme.core.tensor import Tensor
 from bireme.nn.initializer import Constant, Normal
@@ -36,6 +38,8 @@ class LayerNorm(Layer):
         super().__init__()
         if isinstance(normalized_shape, numbers.Integral):
             normalized_shape = [normalized_shape]
+        if isinstance(normalized_shape, (Tensor, np.ndarray)) and normalized_shape.ndim == 1:
+            normalized_shape = normalized_shape.tolist()
         if not isinstance(normalized_shape, (list, tuple)):
             raise errors.bad("LayerNorm(normalized_shape)", "an int or a list of them", normalized_shape, kind=TypeError)
         if not normalized_shape:

@@ -191,7 +191,7 @@ class Parameter(parameter.Parameter):
             data = zeros([0])
         if not isinstance(data, Tensor):
             raise errors.bad("Parameter(data)", "a Tensor", data, kind=TypeError)
-        super().__init__(data, trainable=requires_grad)
+        super().__init__(data, unique_name.generate("_eager_param_base"), requires_grad)  # optimizers keep their state by names
 
     @classmethod
     def from_tensor(cls, tensor: Any, **kwargs: Any) -> Parameter:

@@ -12,7 +12,7 @@ from bireme.core import errors
 from bireme.core.dtype import FLOAT, float16, float32
 from bireme.core.graph import sig_of
 from bireme.core.op import Tensor, composite, op
-from bireme.ops import bounds, logic, reduce, shape
+from bireme.ops import bounds, extents, logic, reduce, shape
 from bireme.ops.arithmetic import cast
 from bireme.ops.math import sqrt
 from bireme.ops.nn_loss import cross_entropy, must_reduce, only_where, reduced
@@ -33,6 +33,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, axis: int = 1, eps: float = 1e-8) 
     kind = x1.dtype
     if kind is float16:  # ends at 65504, which a sum of squares soon exceeds; and the square of eps is 0 there
         x1, x2 = cast(x1, float32), cast(x2, float32)
+    if x1.shape != x2.shape:  # a vector that is repeated along the axis is as long as what it is repeated for
+        x1, x2 = extents.broadcast_tensors([x1, x2])
     both = reduce.sum(x1 * x2, axis=axis)
     sizes = reduce.sum(x1 * x1, axis=axis) * reduce.sum(x2 * x2, axis=axis)
     found = both / sqrt(bounds.clip_number(sizes, eps * eps))
@@ -159,7 +161,7 @@ multi_margin_of.index(lambda s: [("label", 0, s["input"].shape[1])], "multi_marg
 
 
 @composite(plain=True)
-def multi_margin_loss(input: Tensor, label: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
+def multi_margin_loss(input: Tensor, label: Tensor, p: float = 1, margin: float = 1.0, weight: Tensor | None = None,
                       reduction: str = "mean") -> Tensor:  # fmt: skip
     """What the labelled score lacks to exceed the others by the margin, to the power p; the mean over the classes.
 

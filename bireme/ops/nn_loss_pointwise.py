@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bireme.core import errors
-from bireme.core.dtype import FLOAT
+from bireme.core.dtype import FLOAT, float32, int32, int64
 from bireme.core.graph import sig_of
 from bireme.core.op import Tensor, composite, op
 from bireme.ops import logic, reduce, shape
@@ -192,7 +192,9 @@ def soft_margin_loss(input: Tensor, label: Tensor, reduction: str = "mean") -> T
     """
     must_reduce(reduction, "soft_margin_loss")
     _same_shape("soft_margin_loss(label)", "input", input, label)
-    return reduced(-log_sigmoid(cast(label, input.dtype) * input), reduction, "soft_margin_loss")
+    product = cast(label, input.dtype) * input
+    product = cast(product, float32) if product.dtype in (int32, int64) else product
+    return reduced(-log_sigmoid(product), reduction, "soft_margin_loss")
 
 
 @composite(plain=True)

@@ -128,13 +128,15 @@ def _(g, sigs, axes, sizes, scales, mode, align_corners, align_mode):
     return y.astype(g.dtype)
 
 
-def _target(name: str, x: Any, axes: list[int], size: Any, scale_factor: Any, recompute: bool) -> tuple[tuple, tuple]:
-    """Sizes of the spatial axes, and the factors where they decide (0 where they do not)."""
+def _target(name: str, x: Any, axes: list[int], size: Any, scale_factor: Any, recompute: bool, whole: bool) -> tuple[tuple, tuple]:
+    """Sizes of the spatial axes, and the factors where they decide (0 where they do not); fractions of sizes are cut off unless `whole`."""
     count = len(axes)
     if size is not None:
         given = size.tolist() if isinstance(size, Tensor) or hasattr(size, "tolist") else size
         given = list(given) if isinstance(given, (list, tuple)) else [given]
-        given = [int(n.item()) if isinstance(n, Tensor) else n for n in given]
+        given = [n.item() if isinstance(n, Tensor) or getattr(n, "shape", None) == () else n for n in given]
+        if not whole:
+            given = [int(n) if isinstance(n, float) and math.isfinite(n) else n for n in given]
         if len(given) == 1 and count > 1 and not isinstance(size, (list, tuple, Tensor)):
             given = given * count
         if len(given) != count or not all(isinstance(n, (int, np.integer)) for n in given):
@@ -144,7 +146,8 @@ def _target(name: str, x: Any, axes: list[int], size: Any, scale_factor: Any, re
         return tuple([int(n) for n in given]), (0.0,) * count
     given = scale_factor.tolist() if isinstance(scale_factor, Tensor) or hasattr(scale_factor, "tolist") else scale_factor
     given = list(given) if isinstance(given, (list, tuple)) else [given] * count
-    if not all(isinstance(n, (int, float, np.number, Tensor)) for n in given):
+    given = [n.item() if isinstance(n, Tensor) or getattr(n, "shape", None) == () else n for n in given]
+    if not all(isinstance(n, (int, float)) for n in given):
         raise errors.bad(f"{name}(scale_factor)", f"one number or {count}", scale_factor, kind=TypeError)
     given = [float(n) for n in given]
     if len(given) != count:
@@ -194,6 +197,8 @@ def _interpolated(name, x, size, scale_factor, mode, align_corners, align_mode, 
         raise errors.bad(f"{name}(align_corners)", f"False with mode {kind}", align_corners)
     if align_mode not in (0, 1):
         raise errors.bad(f"{name}(align_mode)", "0 or 1", align_mode)
+    if kind == "area" and size is not None:
+        scale_factor = None  # Paddle reads the size alone
     if (size is None) == (scale_factor is None):
         raise errors.bad(f"{name}(size, scale_factor)", "one of the two", "none" if size is None else "both")
     if recompute and size is not None:
@@ -205,6 +210,6 @@ def _interpolated(name, x, size, scale_factor, mode, align_corners, align_mode, 
     axes = list(range(1, x.ndim - 1)) if layout == last else list(range(2, x.ndim))
     if min([x.shape[a] for a in axes]) < 1:
         raise errors.bad(f"{name}(x)", "spatial axes with elements", f"shape {x.shape}")
-    sizes, scales = _target(name, x, axes, size, scale_factor, bool(recompute) or kind == "area")
+    sizes, scales = _target(name, x, axes, size, scale_factor, bool(recompute) or kind == "area", kind == "area")
     inner = "linear" if kind in ("bilinear", "trilinear") else kind
     return resize_of(x, tuple(axes), sizes, scales, inner, bool(align_corners), align_mode)

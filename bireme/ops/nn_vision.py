@@ -332,8 +332,10 @@ def sequence_mask(x: Tensor, maxlen: Any = None, dtype: DTypeArg = "int64") -> T
     >>> bireme.nn.functional.sequence_mask(bireme.to_tensor([1, 3])).tolist()
     [[1, 0, 0], [1, 1, 1]]
     """
-    if isinstance(maxlen, Tensor):
-        maxlen = int(maxlen.item())
+    if isinstance(maxlen, (Tensor, np.ndarray, np.generic)) and maxlen.size == 1:
+        maxlen = maxlen.item()
+    if isinstance(maxlen, float):
+        maxlen = int(maxlen)  # Paddle cuts fractions off
     if maxlen is not None and not isinstance(maxlen, (int, np.integer)):
         raise errors.bad("sequence_mask(maxlen)", "an integer", maxlen, kind=TypeError)
     if maxlen is None or maxlen < 0:

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import special
 
-from tests.table.harness import ALL, COMPLEX, FLOAT, Bad, Row, call, still
+from tests.table.harness import ALL, COMPLEX, FLOAT, INT, Bad, Row, call, floating, still
 from tests.table.samples import floats
 
 Z = np.zeros((2, 0, 3))
@@ -126,6 +126,7 @@ def _dice(x, label, epsilon=1e-5):
 
 
 def _cosine(x, y, axis=1, eps=1e-8):
+    x, y = np.broadcast_arrays(x, y)
     sizes = (x * x).sum(axis) * (y * y).sum(axis)
     return (x * y).sum(axis) / np.sqrt(np.maximum(sizes, eps * eps))
 
@@ -281,10 +282,11 @@ TABLE = [
         call(np.zeros((0, 1)), np.zeros((0, 1)))], lambda x, y, eps=1e-4: -y * np.log(x + eps) - (1 - y) * np.log(1 - x + eps), dtypes=FLOAT,
         skip={"0-d": "it takes a column"}, bad=[Bad(call(*_chances), "log_loss(input): expected shape [N, 1]")], loose=(3,
         "half precision loses digits near 1")),
-    Row("soft_margin_loss", [*_reductions(floats(2, 3), still(_signs)), call(floats(2, 3), _signs.astype(int)), call(floats(), still(1.0)), call(Z,
+    Row("soft_margin_loss", [*_reductions(floats(2, 3), still(_signs)), call(floats(2, 3), _signs.astype(int)),
+        call(np.array([[2, 0, 1]]), np.array([[1, -1, -1]])), call(floats(), still(1.0)), call(Z,
         Z, "sum")],
-        lambda x, y, reduction="mean": _mean(np.logaddexp(0, -y * x), reduction), dtypes=FLOAT,
-        unchecked=COMPLEX, bad=[_misreduced("soft_margin_loss", *_pair)]),
+        lambda x, y, reduction="mean": _mean(np.logaddexp(0, -y * x), reduction), dtypes=FLOAT, out=floating,
+        unchecked=COMPLEX | INT, bad=[_misreduced("soft_margin_loss", *_pair)]),
     Row("multi_label_soft_margin_loss", [*_reductions(*_pair), call(*_pair, floats(3)), call(floats(3), floats(3, seed=1)), call(np.zeros((0, 3)),
         np.zeros((0, 3)), reduction="sum")],
         lambda x, y, weight=None, reduction="mean": _mean(_logits_bce(x, y, weight, "none").mean(-1), reduction), dtypes=FLOAT, skip=ROWS,
@@ -325,6 +327,7 @@ TABLE = [
         unchecked=ALL - FLOAT,
         bad=[_misreduced("margin_ranking_loss", *_pair, _pair[0])]),
     Row("cosine_similarity", [call(*_pair), call(*_pair, axis=0), call(floats(2, 3, 2), floats(1, 3, 2)), call(floats(3), floats(3, seed=1), -1),
+        call(floats(2, 3), floats(1, 3, seed=1), axis=0), call(floats(2, 1), floats(2, 3, seed=1)),
         call(np.zeros((0, 3)), np.zeros((0, 3)))],
         _cosine, dtypes=FLOAT, unchecked=ALL - FLOAT, skip=VECTORS, loose=(3, "half precision loses digits in sums"),
         bad=[Bad(call(floats(3), floats(3)), "cosine_similarity(axis): expected an axis in [-1, 0], got 1", IndexError)]),
@@ -360,7 +363,7 @@ TABLE = [
         call(np.zeros((0, 3)), np.zeros(0, int), None, 1.0, 1.0)], lambda x, y, w, p, m: _multi_margin(x, y, p, m, w, "none"), dtypes=FLOAT,
         skip=ROWS, loose=(3, "half precision")),
     Row("multi_margin_loss", [*_reductions(floats(3, 4), np.array([0, 3, 1])), call(floats(3, 4), np.array([[0], [3], [1]]), 2, 0.5, floats(4,
-        low=0.1)),
+        low=0.1)), call(floats(3, 4), np.array([0, 3, 1]), p=2.0),
         call(np.zeros((0, 3)), np.zeros(0, int), reduction="sum")], _multi_margin, dtypes=FLOAT, skip=ROWS, loose=(3, "half precision"),
         bad=[_misreduced("multi_margin_loss", floats(3, 4), np.array([0, 3, 1])), Bad(call(floats(3, 4), np.array([0, 4, 1])),
         "multi_margin_loss(label", IndexError),

@@ -58,6 +58,7 @@ def _interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=
     if recompute_scale_factor or mode == "area":
         scales = [None] * len(axes)
     inner = "linear" if mode in ("bilinear", "trilinear") else mode
+    size = [int(n) for n in size]
     return _resize(x, axes, size, scales, inner, align_corners, align_mode)
 
 
@@ -141,7 +142,7 @@ def _tree(ids, parents):
 
 
 def _mask(x, maxlen=None, dtype="int64"):
-    n = int(x.max()) if maxlen is None else maxlen
+    n = int(x.max()) if maxlen is None else int(maxlen)
     return (np.arange(n) < x[..., None]).astype(dtype)
 
 
@@ -197,14 +198,17 @@ TABLE = [
         call(_image, (2, 3), (2, 3), (0.0, 0.0), "area", False, 0), call(_none, (2, 3), (6, 5), (0.0, 0.0), "linear", False, 0)],
         _resize, dtypes=FLOAT, unchecked=INT, skip=IMAGES, loose=F32),
     Row("interpolate", [call(_image, [5, 6], mode="bilinear"), call(_image, scale_factor=2), call(_image, [5, 7]),
+        call(_image, [5.5, 7.0]),
         call(_image, scale_factor=[1.5, 0.5], mode="bilinear", align_mode=1),
         call(_last, [2, 7], mode="bicubic", align_corners=True, data_format="NHWC"),
         call(floats(1, 2, 4), [7], mode="linear", align_corners=True), call(floats(1, 1, 2, 3, 2), scale_factor=2, mode="trilinear"),
-        call(_image, [2, 3], mode="area"), call(_image, [1, 1], mode="bicubic"),
+        call(_image, [2, 3], mode="area"), call(_image, [2, 3], 2.0, mode="area"), call(_image, [1, 1], mode="bicubic"),
         call(_image, scale_factor=1.7, mode="bilinear", recompute_scale_factor=True),
         call(_none, [2, 2])], _interpolate, dtypes=FLOAT, unchecked=INT, skip=IMAGES, loose=F32,
         bad=[Bad(call(_image), "interpolate(size, scale_factor): expected one of the two, got none"),
              Bad(call(_image, [2, 2], 2.0), "interpolate(size, scale_factor): expected one of the two, got both"),
+             Bad(call(_image, [2.5, 2.0], mode="area"), "interpolate(size): expected 2 integers", TypeError),
+             Bad(call(_image, [2, float("nan")]), "interpolate(size): expected 2 integers", TypeError),
              Bad(call(_image, [2, 2], mode="cubic"), "interpolate(mode): expected one of linear"),
              Bad(call(_image, [2], mode="linear"), "interpolate(x): expected 3 axes for mode linear, got shape [1, 2, 3, 4]"),
              Bad(call(_image, [0, 2]), "interpolate(size): expected sizes of 1 or more, got [0, 2]"),
@@ -252,7 +256,8 @@ TABLE = [
     Row("sequence_mask_of", [call(np.array([1, 3, 0]), 4, "int64"), call(np.array(2), 3, "float32"), call(np.zeros((2, 0), int), 3, "bool"),
         call(np.array([1.5, 2.0], np.float32), 3, "int32")], _mask, dtypes=NONE, unchecked=ALL, out="ref", grad=0),
     Row("sequence_mask", [call(np.array([1, 3, 0])), call(np.array([[1, 2]], np.int32), 4, "float32"), call(np.array(2), maxlen=3, dtype="bool"),
-        call(np.zeros((2, 0), int), 3), call(np.array([1, 0]), 2, None)], _mask, dtypes=NONE, unchecked=ALL, out="ref", grad=0,
+        call(np.zeros((2, 0), int), 3), call(np.array([1, 0]), 2, None), call(np.array([1, 3]), 4.9)], _mask,
+        dtypes=NONE, unchecked=ALL, out="ref", grad=0,
         bad=[Bad(call(np.array([1, 0]), "a"), "sequence_mask(maxlen): expected an integer, got a", TypeError)],
         skip={"static": "without maxlen the size of the result depends on values"}),
     Row("gather_tree", [call(ints(4, 2, 3, high=9), ints(4, 2, 3, high=3, seed=1)), call(ints(1, 1, 2), np.zeros((1, 1, 2), int)),

@@ -173,4 +173,4 @@ def _at(function: Callable[[Tensor], Tensor], place: Tensor) -> tuple[Tensor, Te
         value = function(x)
         value.backward()
     assert x.grad is not None
-    return value.detach().reshape([]), x.grad
+    return value.detach().reshape([]), x.grad.detach()
