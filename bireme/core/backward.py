@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -57,7 +56,7 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool = False)
             target = target_of(t)
             if target is None:  # Paddle passes over it without a word
                 got = "one that needs none, so nothing to do"
-                warnings.warn(errors.text("backward(tensor)", "a floating tensor that requires gradients", got), stacklevel=2)
+                errors.warn(f"backward(tensor): expected a floating tensor that requires gradients, got {got}")
                 continue
             walk.give(target, _seed(t, g, "backward(grad_tensor)"))
         walk.run_remembered(retain_graph)

@@ -96,6 +96,12 @@ class Bound:
         """Whether NumPy does it much faster than a compiled program on CPU."""
         return bool(self.op.options.get("by_numpy"))
 
+    @property
+    def selects(self) -> bool:
+        """Whether its results are elements of its operands, which are then looked for there."""
+        rule = self.op.options.get("selects", False)
+        return rule if rule.__class__ is bool else rule(dict(zip(self.op.attr_names, self.attrs)))
+
     def arguments(self, arrays: Any) -> dict[str, Any]:
         """Flat operands and attributes as the body's keyword arguments."""
         named, i = dict(zip(self.op.attr_names, self.attrs)), 0
@@ -251,6 +257,7 @@ class GradBound:
                  "_jits", "_use", "_still", "__weakref__")  # fmt: skip
 
     many = differentiable = True
+    selects = False  # what it reads of the operands is held where they are selected from
     passes: frozenset[int] = frozenset()
     reads = None
     reads_out = False  # the base's outputs are operands; its own are not read

@@ -7,6 +7,7 @@ import inspect
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Container
 from types import FrameType
 from typing import Any
@@ -110,6 +111,16 @@ def position() -> tuple[str, int] | None:
     """File and line of the user's call, cheap enough to keep with a node."""
     frame = user_frame()
     return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
+def warn(message: str) -> None:
+    """A warning at the user's line, however deep in here it is found."""
+    frame = user_frame()
+    if frame is None:
+        warnings.warn(message, stacklevel=2)
+    else:
+        seen = frame.f_globals.setdefault("__warningregistry__", {})
+        warnings.warn_explicit(message, UserWarning, frame.f_code.co_filename, frame.f_lineno, frame.f_globals.get("__name__"), seen)
 
 
 def place_of(pos: tuple[str, int] | None) -> str:

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from bireme.core.dtype import DType
+from bireme.core.once import once
 
 
 class Sig:
@@ -235,6 +236,7 @@ class Graph:
 
         def fn(leaves, vectors):
             env: list[Any] = []
+            held: set[int] = set()
 
             def fetch(r):
                 if r.__class__ is Number:
@@ -243,6 +245,11 @@ class Graph:
                 return env[r] if r >= 0 else leaves[~r]
 
             for node in nodes:
+                if node.bound.selects:
+                    for r in node.args:
+                        if r.__class__ is int and r >= 0 and r not in held:
+                            env[r] = once(env[r], platform)
+                            held.add(r)
                 out = rules[node.bound](*[fetch(r) for r in node.args])
                 if node.bound.many:
                     env.extend(out)

@@ -342,7 +342,7 @@ class Op:
 _OPTIONS = frozenset((
     "name", "told", "public", "method", "inplace", "writes", "out", "torch", "alias", "rejects", "varargs", "pack", "pairs", "name_arg",
     "promote", "mix", "floats", "dtypes", "numbers", "wide", "retype", "view", "passes", "scales", "bilinear", "carries", "of_the_past",
-    "constants", "differentiable", "numpy", "by_numpy", "plain", "amp",
+    "selects", "constants", "differentiable", "numpy", "by_numpy", "plain", "amp",
 ))  # fmt: skip
 
 
@@ -357,8 +357,8 @@ def op(**options: Any) -> Callable[[Callable], Op]:
     How it is called: `name`, `told` (in messages), `public`, `method`, `inplace`, `writes`, `out`, `torch`, `alias`, `rejects`, `varargs`,
     `pack`, `pairs`, `name_arg`.
     What it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `wide`, `retype`. What it is: `view`, `passes`,
-    `scales`, `bilinear`, `carries`, `of_the_past`, `constants` (operands that never get a gradient), `differentiable`, `numpy`, `by_numpy`,
-    `plain`, `amp`.
+    `scales`, `bilinear`, `carries`, `of_the_past`, `selects`, `constants` (operands that never get a gradient), `differentiable`, `numpy`,
+    `by_numpy`, `plain`, `amp`.
     """
 
     _known(options)

@@ -143,7 +143,8 @@ def handle(g: Tensor) -> Tensor:
 
 
 def freed(edge: Any) -> RuntimeError:
-    return errors.Freed(f"backward: the graph through {edge.name} has been freed\n  hint: pass retain_graph=True to the first backward")
+    told = f"backward: the graph through {edge.name} has been freed\n  hint: pass retain_graph=True to the first backward"
+    return errors.Freed(f"{told}\n  at {errors.place_of(errors.position())}")
 
 
 # ---------------------------------------------------------------- passes that were walked before

@@ -136,7 +136,7 @@ def _max_pool_numpy(x, kernel_size, stride, padding, ceil_mode, data_format):
     return [back(r, last) for r in _largest_numpy(image, at)]
 
 
-@op(dtypes=FLOAT, numpy=_max_pool_numpy)
+@op(dtypes=FLOAT, numpy=_max_pool_numpy, selects=True)
 def max_pool_of(x: Tensor, kernel_size: Attr, stride: Attr, padding: Attr, ceil_mode: bool, data_format: str) -> list[Tensor]:
     """Largest element of each window and its place there, which the gradient goes to; use `max_pool2d`.
 

@@ -171,7 +171,7 @@ def _pair(x, sizes):
     return sig_of(shape, x.dtype), sig_of(shape, dtypes.int32)
 
 
-@op(dtypes=FLOAT, numpy=True)
+@op(dtypes=FLOAT, numpy=True, selects=True)
 def adaptive_max_of(x: Tensor, output_size: Attr) -> list[Tensor]:
     """The largest of windows as even as possible, and where in its plane each is; use `adaptive_max_pool2d`.
 
@@ -252,7 +252,7 @@ def _random_windows(n: int, size: int, window: Any, u):
     return jnp.minimum(low[:, None] + np.arange(longest, dtype=np.float32), past[:, None] - np.float32(1)).astype(np.int32)
 
 
-@op(dtypes=FLOAT, numpy=True, numbers={"u": "float32"})
+@op(dtypes=FLOAT, numpy=True, numbers={"u": "float32"}, selects=True)
 def fractional_max_of(x: Tensor, u: Tensor | float, output_size: Attr, kernel_size: Attr) -> list[Tensor]:
     """The largest of windows whose places a random number decides, and where in its plane each is; use `fractional_max_pool2d`.
 

@@ -34,7 +34,7 @@ def _sizes(x):
     return jnp.abs(wide)
 
 
-@op(dtypes=INEXACT, numpy=True, amp="high")
+@op(dtypes=INEXACT, numpy=True, amp="high", selects=lambda attrs: pymath.isinf(attrs["p"]))
 def p_norm(x: Tensor, p: Const, axis: Axes, keepdim: bool) -> Tensor:
     """The `p`-norm over axes; use `norm` and `vector_norm`.
 

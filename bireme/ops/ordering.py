@@ -117,7 +117,7 @@ def add_back(g, places, axis, shape):
     return jnp.zeros(shape, g.dtype).at[where].add(g, mode="promise_in_bounds")
 
 
-@op(method=True, dtypes=ORDERED, rejects={"input": "bireme.compat.sort", "dim": "bireme.compat.sort"}, of_the_past=True, by_numpy=True)
+@op(method=True, dtypes=ORDERED, rejects={"input": "bireme.compat.sort", "dim": "bireme.compat.sort"}, of_the_past=True, by_numpy=True, selects=True)
 def sort(x: Tensor, axis: Axis = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """Elements along an axis in rising order, or falling; NaN counts as the largest.
 
@@ -213,7 +213,7 @@ def _one(x, place, axis, keepdim):
 _one_numpy = on_numpy(_one)
 
 
-@op(dtypes=REAL)
+@op(dtypes=REAL, selects=True)
 def topk_of(x: Tensor, k: int, axis: Axis, largest: bool) -> tuple[Tensor, Tensor]:
     """The k largest or smallest elements along an axis, and their places; use `topk`.
 
@@ -280,7 +280,7 @@ def _count(name: str, k: Any) -> int:
     raise errors.bad(f"{name}(k)", "an integer", k, kind=TypeError)
 
 
-@op(method=True, dtypes=REAL)
+@op(method=True, dtypes=REAL, selects=True)
 def kthvalue(x: Tensor, k: int, axis: Axis = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """The k-th smallest element along an axis (the last one), and its place.
 
@@ -319,7 +319,7 @@ def _(x, k, axis):
         raise errors.bad("kthvalue(k)", f"a count in [1, {n}], the extent of axis {axis}", k)
 
 
-@op(method=True, dtypes=REAL)
+@op(method=True, dtypes=REAL, selects=True)
 def mode(x: Tensor, axis: Axis = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """The most frequent element along an axis, the smallest of several, and its last place.
 

@@ -157,7 +157,7 @@ def _extreme_grad(g, out, x, axis, keepdim):
 _TORCH_PAIR = {"input": "bireme.compat.max", "dim": "bireme.compat.max", "other": "bireme.maximum"}
 
 
-@op(method=True, dtypes=FLOAT | INT, rejects=_TORCH_PAIR)
+@op(method=True, dtypes=FLOAT | INT, rejects=_TORCH_PAIR, selects=True)
 def max(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
     """Largest element along `axis`, or of all.
 
@@ -167,7 +167,7 @@ def max(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
     return jnp.max(x, axis=_axes(axis, x.ndim), keepdims=keepdim)
 
 
-@op(method=True, dtypes=FLOAT | INT, rejects={k: v.replace("max", "min") for k, v in _TORCH_PAIR.items()})
+@op(method=True, dtypes=FLOAT | INT, rejects={k: v.replace("max", "min") for k, v in _TORCH_PAIR.items()}, selects=True)
 def min(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
     """Smallest element along `axis`, or of all.
 

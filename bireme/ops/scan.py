@@ -278,7 +278,7 @@ def _picked(x, found, axis):
     return (at(x, found[1], axis) if x.ndim else x), found[1]
 
 
-@op(method=True, dtypes=REAL)
+@op(method=True, dtypes=REAL, selects=True)
 def cummax(x: Tensor, axis: Axis = None, dtype: DTypeArg = "int64") -> tuple[Tensor, Tensor]:
     """Running maximum along `axis`, or of the flattened tensor, and its places.
 
@@ -288,7 +288,7 @@ def cummax(x: Tensor, axis: Axis = None, dtype: DTypeArg = "int64") -> tuple[Ten
     return _picked(x, _running(lax.stop_gradient(x), axis, dtype, lax.cummax, lax.cummax), axis)
 
 
-@op(method=True, dtypes=REAL)
+@op(method=True, dtypes=REAL, selects=True)
 def cummin(x: Tensor, axis: Axis = None, dtype: DTypeArg = "int64") -> tuple[Tensor, Tensor]:
     """Running minimum along `axis`, or of the flattened tensor, and its places.
 

@@ -187,7 +187,7 @@ def _(g, indices, axis, reduce, include_self, sigs):
     return start.reshape(g.shape), None, part
 
 
-@op(numpy=True)
+@op(numpy=True, selects=lambda attrs: attrs["reduce"] != "mul")
 def fold_along(arr: Tensor, indices: Tensor, values: Tensor, axis: int, reduce: str, include_self: bool) -> Tensor:
     """Elements along an axis multiplied, or the least or largest of them; use `put_along_axis`.
 

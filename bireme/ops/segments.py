@@ -36,7 +36,7 @@ def _quotient(total, counts):
     return total / some
 
 
-@op(dtypes=FLOAT | INT, numpy=True)
+@op(dtypes=FLOAT | INT, numpy=True, selects=lambda attrs: attrs["pool"] in ("max", "min"))
 def pool_rows(x: Tensor, index: Tensor, pool: str, rows: int) -> Tensor:
     """Rows of `x` put together into `rows` rows at the places `index`, 0 where there are none; use `segment_sum` and its kin.
 

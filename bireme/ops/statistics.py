@@ -104,7 +104,7 @@ def _middles(y, ignore, low_only):
     return low, low if low_only else jnp.minimum(high, n - 1), valid
 
 
-@op(dtypes=FLOAT | INT)
+@op(dtypes=FLOAT | INT, selects=True)
 def median_of(x: Tensor, axis: Axes, keepdim: bool, low: bool, ignore: bool) -> Tensor:
     """The middle element, or the mean of the two middle ones; use `median` and `nanmedian`.
 
@@ -175,7 +175,7 @@ def _(g, out, x, axis, keepdim, low, ignore):
     return _unlined(shared, axis, x.shape)
 
 
-@op(dtypes=FLOAT | INT)
+@op(dtypes=FLOAT | INT, selects=True)
 def low_median(x: Tensor, axis: Axis, keepdim: bool, ignore: bool) -> tuple[Tensor, Tensor]:
     """The middle element along an axis, the lower one of two, and its place; use `median` and `nanmedian`.
 
@@ -303,7 +303,7 @@ def compat_nanmedian(input: Tensor, dim: Axis = None, keepdim: bool = False) -> 
 # ---------------------------------------------------------------- quantiles
 
 
-@op(dtypes=frozenset((dtypes.float32, dtypes.float64)), of_the_past=True)
+@op(dtypes=frozenset((dtypes.float32, dtypes.float64)), of_the_past=True, selects=True)
 def quantile_of(x: Tensor, q: Tensor, axis: Axes, keepdim: bool, interpolation: str, ignore: bool) -> Tensor:
     """Quantiles as a first axis; use `quantile` and `nanquantile`.
 
