@@ -448,3 +448,14 @@ def test_derivatives_of_quotients_keep_the_range_of_their_type(exponent, executo
         curvature = bireme.grad(slope.sum(), x)[0]
     wide = x.numpy().astype("float64")
     np.testing.assert_allclose(curvature.numpy(), exponent * (exponent - 1) * wide ** (exponent - 2), rtol=1e-5, atol=1e-37)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_second_derivatives_of_bessel_functions_near_zero(dtype):
+    x = bireme.to_tensor([1e-15, 1e-7, -1e-4, 0.3, -0.999, 1.001, 4.0], dtype, stop_gradient=False)
+    at = x.numpy().astype("float64")
+    second = scipy.special.ivp(1, at, 2)  # of i1
+    scaled = np.exp(-np.abs(at)) * (second - 2 * np.sign(at) * scipy.special.ivp(1, at, 1) + scipy.special.i1(at))
+    for name, wanted in (("i1", second), ("i1e", scaled)):
+        slope = bireme.grad(getattr(bireme, name)(x).sum(), x, create_graph=True)[0]
+        np.testing.assert_allclose(bireme.grad(slope.sum(), x)[0].numpy(), wanted, rtol=1e-4, atol=1e-6)

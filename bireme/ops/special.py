@@ -347,10 +347,20 @@ def i1(x: Tensor) -> Tensor:
 i1.infer(same)
 
 
+def _i1_near_zero(x):
+    """Where x is near zero, `i1(x) / x` there as a series, and x elsewhere: the slope of the quotient is a difference of almost equal numbers."""
+    near = jnp.abs(x) < 1
+    t = jnp.where(near, x * 0.5, 0)
+    series = jnp.ones_like(x)
+    for k in range(8, 0, -1):
+        series = 1 + t * t / (k * (k + 1)) * series
+    return near, 0.5 * series, jnp.where(near, 1, x)
+
+
 @i1.grad
 def _(g, x):
-    zero = x == 0
-    return g * jnp.where(zero, 0.5, _i0(x) - _i1(x) / jnp.where(zero, 1, x))
+    near, series, far = _i1_near_zero(x)
+    return g * (_i0(x) - jnp.where(near, series, _i1(far) / far))
 
 
 @op(method=True, floats=True, dtypes=FLOAT, numpy=special.i0e)
@@ -382,5 +392,5 @@ i1e.infer(same)
 
 @i1e.grad
 def _(g, x, out):
-    zero = x == 0
-    return g * jnp.where(zero, 0.5, lax.bessel_i0e(x) - out * (jnp.sign(x) + 1 / jnp.where(zero, 1, x)))
+    near, series, far = _i1_near_zero(x)
+    return g * (lax.bessel_i0e(x) - out * jnp.sign(x) - jnp.where(near, series * jnp.exp(-jnp.abs(x)), out / far))
