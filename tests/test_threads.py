@@ -380,13 +380,16 @@ def test_the_end_while_a_daemon_computes():
         import threading, time
         import numpy as np
         import bireme
+        from bireme.core import device, xla
 
-        started = threading.Event()
+        started, ones = threading.Event(), np.ones((256, 64), "float32")
 
         def work():
             while True:
-                x = bireme.to_tensor(np.ones((256, 64), "float32"))
+                x = bireme.to_tensor(ones)
                 (x @ x.T).sum().item()
+                for _ in range(50):
+                    xla.put(ones, device.current())  # and lets go of it
                 started.set()
 
         threading.Thread(target=work, daemon=True).start()

@@ -2,7 +2,8 @@
 
 Python ends threads that are no longer wanted (daemons) when they next ask for the interpreter. Inside jax's C++ that is
 an abort of the whole process, whatever its result was. So a thread other than the main one says when it goes into jax;
-at the end nobody new goes in, and the process waits for those who are there.
+at the end nobody new goes in, and the process waits for those who are there. Letting go of an array is a call into jax
+too, without a word: at the end they are all held.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ PATIENCE = 10.0  # seconds that the end waits for a call of another thread
 _MAIN = threading.main_thread().ident
 _inside: set[int] = set()
 _closed: list[bool] = []
+_held: list[jax.Array] = []
 
 
 def within(call: Any, *args: Any) -> Any:
@@ -54,7 +56,10 @@ def _finish() -> None:
     until = time.monotonic() + PATIENCE
     while _inside and time.monotonic() < until:
         time.sleep(0.001)
-    for array in jax.live_arrays():
+    _held.extend(jax.live_arrays())
+    if threading.active_count() > 1:
+        time.sleep(0.01)  # for one that has just let go of an array
+    for array in _held:
         with contextlib.suppress(RuntimeError):  # of one that another thread has just given away, or whose program failed
             array.block_until_ready()
     gc.unfreeze()  # and jax's client goes as it would without us
