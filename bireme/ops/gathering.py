@@ -13,7 +13,7 @@ from bireme.core.graph import sig_of
 from bireme.core.op import Axis, Tensor, composite, op
 from bireme.ops import shape
 from bireme.ops.index import pick
-from bireme.ops.places import along, check_columns, check_filled, combined, from_front, put_axis, take_axis
+from bireme.ops.places import add_rows, along, check_columns, check_filled, combined, from_front, put_axis, take_axis
 
 # ---------------------------------------------------------------- slices along an axis
 
@@ -51,9 +51,9 @@ index_select.infer(lambda x, index, axis: sig_of((*x.shape[:axis], *index.shape,
 
 
 @index_select.grad(numpy=True)
-def _(g, index, axis, sigs):
+def _(g, index, axis, sigs, platform):
     dims = sigs[0].shape
-    return put_axis(jnp.zeros(dims, sigs[0].dtype.np), from_front(index, dims[axis]), g, axis, "add"), None
+    return add_rows(jnp.zeros(dims, sigs[0].dtype.np), from_front(index, dims[axis]), g, axis, platform), None
 
 
 @composite(method=True, plain=True)
@@ -90,12 +90,12 @@ gather_nd_of.infer(lambda x, index: sig_of((*index.shape[:-1], *x.shape[index.sh
 
 
 @gather_nd_of.grad(numpy=True)
-def _(g, index, sigs):
+def _(g, index, sigs, platform):
     dims, k = sigs[0].shape, index.shape[-1]
     if not k:
         return g.sum(axis=tuple(range(index.ndim - 1))), None
     zero = jnp.zeros((math.prod(dims[:k]), *dims[k:]), sigs[0].dtype.np)
-    return put_axis(zero, row_places(dims[:k], index), g, 0, "add").reshape(dims), None
+    return add_rows(zero, row_places(dims[:k], index), g, 0, platform).reshape(dims), None
 
 
 @composite(method=True)

@@ -25,7 +25,7 @@ from bireme.core.op import Attr, Axis, Tensor, composite, op
 from bireme.core.tensor import value_of
 from bireme.ops import shape
 from bireme.ops.broadcast import broadcast_shape
-from bireme.ops.places import combined, put_axis, take_axis
+from bireme.ops.places import add_rows, combined, take_axis
 
 # ---------------------------------------------------------------- basic indexing: one view operator
 
@@ -315,10 +315,10 @@ def _(x, index, axes):
 
 
 @pick.grad(numpy=True)
-def _(g, index, axes, sigs):
+def _(g, index, axes, sigs, platform):
     dims = sigs[0].shape
     zero, at = lined_up(jnp.zeros(dims, sigs[0].dtype.np), axes)
-    made = put_axis(zero, combined([dims[a] for a in axes], index), g, at, "add")
+    made = add_rows(zero, combined([dims[a] for a in axes], index), g, at, platform)
     return (put_back(made, dims, axes), *[None] * len(index))
 
 

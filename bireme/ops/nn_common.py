@@ -22,6 +22,7 @@ from bireme.ops import shape
 from bireme.ops.bounds import renorm
 from bireme.ops.creation import ones, zeros
 from bireme.ops.mask import where
+from bireme.ops.places import add_rows
 from bireme.ops.scattering import index_add
 from bireme.ops.spatial import FORMATS
 
@@ -62,8 +63,8 @@ embedding_of.index(lambda s: [("x", 0, s["weight"].shape[0])])
 embedding_of.infer(lambda x, weight: sig_of((*x.shape, weight.shape[1]), weight.dtype))
 
 
-@embedding_of.grad(numpy=lambda g, x, padding_idx, by_count, sigs: (None, _table_grad_numpy(g, x, padding_idx, by_count, sigs)))
-def _(g, x, padding_idx, by_count, sigs):
+@embedding_of.grad(numpy=lambda g, x, padding_idx, by_count, sigs, platform: (None, _table_grad_numpy(g, x, padding_idx, by_count, sigs)))
+def _(g, x, padding_idx, by_count, sigs, platform):
     rows, width = sigs[1].shape
     flat = g.reshape(x.size, width)
     if by_count:
@@ -71,7 +72,7 @@ def _(g, x, padding_idx, by_count, sigs):
         flat = flat / jnp.zeros(rows, g.dtype).at[at].add(1, mode="promise_in_bounds")[at][:, None]
     if padding_idx is not None:
         flat = jnp.where((x == padding_idx).reshape(-1, 1), 0, flat)
-    return None, jnp.zeros((rows, width), g.dtype).at[x.reshape(-1)].add(flat, mode="promise_in_bounds")
+    return None, add_rows(jnp.zeros((rows, width), g.dtype), x.reshape(-1), flat, platform=platform)
 
 
 def _table_grad_numpy(g, x, padding_idx, by_count, sigs):

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from bireme.core import errors
 from bireme.core.convert import check_range
@@ -43,6 +44,23 @@ def put_axis(x, index, part, axis: int = 0, how: str = "set", unique: bool = Fal
         how = {"add": "max", "multiply": "min"}.get(how, how)
     put = getattr(x.at[(slice(None),) * axis + (index,)], how)
     return put(jnp.asarray(part).astype(x.dtype), mode="promise_in_bounds", wrap_negative_indices=False, unique_indices=unique)
+
+
+WIDE = 8  # elements of a row that are added at a time
+
+
+def add_rows(x, index, part, axis: int = 0, platform: str = "reference"):
+    """`put_axis` with "add", for gradients: on CPU a loop over the rows takes two thirds of the time of XLA's scatter, or a seventh."""
+    width = math.prod(x.shape[axis + 1 :])
+    if platform != "cpu" or width < WIDE or math.prod(x.shape[:axis]) != 1 or not index.size or x.dtype == bool:
+        return put_axis(x, index, part, axis, "add")
+    rows, at = part.astype(x.dtype).reshape(index.size, width), index.reshape(-1)
+
+    def add(i, table):
+        total = lax.dynamic_slice_in_dim(table, at[i], 1) + lax.dynamic_slice_in_dim(rows, i, 1)
+        return lax.dynamic_update_slice_in_dim(table, total, at[i], 0)
+
+    return lax.fori_loop(0, index.size, add, x.reshape(x.shape[axis], width)).reshape(x.shape)
 
 
 def _put_numpy(x, index, part, axis, how):
