@@ -72,16 +72,15 @@ def _rows(step, x, axis, reverse=False, *more):
     """Row by row along an axis: the first row, then what `step` makes of the last result and the next row."""
     if not x.size:
         return x
-    rows = [jnp.moveaxis(a, axis, 0) for a in (x, *more)]
-    rows = [jnp.flip(r, 0) for r in rows] if reverse else rows
+    n = x.shape[axis]
+    out, *factors = [jnp.moveaxis(a, axis, 0) for a in (x, *more)]
 
-    def next_row(last, row):
-        new = step(last, *row)
-        return new, new
+    def next_row(i, out):
+        here, last = (n - 1 - i, n - i) if reverse else (i, i - 1)
+        row = step(*[lax.dynamic_index_in_dim(a, at, keepdims=False) for a, at in ((out, last), (out, here), *[(f, here) for f in factors])])
+        return lax.dynamic_update_index_in_dim(out, row, here, 0)
 
-    rest = lax.scan(next_row, rows[0][0], tuple([r[1:] for r in rows]))[1]
-    out = jnp.concatenate([rows[0][:1], rest])
-    return jnp.moveaxis(jnp.flip(out, 0) if reverse else out, 0, axis)
+    return jnp.moveaxis(lax.fori_loop(1, n, next_row, out), 0, axis)
 
 
 def _cumsum_numpy(x, axis, dtype):
