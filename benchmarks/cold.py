@@ -123,6 +123,9 @@ def main():
     theirs = median([median(r["seconds"][1:]) for r in paddle])
     floors.at_most("steps before the compile / paddle's step", median(tier) / theirs, 1.0)
     floors.at_most("filled cache: to compiled speed", median([full_speed(r["seconds"])[1] for r in filled]), 2, " s")
+    before = [sum(r["seconds"][: full_speed(r["seconds"])[0] - 1]) for r in filled]
+    if before:
+        print(f"filled cache: the first step at full speed begins after {median(before):.2f} s")
     if empty:
         print(f"steps before the compile: {len(tier)} in {len(empty)} processes, after the first of each")
         print(f"median {median(tier) * 1e3:.0f} ms; paddle's step {theirs * 1e3:.0f} ms")

@@ -73,11 +73,16 @@ _SETTINGS = {
 }
 
 
+def at_hand() -> bool:
+    """Whether there is a folder that programs may be kept in."""
+    return flags.compile_cache.value and _private(directory())
+
+
 @contextmanager
 def on_disk() -> Iterator[None]:
     """Compile with our cache; whatever the process had set for jax is back afterwards."""
     path = directory()
-    if not flags.compile_cache.value or not _private(path):
+    if not at_hand():
         yield
         return
     with _lock:

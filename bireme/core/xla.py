@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bireme.core import cache, ending, executor, products
+from bireme.core import cache, ending, executor, products, traced
 from bireme.core.device import Device, Fork
 from bireme.core.graph import Graph
 
@@ -89,11 +89,15 @@ class Xla:
         spec = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in graph.leaf_sigs]
         vectors = [jax.ShapeDtypeStruct((len(places),), dtype.np) for dtype, places in graph.packs]
         with x64(), jax.default_device(device.jax):
-            traced = jax.jit(program, donate_argnums=(0,)).trace([spec[i] for i in donate], [spec[i] for i in kept], vectors)
-            options = OPTIONS.get(device.platform, {}) | (products.options(traced.jaxpr) if device.is_cpu else {})
-            lowered = traced.lower()
+            jitted, name = jax.jit(program, donate_argnums=(0,)), traced.name(graph, live, donate, device)
+            args = [spec[i] for i in donate], [spec[i] for i in kept], vectors
+            lowered, options = traced.lower(jitted, args, name, device.platform, functools.partial(_options, device))
             with cache.on_disk():
                 return _compiled(lowered, options)
+
+
+def _options(device: Device, jaxpr: Any) -> dict[str, Any]:
+    return OPTIONS.get(device.platform, {}) | (products.options(jaxpr) if device.is_cpu else {})
 
 
 _unknown: set[str] = set()
