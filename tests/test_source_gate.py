@@ -78,6 +78,8 @@ def _call_offence(func: ast.expr, args: list[ast.expr], keywords: list[ast.keywo
     given = {k.arg: k.value for k in keywords}
     if isinstance(func, ast.Name) and name == "print" and "print" not in own:
         found.append("print")
+    if isinstance(func, ast.Attribute) and name == "warn" and _names(func.value) == ["warnings"]:
+        found.append("warnings.warn")  # `errors.warn` finds the user's line
     if name == "suppress" and TOO_BROAD & {n for a in args for n in _names(a)}:
         found.append("suppress of every error")
     if name in ("import_module", "__import__") and args and isinstance(args[0], ast.Constant):
@@ -131,6 +133,7 @@ def test_shipped_code(path):
         ("try:\n    pass\nexcept BaseException:\n    while i:\n        break\n    raise", "except BaseException"),
         ("with contextlib.suppress(Exception):\n    pass", "suppress of every error"),
         ("print(1)", "print"),
+        ("import warnings\nwarnings.warn('slow', stacklevel=2)", "warnings.warn"),
     ],
 )
 def test_the_gate_catches(snippet, what):

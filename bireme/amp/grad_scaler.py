@@ -6,7 +6,6 @@ is true, parameters and optimizer state stay what they were, and the scale falls
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from bireme.amp.auto_cast import Entered
@@ -61,7 +60,7 @@ class GradScaler:
             # gradients have the range of float32 there: nothing vanishes
             self._enable = self._use_dynamic_loss_scaling = False
             self.set_init_loss_scaling(1.0)
-            warnings.warn("GradScaler: auto_cast computes in bfloat16, which needs no scaling; it is switched off", stacklevel=2)
+            errors.warn("GradScaler: auto_cast computes in bfloat16, which needs no scaling; it is switched off")
         if not self._enable:
             return var
         if isinstance(var, (list, tuple)):

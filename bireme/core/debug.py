@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -137,15 +136,6 @@ def compiled(entry: Any, seconds: float) -> None:
     STATS["compile_ms"] += seconds * 1e3
     entry.note.compiles += 1
     entry.note.compile_ms += seconds * 1e3
-
-
-def warn(message: str) -> None:
-    """One warning, at the user's line."""
-    frame = errors.user_frame()
-    if frame is None:
-        warnings.warn(message, RuntimeWarning, stacklevel=2)
-    else:
-        warnings.warn_explicit(message, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno)
 
 
 def stats() -> dict[str, Any]:

@@ -113,14 +113,14 @@ def position() -> tuple[str, int] | None:
     return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
 
-def warn(message: str) -> None:
-    """A warning at the user's line, however deep in here it is found."""
+def warn(message: str, kind: type[Warning] = UserWarning) -> None:
+    """A warning at the user's line, however deep in here it is found: the one way to give one."""
     frame = user_frame()
-    if frame is None:
-        warnings.warn(message, stacklevel=2)
+    if frame is None:  # a thread of our own found it
+        warnings.warn_explicit(message, kind, "bireme", 0)
     else:
         seen = frame.f_globals.setdefault("__warningregistry__", {})
-        warnings.warn_explicit(message, UserWarning, frame.f_code.co_filename, frame.f_lineno, frame.f_globals.get("__name__"), seen)
+        warnings.warn_explicit(message, kind, frame.f_code.co_filename, frame.f_lineno, frame.f_globals.get("__name__"), seen)
 
 
 def place_of(pos: tuple[str, int] | None) -> str:

@@ -318,7 +318,8 @@ def _keep_interpreted(entry: Entry, program: Program) -> None:
 def _op_by_op(entry: Entry, live: tuple[int, ...]) -> Program:
     if not entry.family.warned:
         entry.family.warned = True
-        debug.warn(f"shapes keep changing: {entry.note.where} runs operator by operator; pad to a few sizes (see bireme.debug.explain())")
+        told = f"shapes keep changing: {entry.note.where} runs operator by operator; pad to a few sizes (see bireme.debug.explain())"
+        errors.warn(told, RuntimeWarning)
     graph = entry.graph
     return Program(live, (), xla.PER_OP.prepare(graph, live, (), graph.device), len(graph.leaf_sigs), "xla_per_op")
 

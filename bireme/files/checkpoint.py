@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import struct
-import warnings
 import zlib
 from typing import Any, BinaryIO
 
@@ -116,7 +115,7 @@ class Checkpoint:
             try:
                 state = _read(path)
             except BadFile as e:
-                warnings.warn(f"Checkpoint.resume(): {path} is damaged: {e}; going back to the one before", stacklevel=2)
+                errors.warn(f"Checkpoint.resume(): {path} is damaged: {e}; going back to the one before")
                 self._damaged.add(step)
                 continue
             self._take(path, state)

@@ -7,7 +7,7 @@ import enum
 import types
 from typing import Any
 
-from bireme.core import debug
+from bireme.core import errors
 from bireme.files import opcodes as op
 
 
@@ -17,7 +17,9 @@ def described(obj: Any, where: str) -> Any:
     made = found.visit(obj, 0)
     if found.classes:
         names = ", ".join(sorted(found.classes))
-        debug.warn(f"{where}(obj): {names} saved as a dict of the attributes, which is what loading gives: files hold data, no classes")
+        errors.warn(
+            f"{where}(obj): {names} saved as a dict of the attributes, which is what loading gives: files hold data, no classes", RuntimeWarning
+        )
     return made
 
 

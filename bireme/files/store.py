@@ -6,7 +6,6 @@ import errno
 import functools
 import io
 import os
-import warnings
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
@@ -40,7 +39,7 @@ def writing(where: str, obj: Any, path: Any, protocol: int, configs: dict[str, A
     """What `save` does, checked and still to be done."""
     _known(where, configs, _SAVE)
     if configs.get("pickle_protocol") is not None:
-        warnings.warn(f"{where}: 'pickle_protocol' is an old name of 'protocol'", stacklevel=3)
+        errors.warn(f"{where}: 'pickle_protocol' is an old name of 'protocol'")
         protocol = configs["pickle_protocol"]
     if isinstance(protocol, bool) or not isinstance(protocol, int) or not 1 < protocol < 5:
         raise errors.bad(f"{where}(protocol)", "2, 3 or 4", protocol)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -223,7 +222,7 @@ class _Watching(Callback):
         super().__init__()
         who = type(self).__name__
         if mode not in ("auto", "min", "max"):
-            warnings.warn(f"{who}(mode): expected 'auto', 'min' or 'max', got {mode!r}; it is taken as 'auto'", stacklevel=3)
+            errors.warn(f"{who}(mode): expected 'auto', 'min' or 'max', got {mode!r}; it is taken as 'auto'")
             mode = "auto"
         self.monitor, self.mode = monitor, mode
         self.min_delta = abs(min_delta)
@@ -240,7 +239,7 @@ class _Watching(Callback):
         if logs is None or self.monitor not in logs:
             known = ", ".join(k for k in logs or () if k not in ("step", "batch_size"))
             text = f"{type(self).__name__}(monitor): expected the loss or a metric, got {self.monitor!r}; the evaluation has {known or 'nothing'}"
-            warnings.warn(text, stacklevel=2)
+            errors.warn(text)
             return None
         value = logs[self.monitor]
         if isinstance(value, Tensor):
@@ -349,7 +348,7 @@ class ReduceLROnPlateau(_Watching):
         optimizer = self.model._optimizer
         if isinstance(optimizer._learning_rate, Schedule):
             name = type(optimizer._learning_rate).__name__
-            warnings.warn(f"ReduceLROnPlateau: expected an optimizer with a constant rate, got one whose rate {name} sets", stacklevel=2)
+            errors.warn(f"ReduceLROnPlateau: expected an optimizer with a constant rate, got one whose rate {name} sets")
             return
         self.epoch += 1
         if self.in_cooldown():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -246,7 +245,7 @@ class Model:
             done = self._run("train", train, every, logs, left, given, accumulate_grad_batches, skipped if epoch == begin else 0)
             every.on_epoch_end(epoch, logs)
             if done == 0 and epoch > begin:
-                warnings.warn("Model.fit(train_data): it gave no batches after the first epoch; a generator can be read only once", stacklevel=2)
+                errors.warn("Model.fit(train_data): it gave no batches after the first epoch; a generator can be read only once")
                 break
             if test is not None and epoch % eval_freq == 0:
                 every.on_begin("eval", {"steps": length(test), "metrics": self._names()})

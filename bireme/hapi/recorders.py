@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from bireme.core import errors
 from bireme.core.tensor import Tensor
 from bireme.hapi.callback import Callback
 from bireme.hapi.log_writer import EventWriter, RecordWriter
@@ -215,7 +215,7 @@ class WandbCallback(Recorder):
         """The run that numbers go to: the one that is open, or a new one."""
         if self._run is None:
             if self.wandb.run is not None:
-                warnings.warn("WandbCallback: a run is open already; its numbers go there, and the arguments given here are not used", stacklevel=2)
+                errors.warn("WandbCallback: a run is open already; its numbers go there, and the arguments given here are not used")
                 self._run = self.wandb.run
             else:
                 if self.wandb_args.get("dir"):

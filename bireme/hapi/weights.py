@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from typing import Any
 
 from bireme.core import errors
@@ -38,7 +37,7 @@ def load_weights(network: Layer, optimizer: Any, path: str, skip_mismatch: bool)
             good[key] = given
             names[getattr(given, "name", None) or key] = held.name
         elif skip_mismatch:
-            warnings.warn(f"Model.load: left out {why}", stacklevel=3)
+            errors.warn(f"Model.load: left out {why}")
         else:
             raise errors.bad("Model.load(path)", "a file that fits the network", why, "pass skip_mismatch=True to load the rest")
     network.set_state_dict(good)

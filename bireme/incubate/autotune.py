@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from typing import Any
 
 from bireme.core import errors
@@ -32,7 +31,7 @@ def set_config(config: dict[str, Any] | str | None = None) -> None:
             with open(config, encoding="utf-8") as file:
                 config = json.load(file)
         except (OSError, ValueError) as e:
-            warnings.warn(f"set_config(config): expected a JSON file, got {e}", stacklevel=2)
+            errors.warn(f"set_config(config): expected a JSON file, got {e}")
             return
     if not isinstance(config, dict):
         raise errors.bad("set_config(config)", "a dict, the path of a JSON file, or None", config, kind=TypeError)
@@ -42,4 +41,4 @@ def set_config(config: dict[str, Any] | str | None = None) -> None:
         for name, value in settings.items():
             kind = KINDS[part].get(name)
             if kind is None or not isinstance(value, kind):
-                warnings.warn(f"set_config(config): {part}.{name} is left alone, got {errors.show(value)}", stacklevel=2)
+                errors.warn(f"set_config(config): {part}.{name} is left alone, got {errors.show(value)}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -234,5 +233,5 @@ def _shares(fractions: Sequence[float], total: int) -> list[int]:
         found[i % len(found)] += 1
     for i, n in enumerate(found):
         if n == 0:
-            warnings.warn(f"random_split: part {i} of {len(found)} has no samples", stacklevel=3)
+            errors.warn(f"random_split: part {i} of {len(found)} has no samples")
     return found

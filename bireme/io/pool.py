@@ -16,7 +16,6 @@ import signal
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable
 from multiprocessing import connection, reduction
 from typing import Any
@@ -291,9 +290,8 @@ def start(job: Job, count: int, seed: int, inbox: Inbox, shared: bool) -> Any:
             return Processes((fd, parcel), count, seed, inbox, shared, parcel.main, _modules(job))
     finally:
         os.close(fd)
-    warnings.warn(
+    errors.warn(
         f"DataLoader reads in {count} thread{'s' * (count > 1)} instead of processes: of dataset, collate_fn and worker_init_fn, {why}\n"
-        "  hint: define them at the top of a module that can be imported",
-        stacklevel=4,  # the line that asks the loader for an epoch
+        "  hint: define them at the top of a module that can be imported"
     )
     return Threads(job, count, seed, inbox)

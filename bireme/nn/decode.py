@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -198,7 +197,7 @@ def dynamic_decode(
         outputs, next_states, inputs, next_finished = decoder.step(time, inputs, states, **kwargs)
         if decoder.tracks_own_finished:
             if not hasattr(next_states, "lengths"):
-                warnings.warn("dynamic_decode(): the decoder's states have no lengths, so those returned are zero", stacklevel=2)
+                errors.warn("dynamic_decode(): the decoder's states have no lengths, so those returned are zero")
             lengths = getattr(next_states, "lengths", lengths)
         else:
             next_finished = logical_or(next_finished, finished)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
@@ -108,14 +107,14 @@ class State:
             key = name if use_structured_name else held.name
             given = state_dict.get(key)
             if given is None:
-                warnings.warn(f"{where}: skipped {key}: it is not in the state dict", stacklevel=2)
+                errors.warn(f"{where}: skipped {key}: it is not in the state dict")
                 missing.append(key)
                 continue
             value = given if isinstance(given, Tensor) else np.asarray(given)
             if isinstance(value, np.ndarray) and value.dtype.kind in "OSUMm":
                 raise errors.bad(f"{where}, {key}", "a Tensor or an array of numbers", given, kind=errors.NotTensor)
             if list(value.shape) != held.shape:
-                warnings.warn(f"{where}: skipped {key}: expected shape {held.shape}, got {list(value.shape)}", stacklevel=2)
+                errors.warn(f"{where}: skipped {key}: expected shape {held.shape}, got {list(value.shape)}")
                 missing.append(key)
                 continue
             kind = dtypes.of(value.dtype)

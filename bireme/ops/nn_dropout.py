@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import jax.numpy as jnp
@@ -38,7 +37,7 @@ def dropout1d(input: Tensor, p: Any = 0.5, training: bool = True, inplace: bool 
     if input.ndim not in (2, 3):
         raise errors.bad("dropout1d(input)", "2 or 3 axes", f"shape {input.shape}", kind=RuntimeError)
     if inplace:
-        warnings.warn("dropout1d(inplace): has no effect, the result is another tensor", stacklevel=4)
+        errors.warn("dropout1d(inplace): has no effect, the result is another tensor")
     return dropout(input, p, list(range(input.ndim - 1)), training)
 
 

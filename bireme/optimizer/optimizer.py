@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -118,7 +117,7 @@ class Optimizer(States):
                 raise errors.bad(where, "a list of parameters", p, kind=errors.NotTensor)
         once = list({id(p): p for p in params}.values())
         if len(once) != len(params):
-            warnings.warn(f"{where}: a parameter is in the list twice; it is updated once a step", stacklevel=4)
+            errors.warn(f"{where}: a parameter is in the list twice; it is updated once a step")
         return once
 
     def _check_names(self) -> None:

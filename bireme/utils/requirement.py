@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import importlib
 import re
-import warnings
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -36,7 +35,7 @@ def deprecated(update_to: str = "", since: str = "", reason: str = "", level: in
             if level == 2:
                 raise RuntimeError(f"{name}: {text}")
             if level == 1:
-                warnings.warn(f"{name}: {text}", DeprecationWarning, stacklevel=2)
+                errors.warn(f"{name}: {text}", DeprecationWarning)
             return function(*args, **kwargs)
 
         call.__doc__ = f"{text}\n\n{function.__doc__}" if function.__doc__ else text
@@ -65,7 +64,7 @@ def require_version(min_version: str, max_version: str | None = None) -> None:
     own, text = _own()
     assert low is not None
     if not any(own):
-        warnings.warn("require_version(): bireme.version says 0.0.0, an unnamed build: nothing is compared", stacklevel=2)
+        errors.warn("require_version(): bireme.version says 0.0.0, an unnamed build: nothing is compared")
         return
     if own < low or (high is not None and own > high):
         wanted = f"{min_version} or later" if max_version is None else f"between {min_version} and {max_version}"
