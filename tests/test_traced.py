@@ -80,7 +80,7 @@ def test_a_program_that_jax_cannot_write_down_is_traced_each_time(folder, monkey
 
     monkeypatch.setattr(traced.export, "export", refuse)
     for _ in range(2):  # the second time it is known that it cannot
-        lowered, options = traced.lower(jax.jit(lambda x: [x[0] + 1]), ([np.ones(2, "float32")],), "name", "cpu", lambda jaxpr: {"option": 1})
+        lowered, options = traced.lower(jax.jit(lambda x: [x[0] + 1]), (), ([np.ones(2, "float32")],), "name", "cpu", lambda jaxpr: {"option": 1})
         assert options == {"option": 1} and lowered.compile()([np.ones(2, "float32")])[0].tolist() == [2, 2]
         assert traced._read("name") == ({"option": 1}, b"")
         monkeypatch.setattr(traced.export, "export", None)

@@ -241,14 +241,14 @@ def fill(seg: Segment) -> None:
     if seg.results:
         live = seg.live
         assert live is not None
-        for i, array in zip(live, seg.results[0]):
+        for i, array in zip(live, (*seg.early, *seg.results[0]) if seg.early else seg.results[0]):
             v = seg.values[i]()
             if v is not None and v.segment is seg:
                 v.array = array
                 v.segment = None
         if seg.guards:
             guards.keep(seg)
-        seg.arrays, seg.results, seg.replaced = [], [()], []
+        seg.arrays, seg.results, seg.replaced, seg.early = [], [()], [], ()
         seg.edges, seg.cells = [], []
         OPEN.pop(id(seg), None)
 

@@ -227,15 +227,18 @@ class Graph:
         """Where each number went: place -> (vector, index)."""
         return {place: (v, i) for v, (_, places) in enumerate(self.packs) for i, place in enumerate(places)}
 
-    def function(self, live: tuple[int, ...], platform: str):
-        """The graph as a function of (leaves, number vectors) on jax arrays: what the XLA executor compiles."""
-        places, nodes = self.places(), self.nodes
+    def function(self, live: tuple[int, ...], platform: str, nodes: tuple[Node, ...] | None = None, given: tuple[int, ...] = ()):
+        """The graph as a function of (leaves, number vectors) on jax arrays: what the XLA executor compiles.
+
+        Or a part of it: some of its calls, with what others have computed of the values in `given` as a third argument.
+        """
+        places, nodes = self.places(), self.nodes if nodes is None else nodes
         times = Counter([node.bound for node in nodes])
         # of layers that are alike the first is traced, and the others take what came of it
         rules = {bound: bound.lower_once(platform) if n > 1 else bound.lower(platform) for bound, n in times.items()}
 
-        def fn(leaves, vectors):
-            env: list[Any] = []
+        def fn(leaves, vectors, values=()):
+            env: dict[int, Any] = dict(zip(given, values))
             held: set[int] = set()
 
             def fetch(r):
@@ -251,10 +254,7 @@ class Graph:
                             env[r] = once(env[r], platform)
                             held.add(r)
                 out = rules[node.bound](*[fetch(r) for r in node.args])
-                if node.bound.many:
-                    env.extend(out)
-                else:
-                    env.append(out)
+                env.update(enumerate(out if node.bound.many else (out,), node.first))
             return [env[i] for i in live]
 
         return fn

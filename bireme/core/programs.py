@@ -23,7 +23,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from bireme.core import debug, ending, errors, executor, flags, interpreter, xla
+from bireme.core import debug, early, ending, errors, executor, flags, interpreter, xla
 from bireme.core.device import Fork, started
 from bireme.core.graph import Graph, Node, Value
 
@@ -32,13 +32,14 @@ MAX_WAITING = 48
 
 
 class Program:
-    """A prepared call with the outputs it returns and the leaves it donates."""
+    """A prepared call with the outputs it returns and the leaves it donates; `front` is a program that goes before it, see `early`."""
 
-    __slots__ = ("live", "donate", "call", "kept", "tier", "warm")
+    __slots__ = ("live", "donate", "front", "call", "kept", "tier", "warm", "numbers")
 
-    def __init__(self, live: tuple[int, ...], donate: tuple[int, ...], call: Any, n_leaves: int, tier: str):
-        self.live, self.donate, self.call, self.tier = live, donate, call, tier
+    def __init__(self, live: tuple[int, ...], donate: tuple[int, ...], call: Any, n_leaves: int, tier: str, front: Any = None):
+        self.live, self.donate, self.front, self.call, self.tier = live, donate, front, call, tier
         self.warm: set[tuple[int, ...]] = set()  # kinds of arguments that it was called with
+        self.numbers: tuple[list[int], list[int]] | None = None  # places of its results of one number, see `_watch`
         given = set(donate)
         self.kept = tuple(i for i in range(n_leaves) if i not in given)
 
@@ -48,6 +49,7 @@ class Entry:
 
     __slots__ = (
         "graph", "met", "hits", "exact", "compiled", "interpreted", "family", "cheap", "patience", "note", "last", "recent", "looked",
+        "watch", "early", "others",
     )  # fmt: skip
 
     def __init__(self, graph: Graph, family: Family):
@@ -60,6 +62,34 @@ class Entry:
         self.interpreted: Program | None = None
         self.cheap, self.patience = False, 1  # interpreted always; the first so many times
         self.note = debug.Note(graph)
+        self.watch = Watch() if len(graph.nodes) >= MANY and _runs_apart(graph.device) else None
+        self.early = False  # whether its programs give the loss before the gradients
+        self.others: tuple[dict[tuple, Program], list[Program]] | None = None  # those of the other kind, where there are both
+
+    def turn(self) -> None:
+        """From programs of the whole to those that give the loss early, or back."""
+        others = self.others or ({}, [])
+        self.early, self.others = not self.early, (self.exact, self.compiled)
+        self.exact, self.compiled = others
+
+    def drop(self) -> None:
+        """Let go of what was compiled."""
+        self.exact.clear()
+        self.compiled.clear()
+        self.others = None
+
+
+class Watch:
+    """What is read of a graph's runs on an accelerator: `front` are the last one's results of one number that the forward pass
+    gives, `rest` the others, `read` which of both were read before the next run; how often it is other than the programs expect."""
+
+    __slots__ = ("runs", "front", "rest", "read", "against")
+
+    def __init__(self) -> None:
+        self.runs = self.against = 0
+        self.front: list[Any] = []
+        self.rest: list[Any] = []
+        self.read: set[str] = set()
 
 
 class Family:
@@ -78,6 +108,7 @@ _graphs: OrderedDict[tuple, Entry] = OrderedDict()
 _calls = [0]  # in these graphs
 _families: OrderedDict[tuple, Family] = OrderedDict()
 _waiting: deque[Entry] = deque()  # those that have an interpreted program, the oldest first
+_watched: list[Watch] = []  # the one whose run was the last
 _lock = threading.RLock()
 _pinned: dict[int, weakref.ref] = {}
 
@@ -175,6 +206,8 @@ def _execute(seg: Any, held: set[int]) -> None:
         dead = _only_here(dead, arrays, held)
     debug.STATS["flushes"] += 1
     debug.STATS["nodes"] += state.depth
+    if entry.watch is not None:
+        _look_back(entry, entry.watch)
     key = (live, tuple(dead))
     program = entry.exact.get(key) if executor.forced() is None else None
     if program is None:
@@ -203,6 +236,58 @@ def _execute(seg: Any, held: set[int]) -> None:
         raise _bad_index(seg, entry, vectors) or _failed(e, seg, entry) from e
     except (RuntimeError, MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as e:
         raise _failed(e, seg, entry) from e
+    if entry.watch is not None:
+        _watch(entry.watch, entry.graph, program, seg)
+
+
+MANY = 64  # operators: fewer are recorded in a millisecond or two
+WATCHED = 2  # runs after which it is known what a loop reads of each
+
+
+def _runs_apart(device: Any) -> bool:
+    """Whether the device computes while the host records: on CPU both want the same cores."""
+    return not device.is_cpu
+
+
+def _watch(watch: Watch, graph: Graph, program: Program, seg: Any) -> None:
+    """After a run: remember the results that a loop may read, as the loss."""
+    if program.numbers is None:
+        border, sigs = early.edge(graph), graph.value_sigs
+        single = [(place, i < border) for place, i in enumerate(program.live) if sigs[i].size == 1]
+        program.numbers = [place for place, first in single if first], [place for place, first in single if not first]
+    arrays = (*seg.early, *seg.results[0])
+    watch.front, watch.rest = ([arrays[place] for place in places] for places in program.numbers)
+    watch.read.clear()
+    watch.runs += 1
+    _watched[:] = [watch]
+
+
+def was_read(array: Any) -> None:
+    """Somebody waited for this array: was it the loss of the last run?"""
+    for watch in _watched:
+        watch.read.update(which for which, arrays in (("front", watch.front), ("rest", watch.rest)) if any(a is array for a in arrays))
+
+
+def _look_back(entry: Entry, watch: Watch) -> None:
+    """Before a run: where of each of the first ones the loss was read, and nothing that comes later, the next program gives it early.
+
+    When a loop stops to read, it gets the program of the whole again; both are kept, so nothing is compiled for it.
+    """
+    asked = watch.read == {"front"}
+    watch.front, watch.rest = [], []
+    if not watch.runs:
+        return
+    if entry.others is None:  # it has had programs of the whole alone
+        if not asked or flags.deterministic.value or executor.forced() is not None:
+            entry.watch = None
+        elif watch.runs == WATCHED and entry.compiled:
+            entry.turn()
+            entry.note.reason = "its loss is read after every run: with the forward pass as a program of its own, reading waits for no more"
+        return
+    watch.against = 0 if asked == entry.early else watch.against + 1
+    if watch.against == WATCHED:
+        watch.against = 0
+        entry.turn()
 
 
 def _only_here(dead: list[int], arrays: list, held: set[int]) -> list[int]:
@@ -218,8 +303,7 @@ def _only_here(dead: list[int], arrays: list, held: set[int]) -> list[int]:
 
 def _forget(entry: Entry) -> None:
     """Drop an entry's programs, and the way back to it from the tree of segments."""
-    entry.exact.clear()
-    entry.compiled.clear()
+    entry.drop()
     entry.interpreted = entry.graph.entry = None
     entry.note.close()
 
@@ -358,7 +442,7 @@ def _may_compile(entry: Entry, may_interpret: bool) -> bool:
     family, bound = entry.family, flags.programs_per_skeleton.value
     family.clock += 1
     entry.recent.append(family.clock)
-    if entry.compiled:
+    if entry.compiled or entry.early:
         return True
     if len(family.entries) < bound:
         often = RARE if _tiny(entry.graph) else OFTEN
@@ -370,8 +454,7 @@ def _may_compile(entry: Entry, may_interpret: bool) -> bool:
     oldest = min(family.entries.values(), key=lambda e: e.last)
     if len(entry.recent) == entry.recent.maxlen and entry.recent[0] > oldest.last:
         family.entries.pop(id(oldest))
-        oldest.exact.clear()
-        oldest.compiled.clear()
+        oldest.drop()
         return True
     return False
 
@@ -383,11 +466,20 @@ def _compile(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...], exact_o
         every = len(entry.compiled) >= 3
         live = tuple(range(len(graph.value_sigs))) if every else tuple(sorted({*live, *[i for p in entry.compiled for i in p.live]}))
         dead = () if every else tuple(sorted(set(dead).intersection(*[p.donate for p in entry.compiled])))
-    dead = _worth_donating(graph, live, dead)
+    parts = early.parts(graph, live) if entry.early and not exact_only else None
+    if parts is not None:
+        read = {~r for node in parts.after for r in node.args if r.__class__ is int and r < 0}
+        dead = _worth_donating(graph, parts.late, tuple([i for i in dead if i in read]))
+    else:
+        dead = _worth_donating(graph, live, dead)
     debug.compiling(entry, live, dead)
     start = time.perf_counter()
-    with _told(graph):
-        program = Program(live, dead, xla.XLA.prepare(graph, live, dead, graph.device), len(graph.leaf_sigs), "xla")
+    with _told(graph, f": {entry.note.reason}" if parts is not None else ""):
+        if parts is not None:
+            front, call = xla.prepare_early(graph, live, dead, graph.device, parts)
+        else:
+            front, call = None, xla.XLA.prepare(graph, live, dead, graph.device)
+        program = Program(live, dead, call, len(graph.leaf_sigs), "xla", front)
     debug.compiled(entry, time.perf_counter() - start)
     entry.compiled.append(program)
     entry.interpreted = None
@@ -398,14 +490,14 @@ def _compile(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...], exact_o
 
 
 @contextlib.contextmanager
-def _told(graph: Graph) -> Iterator[None]:
+def _told(graph: Graph, why: str) -> Iterator[None]:
     """Nobody waits without knowing for what: a compile that takes long says so."""
     after = flags.tell_compiles.value
     if not after:
         yield
         return
     first, last = graph.nodes[0], graph.nodes[-1]
-    text = f"bireme: compiling {_names(graph)} recorded at {errors.place_of(first.pos)} to {errors.place_of(last.pos)}; later steps reuse it"
+    text = f"bireme: compiling {_names(graph)} recorded at {errors.place_of(first.pos)} to {errors.place_of(last.pos)}; later steps reuse it{why}"
     timer = threading.Timer(after, lambda: sys.stderr.write(text + "\n"))
     timer.daemon = True
     timer.start()

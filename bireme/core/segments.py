@@ -15,7 +15,7 @@ class Segment:
     """Calls recorded since the last cut. `state` is the Node it has reached; everything else follows from that."""
 
     __slots__ = (
-        "state", "values", "leaves", "arrays", "numbers", "device", "closed", "lock", "results", "live", "edges",
+        "state", "values", "leaves", "arrays", "numbers", "device", "closed", "lock", "results", "early", "live", "edges",
         "cells", "guards", "replaced", "symbolic", "error", "passes", "__weakref__",
     )  # fmt: skip
 
@@ -30,6 +30,7 @@ class Segment:
         self.lock = threading.RLock()
         # filled by the executor in the same bytecode that calls it, so that an interrupt cannot lose donated state
         self.results: list[Any] = []
+        self.early: Any = ()  # the results that a program before that one gave, see `early`
         self.live: tuple[int, ...] | None = None
         self.edges: list[Any] = []
         self.cells: list[Any] = []

@@ -184,6 +184,7 @@ class Tensor(OnHost):
                     raise
             else:
                 if found is not array:
+                    programs.was_read(array)
                     guards.check()  # those of the same program are there now
         return found
 

@@ -40,7 +40,7 @@ class Untold(Exception):
     """A part of a graph has no name that another process could know it by."""
 
 
-def lower(jitted: Any, args: tuple, name: str | None, platform: str, options_of: Callable[[Any], dict]) -> tuple[Any, dict]:
+def lower(jitted: Any, donated: tuple, args: tuple, name: str | None, platform: str, options_of: Callable[[Any], dict]) -> tuple[Any, dict]:
     """A function lowered for arguments of these shapes, and the compiler's options for it; by its name on disk, if it has one."""
     if name is None:
         traced = jitted.trace(*args)
@@ -52,7 +52,7 @@ def lower(jitted: Any, args: tuple, name: str | None, platform: str, options_of:
     options, text = known
     if not text:
         return jitted.trace(*args).lower(), options
-    return jax.jit(export.deserialize(bytearray(text)).call, donate_argnums=(0,)).trace(*args).lower(), options
+    return jax.jit(export.deserialize(bytearray(text)).call, donate_argnums=donated).trace(*args).lower(), options
 
 
 def _text_of(jitted: Any, args: tuple, platform: str) -> bytes:
@@ -111,12 +111,12 @@ def _make_room(folder: Path) -> None:
 # ------------------------------------------------------------ names
 
 
-def name(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> str | None:
-    """The digest of a graph and of all that its text depends on; None where it is small, has no name, or nothing is kept."""
+def name(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device, part: str = "whole") -> str | None:
+    """The digest of a graph or a part and of all that its text depends on; None where it is small, has no name, or nothing is kept."""
     if len(graph.nodes) < LARGE or not _written() or not cache.at_hand():
         return None
     bounds: dict[Any, str] = {}
-    parts = [*_package(), *_surroundings(device), repr(live), repr(donate)]
+    parts = [*_package(), *_surroundings(device), part, repr(live), repr(donate)]
     try:
         for node in graph.nodes:
             told = bounds.get(node.bound)

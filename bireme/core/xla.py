@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bireme.core import cache, ending, executor, products, traced
+from bireme.core import cache, early, ending, executor, products, traced
 from bireme.core.device import Device, Fork
-from bireme.core.graph import Graph
+from bireme.core.graph import Graph, Sig
 
 # on CUDA, autotuning Triton's matrix kernels against cuBLAS's takes some 7 s for each shape and gains about 1 %, that of other
 # kernels a fifth of the compile and gains nothing; values in half precision stay in it between kernels: the compiler would
@@ -74,26 +74,58 @@ class Xla:
     name = "xla"
 
     def prepare(self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
-        fn = graph.function(live, device.platform)
-        given, n = set(donate), len(graph.leaf_sigs)
-        kept = [i for i in range(n) if i not in given]
+        return _made(graph.function(live, device.platform), graph, donate, device, traced.name(graph, live, donate, device))
 
-        def program(donated, others, vectors):
-            leaves: list[Any] = [None] * n
-            for i, a in zip(donate, donated):
-                leaves[i] = a
-            for i, a in zip(kept, others):
-                leaves[i] = a
-            return fn(leaves, vectors)
 
-        spec = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in graph.leaf_sigs]
-        vectors = [jax.ShapeDtypeStruct((len(places),), dtype.np) for dtype, places in graph.packs]
-        with x64(), jax.default_device(device.jax):
-            jitted, name = jax.jit(program, donate_argnums=(0,)), traced.name(graph, live, donate, device)
-            args = [spec[i] for i in donate], [spec[i] for i in kept], vectors
-            lowered, options = traced.lower(jitted, args, name, device.platform, functools.partial(_options, device))
-            with cache.on_disk():
-                return _compiled(lowered, options)
+def prepare_early(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device, found: early.Parts) -> tuple[early.Front, Any]:
+    """A graph as two programs, see `early`."""
+    gives = tuple(dict.fromkeys((*found.early, *found.crossing)))
+    reads = sorted({~r for node in found.before for r in node.args if r.__class__ is int and r < 0})
+    kept = [i for i in range(len(graph.leaf_sigs)) if i not in set(donate)]
+    names = [traced.name(graph, live, donate, device, part) for part in ("before", "after")]
+    first = graph.function(gives, device.platform, found.before)
+    args = [_spec(graph.leaf_sigs[i]) for i in reads], _vectors(graph)
+    before = _program(lambda leaves, vectors: first(dict(zip(reads, leaves)), vectors), args, (), device, names[0])
+    rest = graph.function(found.late, device.platform, found.after, found.crossing)
+    after = _made(rest, graph, donate, device, names[1], [_spec(graph.value_sigs[i]) for i in found.crossing])
+    places = [(0, donate.index(i)) if i in donate else (1, kept.index(i)) for i in reads]
+    return early.Front(before, found, gives, places), after
+
+
+def _made(fn: Any, graph: Graph, donate: tuple[int, ...], device: Device, name: str | None, more: list | None = None) -> Any:
+    """A function of leaves and numbers, and of more, compiled: it takes the leaves that it may write over first, then the others."""
+    n = len(graph.leaf_sigs)
+    given = set(donate)
+    kept = [i for i in range(n) if i not in given]
+
+    def program(donated, others, vectors, *values):
+        leaves: list[Any] = [None] * n
+        for i, a in zip(donate, donated):
+            leaves[i] = a
+        for i, a in zip(kept, others):
+            leaves[i] = a
+        return fn(leaves, vectors, *values)
+
+    spec = [_spec(s) for s in graph.leaf_sigs]
+    args = [spec[i] for i in donate], [spec[i] for i in kept], _vectors(graph), *([] if more is None else [more])
+    return _program(program, args, (0,), device, name)
+
+
+def _program(fn: Any, args: tuple, donated: tuple[int, ...], device: Device, name: str | None) -> Any:
+    """A function compiled for arguments of these shapes."""
+    with x64(), jax.default_device(device.jax):
+        jitted, options_of = jax.jit(fn, donate_argnums=donated), functools.partial(_options, device)
+        lowered, options = traced.lower(jitted, donated, args, name, device.platform, options_of)
+        with cache.on_disk():
+            return _compiled(lowered, options)
+
+
+def _spec(sig: Sig) -> Any:
+    return jax.ShapeDtypeStruct(sig.shape, sig.dtype.np)
+
+
+def _vectors(graph: Graph) -> list:
+    return [jax.ShapeDtypeStruct((len(places),), dtype.np) for dtype, places in graph.packs]
 
 
 def _options(device: Device, jaxpr: Any) -> dict[str, Any]:
@@ -130,6 +162,8 @@ def _call(seg: Any, program: Any, args: tuple, host: tuple[int, ...]) -> None:
     before = jax.default_device.get_local()
     try:
         jax.default_device.set_local(seg.device.jax)
+        if program.front is not None:
+            seg.early, args = program.front(args)  # it takes nothing away: an interrupt before the rest begins loses nothing
         if host in program.warm:
             seg.results.extend(starmap(program.call, (args,)))
         else:
