@@ -92,8 +92,7 @@ class Xla:
             jitted, name = jax.jit(program, donate_argnums=(0,)), traced.name(graph, live, donate, device)
             args = [spec[i] for i in donate], [spec[i] for i in kept], vectors
             lowered, options = traced.lower(jitted, args, name, device.platform, functools.partial(_options, device))
-            with cache.on_disk():
-                return _compiled(lowered, options)
+            return cache.on_disk(lambda: _compiled(lowered, options))
 
 
 def _options(device: Device, jaxpr: Any) -> dict[str, Any]:
