@@ -484,6 +484,34 @@ def test_a_compile_that_fails_says_so_itself(tmp_path, monkeypatch):
     assert caught.value.__context__ is None and cache.at_hand()
 
 
+def test_an_interrupt_leaves_jax_its_settings(tmp_path, monkeypatch):
+    monkeypatch.setenv("BIREME_CACHE_DIR", str(tmp_path))
+    settings = lambda: {name: getattr(jax.config, name) for name in cache._SETTINGS}  # noqa: E731
+    before, left, came = settings(), 0, 0
+
+    def trace(frame, event, arg):
+        nonlocal left
+        if frame.f_code is not cache._apply.__code__:
+            return None
+        left -= 1
+        if left == 0:
+            raise KeyboardInterrupt
+        return trace
+
+    for place in range(1, 100):
+        left = place
+        sys.settrace(trace)
+        try:
+            cache.on_disk(int)
+            break  # there are no more places
+        except KeyboardInterrupt:
+            came += 1
+        finally:
+            sys.settrace(None)
+        assert settings() == before
+    assert 20 < came < 99
+
+
 def test_without_a_home_nothing_is_kept(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("BIREME_CACHE_DIR")

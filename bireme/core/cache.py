@@ -136,7 +136,11 @@ def on_disk(compiled: Callable[[], T]) -> T:
             with contextlib.suppress(*_FAILURES):
                 return compiled()
         finally:
-            _apply(before)
+            try:
+                _apply(before)
+            except BaseException:  # Ctrl-C in the middle of it
+                _apply(before)
+                raise
     done = compiled()  # raises again unless it was the folder
     _given_up.add(path)
     _drop_used_since(path, began)
