@@ -117,7 +117,6 @@ def _compiled(lowered: Any, options: dict[str, Any]) -> Any:
 
 def run(seg: Any, program: Any, vectors: list, dead: set[int]) -> None:
     """Call a compiled program with a segment's leaves; the results reach `seg.results` in one bytecode."""
-    ending.wait_before_the_end()
     arrays, device = seg.arrays, seg.device
     host = _settle(seg, arrays, device)
     donated = [arrays[i] if i in dead or isinstance(arrays[i], np.ndarray) else put(arrays[i], device) for i in program.donate]
