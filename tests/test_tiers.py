@@ -468,6 +468,11 @@ def test_a_full_disk_is_no_reason_to_stop(tmp_path):
     assert quiet(PROGRAM, tmp_path, *limit) == []
 
 
+def test_a_cache_of_no_bytes_is_none(tmp_path):
+    script = PROGRAM.replace("import bireme", 'import bireme; bireme.set_flags({"FLAGS_compile_cache_bytes": 0})')
+    assert quiet(script, tmp_path) == []
+
+
 def test_a_cache_folder_that_jax_cannot_lock_is_left_alone(tmp_path):
     (tmp_path / ".lockfile").mkdir()
     assert quiet(PROGRAM, tmp_path) == []

@@ -115,7 +115,7 @@ _given_up: set[Path] = set()
 def at_hand() -> bool:
     """Whether there is a folder that programs may be kept in."""
     path = directory()
-    return flags.compile_cache.value and path not in _given_up and _private(path)
+    return flags.compile_cache.value and flags.compile_cache_bytes.value > 0 and path not in _given_up and _private(path)
 
 
 def on_disk(compiled: Callable[[], T]) -> T:
