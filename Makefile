@@ -30,7 +30,7 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 demo: $(READY)  ## train a small network on real images, interrupt it, go on, and see what it reads
-	@$(PY) examples/demo.py
+	@PYTHONPATH=. $(PY) examples/demo.py
 
 lint: $(READY)  ## ruff and mypy
 	$(PY) -m ruff check .

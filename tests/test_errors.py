@@ -284,3 +284,12 @@ def test_a_bad_label_is_told_in_every_tier():
             h = bireme.tanh(h @ w)
         with pytest.raises(IndexError, match="cross_entropy\\(label\\)"):
             float(bireme.nn.functional.cross_entropy(h, bireme.to_tensor([[1, 2, -100], [3, 4, 5]]), ignore_index=0))
+
+
+@pytest.mark.parametrize("given", [np.ones((2, 4), "float32"), [[1.0, 2.0, 3.0, 4.0]]])
+def test_an_array_where_a_tensor_belongs_gets_the_hint(given):
+    with pytest.raises(TypeError) as told:
+        nn.Linear(4, 3)(given)
+    first, hint, line = str(told.value).splitlines()
+    assert first == f"linear(x): expected a Tensor, got {type(given).__name__}"
+    assert hint == "  hint: make a tensor of it with to_tensor()" and line.startswith("  at test_errors.py:")

@@ -689,6 +689,9 @@ if __name__ == "__main__":
     if sys.argv[1] == "wait":
         for batch in other:
             pass
+    if sys.argv[1] == "daemon":
+        import threading
+        threading.Thread(target=list, args=(other,), daemon=True).start()
 """
 
 
@@ -706,6 +709,14 @@ def test_exit_with_open_iterators(tmp_path):
         _, said = run.communicate(timeout=20)
     assert (run.returncode, said) == (0, "")
     assert len(pids) == 3
+    assert ended(pids)
+
+
+def test_a_daemon_that_waits_for_a_batch_says_nothing_at_the_end(tmp_path):
+    with script(tmp_path, "daemon") as run:
+        pids = [int(n) for n in run.stdout.readline().split()]
+        _, said = run.communicate(timeout=20)
+    assert (run.returncode, said) == (0, "")
     assert ended(pids)
 
 

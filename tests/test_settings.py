@@ -57,6 +57,7 @@ REFUSED = {
     "OneCycleLR(divide_factor)": [lambda: lr.OneCycleLR(0.1, 10, divide_factor=0)],
     "CyclicLR(scale_fn)": [lambda: lr.CyclicLR(0.1, 0.2, 2, scale_fn=3)],
     "LRScheduler(last_epoch)": [lambda: lr.LRScheduler(0.1, last_epoch="a")],
+    "DataLoader(dataset)": [lambda: io.DataLoader(None), lambda: io.DataLoader(5), lambda: io.DataLoader(iter([1, 2]))],
     "DataLoader(num_workers)": [lambda: io.DataLoader(DATA, num_workers=-1), lambda: io.DataLoader(DATA, num_workers=1.5)],
     "DataLoader(batch_size)": [lambda: io.DataLoader(DATA, batch_size=0)],
     "DataLoader(collate_fn)": [lambda: io.DataLoader(DATA, collate_fn=3)],

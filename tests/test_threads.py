@@ -399,3 +399,34 @@ def test_the_end_while_a_daemon_computes():
     for _ in range(2):
         done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120)
         assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_end_while_a_daemon_compiles_the_first_program():
+    script = """
+        import threading
+        import bireme
+        from bireme import nn
+        from bireme.core import xla
+
+        started, compiled = threading.Event(), xla._compiled
+
+        def told(*args):
+            started.set()
+            done = compiled(*args)
+            print("compiled", flush=True)
+            return done
+
+        def work():
+            net = nn.Sequential(*[nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.LayerNorm(64)) for _ in range(8)])
+            for _ in range(3):  # it is compiled when it comes back
+                net(bireme.ones([256, 64])).sum().backward()
+                net[0][0].weight.grad.numpy()
+                net.clear_gradients()
+
+        xla._compiled = told
+        threading.Thread(target=work, daemon=True).start()
+        assert started.wait(60)
+    """
+    env = {**os.environ, "FLAGS_compile_cache": "0"}
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120, env=env)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "compiled\n", "")

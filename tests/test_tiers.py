@@ -432,6 +432,99 @@ def test_of_too_many_programs_on_disk_those_used_last_stay(tmp_path, monkeypatch
     assert len(list(tmp_path.glob("*-atime"))) == 6
 
 
+PROGRAM = """
+    import bireme
+    x = bireme.ones([300, 430])
+    for _ in range(3):
+        y = (x.exp() * 2.0).sum(axis=0).numpy()
+    assert bireme.debug.stats()["compiles"] == 1 and abs(y[0] - 1630.97) < 0.1
+"""
+
+
+def quiet(script, folder, *limits):
+    """Run a script in which a warning is an error, and which must print nothing."""
+    command = [*limits, sys.executable, "-W", "error", "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, env={**os.environ, "BIREME_CACHE_DIR": str(folder)}, capture_output=True, text=True, timeout=200)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    return sorted(p.name for p in folder.glob("*-*"))
+
+
+def test_what_was_written_by_half_is_dropped_and_the_rest_is_kept(tmp_path):
+    (tmp_path / "killed-cache").write_bytes(b"half a prog")  # the time of its use comes after it, and jax stops where it is missing
+    names = quiet(PROGRAM, tmp_path)
+    assert len(names) == 2 and "killed-cache" not in names
+
+
+def test_a_damaged_program_is_compiled_and_dropped(tmp_path):
+    names = quiet(PROGRAM, tmp_path)
+    whole = (tmp_path / names[1]).read_bytes()
+    (tmp_path / names[1]).write_bytes(whole[:100])
+    assert quiet(PROGRAM, tmp_path) == []
+    assert quiet(PROGRAM, tmp_path) == names and len((tmp_path / names[1]).read_bytes()) > 100
+
+
+def test_a_full_disk_is_no_reason_to_stop(tmp_path):
+    limit = ["bash", "-c", 'ulimit -f 1; exec "$0" "$@"']  # a file may have 1 KiB
+    assert quiet(PROGRAM, tmp_path, *limit) == []
+
+
+def test_a_cache_of_no_bytes_is_none(tmp_path):
+    script = PROGRAM.replace("import bireme", 'import bireme; bireme.set_flags({"FLAGS_compile_cache_bytes": 0})')
+    assert quiet(script, tmp_path) == []
+
+
+def test_a_cache_folder_that_jax_cannot_lock_is_left_alone(tmp_path):
+    (tmp_path / ".lockfile").mkdir()
+    assert quiet(PROGRAM, tmp_path) == []
+
+
+def test_a_compile_that_fails_says_so_itself(tmp_path, monkeypatch):
+    monkeypatch.setenv("BIREME_CACHE_DIR", str(tmp_path))
+
+    def fail():
+        raise RuntimeError("out of registers")
+
+    with pytest.raises(RuntimeError, match="out of registers") as caught:
+        cache.on_disk(fail)
+    assert caught.value.__context__ is None and cache.at_hand()
+
+
+def test_an_interrupt_leaves_jax_its_settings(tmp_path, monkeypatch):
+    monkeypatch.setenv("BIREME_CACHE_DIR", str(tmp_path))
+    settings = lambda: {name: getattr(jax.config, name) for name in cache._SETTINGS}  # noqa: E731
+    before, left, came = settings(), 0, 0
+
+    def trace(frame, event, arg):
+        nonlocal left
+        if frame.f_code is not cache._apply.__code__:
+            return None
+        left -= 1
+        if left == 0:
+            raise KeyboardInterrupt
+        return trace
+
+    for place in range(1, 100):
+        left = place
+        sys.settrace(trace)
+        try:
+            cache.on_disk(int)
+            break  # there are no more places
+        except KeyboardInterrupt:
+            came += 1
+        finally:
+            sys.settrace(None)
+        assert settings() == before
+    assert 20 < came < 99
+
+
+def test_without_a_home_nothing_is_kept(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("BIREME_CACHE_DIR")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # as for a user without an entry, and HOME unset
+    assert not cache.at_hand() and list(tmp_path.iterdir()) == []
+
+
 def test_an_open_cache_folder_is_closed(tmp_path):
     folder = tmp_path / "programs"
     folder.mkdir(mode=0o755)

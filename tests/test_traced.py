@@ -74,6 +74,29 @@ def test_a_damaged_file_is_none(damage, folder):
     assert traced._read("one") is None
 
 
+def test_a_file_under_another_name_is_none(folder):
+    traced._write("one", {}, b"text")
+    (folder / "one").rename(folder / "two")
+    assert traced._read("two") is None
+
+
+def test_a_full_disk_keeps_no_part(folder, monkeypatch):
+    def full(self, target):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(traced.Path, "replace", full)
+    traced._write("one", {}, b"text")
+    assert list(folder.iterdir()) == []
+
+
+def test_no_name_once_the_source_has_changed(folder, monkeypatch):
+    traced._package.cache_clear()
+    assert name_of(bireme.tanh) is not None
+    traced._package.cache_clear()
+    monkeypatch.setattr(traced, "_BEGAN", 0.0)
+    assert name_of(bireme.tanh) is None
+
+
 def test_a_program_that_jax_cannot_write_down_is_traced_each_time(folder, monkeypatch):
     def refuse(*args, **kwargs):
         raise ValueError("custom calls without guarantees")

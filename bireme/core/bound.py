@@ -15,7 +15,7 @@ import numpy as np
 
 from bireme.core import device as devices
 from bireme.core import dtype as dtypes
-from bireme.core import effort, errors, interpreter, plans
+from bireme.core import effort, ending, errors, interpreter, plans
 from bireme.core.graph import Sig, shared, sig_of
 from bireme.core.plans import NumpyRule, fit, flatten, on_numpy, typed
 
@@ -187,7 +187,7 @@ class Bound:
         specs = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in sigs]
         try:
             with jax.enable_x64(True):
-                out = jax.eval_shape(self.lower("cpu"), *specs)
+                out = ending.within(jax.eval_shape, self.lower("cpu"), *specs)
         except (TypeError, ValueError, IndexError, ZeroDivisionError, OverflowError) as e:
             raise _misfit(self, sigs, e) from None
         outs = out if self.many else [out]

@@ -332,7 +332,8 @@ class Signature:
             elif p.kind != "number" or not (isinstance(x, _NUMBERS) or _is_pair(x)):
                 wanted = "a Tensor or a number" if p.kind == "number" else "a Tensor"
                 got = type(x) if not isinstance(x, (int, float, type(None))) else x
-                raise errors.bad(self.labels[p.name], wanted, got, kind=errors.NotTensor)
+                hint = "make a tensor of it with to_tensor()" if isinstance(x, (np.ndarray, list, tuple)) else None
+                raise errors.bad(self.labels[p.name], wanted, got, hint, kind=errors.NotTensor)
             elif p.whole and isinstance(x, (float, complex, np.inexact)):
                 raise errors.bad(self.labels[p.name], "a Tensor or an integer", x, kind=TypeError)
         return max(ndim, 0)

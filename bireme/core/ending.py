@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
 import gc
 import threading
 import time
@@ -19,7 +18,7 @@ from typing import Any
 
 import jax
 
-from bireme.core.device import Fork
+from bireme.core.device import Fork, started
 
 PATIENCE = 10.0  # seconds that the end waits for a call of another thread
 
@@ -43,19 +42,17 @@ def within(call: Any, *args: Any) -> Any:
     return threading.Event().wait()
 
 
-@functools.cache
-def wait_before_the_end() -> None:
-    """From now on the process ends only when its programs have: XLA's threads must not run on while the library is taken down."""
-    atexit.register(_finish)
-
-
+@atexit.register
 def _finish() -> None:
+    """The process ends only when its programs have: XLA's threads must not run on while the library is taken down."""
     if Fork.child:
         return
     _closed.append(True)
     until = time.monotonic() + PATIENCE
     while _inside and time.monotonic() < until:
         time.sleep(0.001)
+    if not started():
+        return
     _held.extend(jax.live_arrays())
     if threading.active_count() > 1:
         time.sleep(0.01)  # for one that has just let go of an array

@@ -89,10 +89,10 @@ def show(got: Any) -> str:
 
 
 class _Files(dict):
-    """Whether a file is of this package: looked up for each frame of each new call."""
+    """Whether a file is of this package, or of the import of it: looked up for each frame of each new call."""
 
     def __missing__(self, name: str) -> bool:
-        found = self[name] = name.startswith(_HOME)
+        found = self[name] = name.startswith((_HOME, "<frozen importlib"))
         return found
 
 

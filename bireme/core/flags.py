@@ -30,7 +30,7 @@ def declare(name: str, kind: type, default: Any, doc: str) -> Flag:
     flag = _ALL[name] = Flag(name, kind, default, doc, default)
     text = os.environ.get(f"FLAGS_{name}")
     if text is not None:
-        flag.value = _parse(flag, text)
+        flag.value = _parse(flag, text, f"FLAGS_{name} of the environment")
     return flag
 
 
@@ -45,8 +45,8 @@ def unread(why: str, **defaults: Any) -> None:
         _UNREAD[name] = Flag(name, type(value), value, why, value)
 
 
-def _parse(flag: Flag, value: Any) -> Any:
-    where = f"set_flags(FLAGS_{flag.name})"
+def _parse(flag: Flag, value: Any, where: str | None = None) -> Any:
+    where = where or f"set_flags(FLAGS_{flag.name})"
     if flag.type is bool:
         if isinstance(value, str):
             if value.lower() in ("1", "true", "on", "yes"):

@@ -16,6 +16,7 @@ import json
 import os
 import platform
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,8 @@ from bireme.core.dtype import DType
 from bireme.core.graph import Graph, Sig
 
 LARGE = 64  # calls: fewer are traced in some 20 ms
-HEAD = b"a graph traced by bireme, 1\n"
+HEAD = b"a graph traced by bireme, 2\n"
+_BEGAN = time.time()
 _PLAIN = (bool, int, float, complex, str, type(None))
 
 
@@ -79,23 +81,30 @@ def _read(name: str) -> tuple[dict, bytes] | None:
     with contextlib.suppress(OSError):
         os.utime(path)  # used last are kept longest
     head, digest, rest = whole[: len(HEAD)], whole[len(HEAD) :][:32], whole[len(HEAD) + 32 :]
-    if head != HEAD or hashlib.sha256(rest).digest() != digest:
-        return None  # half written, or by another version: it is traced, and written again
+    if head != HEAD or _digest(name, rest) != digest:
+        return None  # half written, of another name, or by another version: it is traced, and written again
     options, _, text = rest.partition(b"\n")
     return json.loads(options), text
 
 
+def _digest(name: str, rest: bytes) -> bytes:
+    return hashlib.sha256(name.encode() + b"\n" + rest).digest()
+
+
 def _write(name: str, options: dict, text: bytes) -> None:
     rest = json.dumps(options).encode() + b"\n" + text
-    folder = _folder()
+    folder, part = _folder(), None
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         _make_room(folder)
         with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-            file.write(HEAD + hashlib.sha256(rest).digest() + rest)
-        os.replace(file.name, folder / name)
-    except OSError:
-        return  # a full disk is no reason to stop: the next process traces it
+            part = Path(file.name)
+            file.write(HEAD + _digest(name, rest) + rest)
+        part.replace(folder / name)
+    except OSError:  # a full disk is no reason to stop: the next process traces it
+        with contextlib.suppress(OSError):
+            if part is not None:
+                part.unlink(missing_ok=True)
 
 
 def _make_room(folder: Path) -> None:
@@ -116,14 +125,14 @@ def name(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: D
     if len(graph.nodes) < LARGE or not _written() or not cache.at_hand():
         return None
     bounds: dict[Any, str] = {}
-    parts = [*_package(), *_surroundings(device), part, repr(live), repr(donate)]
     try:
+        parts = [*_package(), *_surroundings(device), part, repr(live), repr(donate)]
         for node in graph.nodes:
             told = bounds.get(node.bound)
             if told is None:
                 told = bounds[node.bound] = _call(node.bound)
             parts.append(f"{told} {_value(node.key[1:])}")
-    except Untold:
+    except (Untold, OSError):  # OSError: the source cannot be read
         return None
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -166,6 +175,8 @@ def _package() -> tuple[str, ...]:
     """The source of this package and the versions of what it stands on."""
     digest, root = hashlib.sha256(), Path(__file__).parents[1]
     for path in sorted(root.rglob("*.py")):
+        if path.stat().st_ctime > _BEGAN:  # edited or replaced since: what runs is no longer what it says
+            raise Untold
         digest.update(f"{path.relative_to(root)} {path.stat().st_size}\n".encode() + path.read_bytes())
     return digest.hexdigest(), jax.__version__, jaxlib.__version__, np.__version__, platform.machine(), str(blas.processors())
 

@@ -116,8 +116,7 @@ def _program(fn: Any, args: tuple, donated: tuple[int, ...], device: Device, nam
     with x64(), jax.default_device(device.jax):
         jitted, options_of = jax.jit(fn, donate_argnums=donated), functools.partial(_options, device)
         lowered, options = traced.lower(jitted, donated, args, name, device.platform, options_of)
-        with cache.on_disk():
-            return _compiled(lowered, options)
+        return cache.on_disk(lambda: _compiled(lowered, options))
 
 
 def _spec(sig: Sig) -> Any:
@@ -150,7 +149,6 @@ def _compiled(lowered: Any, options: dict[str, Any]) -> Any:
 
 def run(seg: Any, program: Any, vectors: list, dead: set[int]) -> None:
     """Call a compiled program with a segment's leaves; the results reach `seg.results` in one bytecode."""
-    ending.wait_before_the_end()
     arrays, device = seg.arrays, seg.device
     host = _settle(seg, arrays, device)
     donated = [arrays[i] if i in dead or isinstance(arrays[i], np.ndarray) else put(arrays[i], device) for i in program.donate]

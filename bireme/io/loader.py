@@ -86,8 +86,8 @@ class DataLoader:
         self.worker_init_fn, self._persistent_workers = worker_init_fn, persistent_workers
         self.places = [_place(p) for p in (places if isinstance(places, (list, tuple)) else [places]) if p is not None]
         self._iterable = isinstance(dataset, IterableDataset)
-        if dataset is None:
-            raise errors.bad("DataLoader(dataset)", "a dataset, or anything with indices and a length", None, kind=errors.Alien)
+        if not self._iterable and not hasattr(dataset, "__getitem__"):
+            raise errors.bad("DataLoader(dataset)", "a dataset, or anything with indices and a length", dataset, kind=errors.Alien)
         if self._iterable and shuffle:
             raise errors.bad("DataLoader(shuffle)", "False for an IterableDataset, which has its own order", shuffle)
         if self._iterable and batch_sampler is not None:

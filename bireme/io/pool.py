@@ -56,11 +56,13 @@ class Inbox:
         with self.changed:
             key = self.epoch, number
             there = self.changed.wait_for(lambda: key in self.found or self.trouble is not None, timeout or None)
-            if self.trouble is not None:
-                raise RuntimeError(self.trouble)
-            if not there:
-                raise RuntimeError(f"DataLoader timed out: batch {number} was not there after {timeout:g} seconds (timeout={timeout:g})")
-            return self.found.pop(key)
+            if self.trouble is None:
+                if not there:
+                    raise RuntimeError(f"DataLoader timed out: batch {number} was not there after {timeout:g} seconds (timeout={timeout:g})")
+                return self.found.pop(key)
+        if not threading.main_thread().is_alive() and threading.current_thread() is not threading.main_thread():
+            threading.Event().wait()  # a daemon at the end of the process, which closed the loader: nobody reads what it would say
+        raise RuntimeError(self.trouble)
 
 
 class _Told(str):

@@ -145,10 +145,14 @@ def _channel_axis(name: str, x: Any, data_format: Any) -> int:
     return x.ndim - 1 if data_format in LAST else 1
 
 
-def _check_channels(name: str, count: int, **vectors: Any) -> None:
-    for which, t in vectors.items():
-        if t is not None and tuple(t.shape) != (count,):
-            raise errors.bad(f"{name}({which})", f"shape [{count}], one number a channel", f"shape {list(t.shape)}")
+def _check_channels(name: str, x: Any, axis: int, **vectors: Any) -> None:
+    count, shapes = x.shape[axis], {which: tuple(t.shape) for which, t in vectors.items() if t is not None}
+    for which, shape in shapes.items():
+        if shape == (count,):
+            continue
+        if len(shape) == 1 and len(shapes) > 1 and set(shapes.values()) == {shape}:  # they agree, as a layer's do: it is the input
+            raise errors.bad(f"{name}(x)", f"{shape[0]} channels in axis {axis}, as {which} has", f"shape {list(x.shape)}")
+        raise errors.bad(f"{name}({which})", f"shape [{count}], one number a channel", f"shape {list(shape)}")
 
 
 def _of_channels(v, like, axis):
@@ -263,7 +267,7 @@ def batch_norm(x: Tensor, running_mean: Tensor, running_var: Tensor, weight: Ten
     [1.0]
     """
     axis = _channel_axis("batch_norm", x, data_format)
-    _check_channels("batch_norm", x.shape[axis], running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    _check_channels("batch_norm", x, axis, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     if not training if use_global_stats is None else use_global_stats:
         return normalised_by(x, running_mean, running_var, weight, bias, epsilon, axis)
     if x._value.sig.size == x.shape[axis]:  # one element a channel has no variance: Paddle hands it on, and so do its users expect
@@ -345,7 +349,7 @@ def group_norm(x: Tensor, num_groups: int, epsilon: float = 1e-05, weight: Tenso
     axis = _channel_axis("group_norm", x, data_format)
     if num_groups < 1 or x.shape[axis] % num_groups:
         raise errors.bad("group_norm(num_groups)", f"a divisor of the {x.shape[axis]} channels", num_groups)
-    _check_channels("group_norm", x.shape[axis], weight=weight, bias=bias)
+    _check_channels("group_norm", x, axis, weight=weight, bias=bias)
     return group_norm_of(x, weight, bias, epsilon, num_groups, axis)
 
 
@@ -360,7 +364,7 @@ def instance_norm(x: Tensor, running_mean: Tensor | None = None, running_var: Te
     """
     _channel_axis("instance_norm", x, data_format)
     channels = x.shape[1]  # Paddle takes the second axis for the channels' whatever data_format says
-    _check_channels("instance_norm", channels, weight=weight, bias=bias)
+    _check_channels("instance_norm", x, 1, weight=weight, bias=bias)
     return group_norm_of(x, weight, bias, eps, channels, 1) if channels else x * 1.0
 
 

@@ -49,7 +49,7 @@ LAYERS = [
         bad=[Bad(call(np.ones((1, 3, 2, 2))), "BatchNorm1D(input): expected 2 or 3 axes, got shape [1, 3, 2, 2]")]),
     LayerRow("BatchNorm2D", call(3), [(4, 3, 2, 2), (0, 3, 2, 2)], STATE, _by_statistics, modes=("eval",),
         bad=[Bad(call(np.ones((2, 3))), "BatchNorm2D(input): expected 4 axes, got shape [2, 3]"),
-             Bad(call(np.ones((2, 4, 1, 1))), "batch_norm(running_mean): expected shape [4]")]),
+             Bad(call(np.ones((2, 4, 1, 1))), "batch_norm(x): expected 3 channels in axis 1, as running_mean has, got shape [2, 4, 1, 1]")]),
     LayerRow("BatchNorm3D", call(3), [(4, 3, 2, 1, 2)], STATE, _by_statistics, modes=("eval",),
         bad_init=[Bad(call(3, data_format="NCL"), "BatchNorm3D(data_format): expected one of NCDHW, NDHWC, NCHW, NHWC, got NCL")]),
     LayerRow("BatchNorm", call(3), [(4, 3), (4, 3, 2, 2)], STATE, _by_statistics, modes=("eval",),
