@@ -135,6 +135,8 @@ class MultiHeadAttention(Layer):
 
     def _heads(self, name: str, x: Tensor, projection: Layer, width: int) -> Tensor:
         """`x` mapped and divided among the heads: [batch, length, heads, width]."""
+        if not isinstance(x, Tensor):
+            raise errors.bad(f"MultiHeadAttention({name})", "a Tensor", x, kind=errors.NotTensor)
         if len(x.shape) != 3 or x.shape[2] != width:
             raise errors.bad(f"MultiHeadAttention({name})", f"shape [batch, length, {width}]", f"shape {x.shape}")
         return reshape(projection(x), [*_lengths(x), self.num_heads, self.head_dim])
@@ -336,6 +338,8 @@ class TransformerDecoderLayer(_Block):
         memory_mask: Tensor | None = None,
         cache: tuple[Cache, StaticCache] | None = None,
     ) -> Any:
+        if memory is None:  # None is the query itself to the attention
+            raise errors.bad("TransformerDecoderLayer(memory)", "a Tensor", memory, kind=errors.NotTensor)
         own, fixed = (None, None) if cache is None else cache
         x = self._before(tgt, self.norm1)
         made = self.self_attn(x, x, x, tgt_mask, own)
