@@ -150,6 +150,10 @@ def test_what_serves_as_a_number():
     assert bireme.diag(x, 0, np.array(7.0)).tolist() == [[-1.0, 7.0], [7.0, 2.0]]
     assert bireme.zeros(np.int64(2), "int32").tolist() == [0, 0]
     assert bireme.ones(np.int64(2), np.int64(1)).shape == [2, 1]
+    assert nn.functional.zeropad2d(x.reshape([1, 1, 1, 2]), np.array([1, 0, 0, 0])).tolist() == [[[[0.0, -1.0, 2.0]]]]
+    assert nn.initializer.Constant(np.array(3.0)).sample([1], "float32").tolist() == [3.0]
+    assert nn.initializer.Normal(np.array(3.0), np.array(0.0)).sample([1], "float32").tolist() == [3.0]
+    assert nn.ClipGradByNorm(np.array(5.0)).clip_norm == 5.0
     with pytest.raises(TypeError, match="a Tensor or an integer, got 2"):
         bireme.bitwise_and(bireme.to_tensor([3]), np.array(2.5))
 
@@ -176,6 +180,8 @@ KINDS = [
     (AssertionError, lambda: nn.functional.fold(f(1, 4, 4), "x", 2)),
     (AssertionError, lambda: nn.functional.fold(f(1, 4, 4), [3, 3, 3], 2)),
     (AssertionError, lambda: nn.functional.pad(f(1, 1, 2, 2), [1, 1], mode=1)),
+    (AssertionError, lambda: nn.initializer.Dirac(1.5)),
+    (TypeError, lambda: bireme.optimizer.Rprop(0.1, [1e-5], [])),
     (AttributeError, lambda: bireme.einsum("i,i", f(2), None)),
     (AttributeError, lambda: bireme.column_stack([f(2), 1.0])),
     (AttributeError, lambda: bireme.tolist([1.0])),

@@ -249,7 +249,7 @@ def zeropad2d(x: Tensor, padding: Any, data_format: str = "NCHW") -> Tensor:
     """
     if x.ndim < 2:
         raise errors.bad("zeropad2d(x)", "2 axes or more", f"shape {x.shape}")
-    if not isinstance(padding, (list, tuple, Tensor)):
+    if not isinstance(padding, (list, tuple, Tensor, np.ndarray)):
         raise errors.bad("zeropad2d(padding)", "four numbers", padding, kind=TypeError)
     widths = list(ints(padding, 0, "zeropad2d(padding)") or ())
     if len(widths) != 4:
