@@ -154,6 +154,9 @@ def test_what_serves_as_a_number():
     assert nn.initializer.Constant(np.array(3.0)).sample([1], "float32").tolist() == [3.0]
     assert nn.initializer.Normal(np.array(3.0), np.array(0.0)).sample([1], "float32").tolist() == [3.0]
     assert nn.ClipGradByNorm(np.array(5.0)).clip_norm == 5.0
+    assert bireme.regularizer.L2Decay(np.float32(0.5))(x).tolist() == [-0.5, 1.0]
+    assert bireme.amp.GradScaler(True, np.float32(4.0), incr_every_n_steps=np.int64(3)).get_init_loss_scaling() == 4.0
+    assert bireme.io.DataLoader([1, 2], num_workers=np.int64(0)).num_workers == 0
     with pytest.raises(TypeError, match="a Tensor or an integer, got 2"):
         bireme.bitwise_and(bireme.to_tensor([3]), np.array(2.5))
 
