@@ -317,15 +317,15 @@ class Signature:
                 x = arguments[p.name] = x.item()
             if isinstance(x, Tensor):
                 if p.kind == "list":
-                    raise errors.bad(self.labels[p.name], "a list of Tensors", x, kind=errors.NotTensor)
+                    raise errors.bad(self.labels[p.name], "a list of Tensors", x, kind=TypeError)
                 if ndim < 0:
                     ndim = x._value.sig.ndim
             elif p.kind == "list":
                 if not isinstance(x, (list, tuple)):
-                    raise errors.bad(self.labels[p.name], "a list of Tensors", x, kind=errors.NotTensor)
+                    raise errors.bad(self.labels[p.name], "a list of Tensors", x, kind=TypeError)
                 for t in x:
                     if not isinstance(t, Tensor) and t.__class__ is not tuple:
-                        raise errors.bad(self.labels[p.name], "a list of Tensors", f"a list with {errors.show(t)}", kind=errors.NotTensor)
+                        raise errors.bad(self.labels[p.name], "a list of Tensors", f"a list with {errors.show(t)}", kind=TypeError)
                 arguments[p.name] = x = list(x)
                 if ndim < 0 and x and isinstance(x[0], Tensor):
                     ndim = x[0]._value.sig.ndim

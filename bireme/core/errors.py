@@ -144,12 +144,15 @@ def text(where: str, expected: str, got: Any, hint: str | None = None, pos: Any 
 def bad(where: str, expected: str, got: Any, hint: str | None = None, kind: type[Exception] = ValueError) -> Exception:
     """The exception to raise for a bad argument: `raise bad("mean(axis)", "an axis in [-2, 1]", axis)`."""
     if kind is TypeError:
-        kind = WrongType
+        kind = NotTensor if _TENSOR.match(expected) else WrongType
     elif kind in (ValueError, Unfit) and _no_number(expected, got):  # Paddle compares it first, which Python refuses by TypeError
         kind = Alien
     error = kind(text(where, expected, got, hint))
     error._told = True  # type: ignore[attr-defined]  # a mark on the exception
     return error
+
+
+_TENSOR = re.compile(r"(a |a list of )?Tensors?\b")
 
 
 def _no_number(expected: str, got: Any) -> bool:

@@ -136,7 +136,7 @@ class MultiHeadAttention(Layer):
     def _heads(self, name: str, x: Tensor, projection: Layer, width: int) -> Tensor:
         """`x` mapped and divided among the heads: [batch, length, heads, width]."""
         if not isinstance(x, Tensor):
-            raise errors.bad(f"MultiHeadAttention({name})", "a Tensor", x, kind=errors.NotTensor)
+            raise errors.bad(f"MultiHeadAttention({name})", "a Tensor", x, kind=TypeError)
         if len(x.shape) != 3 or x.shape[2] != width:
             raise errors.bad(f"MultiHeadAttention({name})", f"shape [batch, length, {width}]", f"shape {x.shape}")
         return reshape(projection(x), [*_lengths(x), self.num_heads, self.head_dim])
@@ -339,7 +339,7 @@ class TransformerDecoderLayer(_Block):
         cache: tuple[Cache, StaticCache] | None = None,
     ) -> Any:
         if memory is None:  # None is the query itself to the attention
-            raise errors.bad("TransformerDecoderLayer(memory)", "a Tensor", memory, kind=errors.NotTensor)
+            raise errors.bad("TransformerDecoderLayer(memory)", "a Tensor", memory, kind=TypeError)
         own, fixed = (None, None) if cache is None else cache
         x = self._before(tgt, self.norm1)
         made = self.self_attn(x, x, x, tgt_mask, own)

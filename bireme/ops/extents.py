@@ -104,7 +104,7 @@ def tolist(x: Tensor) -> Any:
     [[1.5]]
     """
     if not isinstance(x, Tensor):
-        raise errors.bad("tolist(x)", "a Tensor", x, kind=errors.NotTensor)
+        raise errors.bad("tolist(x)", "a Tensor", x, kind=TypeError)
     return x.tolist()
 
 

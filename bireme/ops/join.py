@@ -187,7 +187,7 @@ def _tensors(where: str, x: Any) -> list[Tensor]:
     if isinstance(x, Tensor):
         x = unbind(x)
     if not isinstance(x, (list, tuple)) or not all(isinstance(t, Tensor) for t in x):
-        raise errors.bad(where, "a list of Tensors", x, kind=errors.NotTensor)
+        raise errors.bad(where, "a list of Tensors", x, kind=TypeError)
     if not x:
         raise errors.bad(where, "at least one tensor", "an empty list")
     return list(x)
