@@ -151,6 +151,9 @@ def test_what_serves_as_a_number():
     assert bireme.zeros(np.int64(2), "int32").tolist() == [0, 0]
     assert bireme.ones(np.int64(2), np.int64(1)).shape == [2, 1]
     assert nn.functional.zeropad2d(x.reshape([1, 1, 1, 2]), np.array([1, 0, 0, 0])).tolist() == [[[[0.0, -1.0, 2.0]]]]
+    assert bireme.hstack([x, np.ones(1, np.float32)]).tolist() == [-1.0, 2.0, 1.0]
+    assert bireme.vstack([np.ones(2, np.float32), x]).tolist() == [[1.0, 1.0], [-1.0, 2.0]]
+    assert bireme.uniform([2], seed=-1).tolist() == bireme.uniform([2], seed=-1).tolist() != bireme.uniform([2], seed=1).tolist()
     assert nn.initializer.Constant(np.array(3.0)).sample([1], "float32").tolist() == [3.0]
     assert nn.initializer.Normal(np.array(3.0), np.array(0.0)).sample([1], "float32").tolist() == [3.0]
     assert nn.ClipGradByNorm(np.array(5.0)).clip_norm == 5.0
