@@ -123,7 +123,7 @@ class MultiHeadAttention(Layer):
         _positive("MultiHeadAttention", embed_dim=embed_dim, num_heads=num_heads)
         if embed_dim % num_heads:
             raise errors.bad("MultiHeadAttention(embed_dim)", f"a multiple of num_heads, which is {num_heads}", embed_dim, kind=errors.Unfit)
-        must_be_probability("MultiHeadAttention(dropout)", dropout)
+        must_be_probability("MultiHeadAttention(dropout)", dropout or 0.0)  # None: none at all
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
         self.kdim = embed_dim if kdim is None else kdim
         self.vdim = embed_dim if vdim is None else vdim
@@ -214,10 +214,10 @@ class MultiHeadAttention(Layer):
             weights = matmul(_swap(q), _swap(k), transpose_y=True)
             out = _swap(matmul(weights, _swap(v)))
         elif self.need_weights:
-            weights = dropout(attention_weights(q, k, mask, False), self.dropout, training=self.training)
+            weights = dropout(attention_weights(q, k, mask, False), self.dropout or 0.0, training=self.training)
             out = _swap(matmul(weights, _swap(v)))
         else:
-            out = scaled_dot_product_attention(q, k, v, mask, self.dropout, training=self.training)
+            out = scaled_dot_product_attention(q, k, v, mask, self.dropout or 0.0, training=self.training)
         out = self.out_proj(reshape(out, [*_lengths(query), out.shape[2] * out.shape[3]]))
         made = [out, *([weights] if self.need_weights else []), *([cache] if cache is not None else [])]
         return made[0] if len(made) == 1 else tuple(made)
