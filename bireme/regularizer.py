@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 from bireme.core import errors
@@ -15,9 +16,9 @@ class WeightDecayRegularizer:
     """What both share: a coefficient, and the term it makes of a parameter."""
 
     def __init__(self, coeff: float = 0.0):
-        if isinstance(coeff, bool) or not isinstance(coeff, (int, float, Tensor)):
+        if isinstance(coeff, bool) or not isinstance(coeff, (Real, Tensor)):
             raise errors.bad(f"{type(self).__name__}(coeff)", "a number", coeff, kind=TypeError)
-        self._coeff = coeff
+        self._coeff = coeff if isinstance(coeff, Tensor) else float(coeff)
 
     def __str__(self) -> str:
         return f"{type(self).__name__}, coeff={float(self._coeff):f}"

@@ -142,6 +142,81 @@ def test_what_serves_as_an_integer(one):
     assert bireme.vander(bireme.to_tensor([2.0]), one).tolist() == [[1.0]]
 
 
+def test_what_serves_as_a_number():
+    x = bireme.to_tensor([-1.0, 2.0])
+    assert nn.functional.leaky_relu(x, np.array(0.5)).tolist() == [-0.5, 2.0]
+    assert bireme.scale(x, np.array(2.0), np.array(1)).tolist() == [-1.0, 5.0]
+    assert bireme.arange(np.array([1]), np.array(4), np.array([2])).tolist() == [1, 3]
+    assert bireme.diag(x, 0, np.array(7.0)).tolist() == [[-1.0, 7.0], [7.0, 2.0]]
+    assert bireme.zeros(np.int64(2), "int32").tolist() == [0, 0]
+    assert bireme.ones(np.int64(2), np.int64(1)).shape == [2, 1]
+    assert nn.functional.zeropad2d(x.reshape([1, 1, 1, 2]), np.array([1, 0, 0, 0])).tolist() == [[[[0.0, -1.0, 2.0]]]]
+    assert bireme.hstack([x, np.ones(1, np.float32)]).tolist() == [-1.0, 2.0, 1.0]
+    assert bireme.vstack([np.ones(2, np.float32), x]).tolist() == [[1.0, 1.0], [-1.0, 2.0]]
+    assert bireme.uniform([2], seed=-1).tolist() == bireme.uniform([2], seed=-1).tolist() != bireme.uniform([2], seed=1).tolist()
+    assert nn.initializer.Constant(np.array(3.0)).sample([1], "float32").tolist() == [3.0]
+    assert nn.initializer.Normal(np.array(3.0), np.array(0.0)).sample([1], "float32").tolist() == [3.0]
+    assert nn.ClipGradByNorm(np.array(5.0)).clip_norm == 5.0
+    assert bireme.regularizer.L2Decay(np.float32(0.5))(x).tolist() == [-0.5, 1.0]
+    assert bireme.amp.GradScaler(True, np.float32(4.0), incr_every_n_steps=np.int64(3)).get_init_loss_scaling() == 4.0
+    assert bireme.io.DataLoader([1, 2], num_workers=np.int64(0)).num_workers == 0
+    with pytest.raises(TypeError, match="a Tensor or an integer, got 2"):
+        bireme.bitwise_and(bireme.to_tensor([3]), np.array(2.5))
+
+
+# what Paddle raises: code that catches it goes on
+KINDS = [
+    (TypeError, lambda: nn.GroupNorm("x", 2)),
+    (TypeError, lambda: nn.LSTM(3, 4, num_layers=1.5)),
+    (TypeError, lambda: nn.Conv2DTranspose([2], 4, 2)),
+    (TypeError, lambda: bireme.optimizer.lr.PolynomialDecay(0.1, "x")),
+    (TypeError, lambda: bireme.io.RandomSampler([1, 2], num_samples=[1])),
+    (TypeError, lambda: bireme.metric.Auc(num_thresholds=1.5)),
+    (TypeError, lambda: bireme.scale(f(2), 2.0, 1j)),
+    (TypeError, lambda: bireme.scale(f(2), act=1)),
+    (TypeError, lambda: nn.functional.pad(f(1, 1, 2, 2), None)),
+    (TypeError, lambda: nn.functional.unfold(f(1, 1, 4, 4), [2, 2, 2])),
+    (TypeError, lambda: f(2).cumsum_(0, colour=1)),
+    (TypeError, lambda: f(2).cumprod_(0, None, None, None, None)),
+    (TypeError, lambda: f(2).backward(None, 1)),
+    (AssertionError, lambda: bireme.autograd.backward([])),
+    (AssertionError, lambda: bireme.autograd.backward([f(2)], retain_graph=1)),
+    (AssertionError, lambda: bireme.split(f(2, 3), 3, -5)),
+    (AssertionError, lambda: bireme.take_along_axis(f(2, 3), bireme.to_tensor([[0]]), 1.5)),
+    (AssertionError, lambda: nn.functional.fold(f(1, 4, 4), "x", 2)),
+    (AssertionError, lambda: nn.functional.fold(f(1, 4, 4), [3, 3, 3], 2)),
+    (AssertionError, lambda: nn.functional.pad(f(1, 1, 2, 2), [1, 1], mode=1)),
+    (AssertionError, lambda: nn.initializer.Dirac(1.5)),
+    (TypeError, lambda: bireme.optimizer.Rprop(0.1, [1e-5], [])),
+    (AttributeError, lambda: bireme.einsum("i,i", f(2), None)),
+    (AttributeError, lambda: bireme.column_stack([f(2), 1.0])),
+    (AttributeError, lambda: bireme.tolist([1.0])),
+    (AttributeError, lambda: nn.TransformerDecoderLayer(4, 2, 8)(f(1, 2, 4), None)),
+    (AttributeError, lambda: bireme.reshape_("x", [1])),
+    (AttributeError, lambda: nn.init.normal_([1.0])),
+    (ValueError, lambda: nn.LSTMCell(3, 4)((f(2, 3),))),
+    (ValueError, lambda: nn.GRU(3, 4)((f(2, 3, 3),))),
+    (RuntimeError, lambda: bireme.masked_select(f(2, 3), f(2) > 0)),
+    (RuntimeError, lambda: bireme.index_add(f(2, 3), bireme.to_tensor([0]), 0, f(2, 3))),
+    (ValueError, lambda: nn.MultiHeadAttention(4, 2)([1.0])),
+    (ValueError, lambda: nn.functional.local_response_norm(f(1, 2, 3), 2, data_format="NC")),
+]
+
+
+@pytest.mark.parametrize("at", range(len(KINDS)))
+def test_the_kind_is_the_one_that_paddle_raises(at):
+    kind, call = KINDS[at]
+    with pytest.raises(kind) as e:
+        call()
+    assert FORM.match(str(e.value)), str(e.value)
+
+
+def test_a_number_that_is_only_too_small_is_of_the_right_type():
+    with pytest.raises(ValueError) as e:
+        nn.GroupNorm(0, 2)
+    assert not isinstance(e.value, TypeError)
+
+
 def test_a_close_keyword_is_suggested():
     with pytest.raises(TypeError, match="did you mean"):
         bireme.sum(f(2), axs=0)

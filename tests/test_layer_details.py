@@ -102,6 +102,14 @@ def test_an_embedding_shortens_the_rows_it_reads():
         np.testing.assert_allclose(layer.weight.numpy()[:, 0], [0.5, 0.5, 3.0], rtol=1e-6)
 
 
+@pytest.mark.parametrize("none", [None, False, 0])
+def test_an_embedding_without_a_largest_norm_leaves_its_table(none):
+    layer = nn.Embedding(3, 4, None, none)
+    layer.weight.set_value(np.full((3, 4), 3.0, np.float32))
+    assert layer(bireme.to_tensor([0])).tolist() == [[3.0] * 4]
+    assert layer.weight.numpy().min() == 3.0
+
+
 def test_an_embedding_divides_gradients_by_the_count_of_reads():
     layer = nn.Embedding(3, 2, scale_grad_by_freq=True)
     layer(bireme.to_tensor([[0, 2], [2, 2]])).sum().backward()

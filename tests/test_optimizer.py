@@ -814,3 +814,27 @@ def test_lazy_mode_moves_rows_that_were_read(amsgrad):
         assert (opt.state_dict()[f"{table.weight.name}_moment1_0"].numpy()[still] == moments[still]).all()
         assert (table.weight.numpy()[read] < before[read]).all()
     assert other.weight.numpy()[1, 0] < table.weight.numpy()[1, 0]  # a dense gradient moves by its moments, read or not
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_settings_may_be_numbers_of_numpy(kind):
+    made = [
+        (bireme.optimizer.Adam, {"beta1": 0.5, "beta2": 0.75, "epsilon": 0.125}),
+        (bireme.optimizer.Adamax, {"beta1": 0.5, "beta2": 0.75, "epsilon": 0.125}),
+        (bireme.optimizer.NAdam, {"beta1": 0.5, "momentum_decay": 0.25}),
+        (bireme.optimizer.RMSProp, {"rho": 0.5, "epsilon": 0.125, "momentum": 0.25}),
+        (bireme.optimizer.Adadelta, {"rho": 0.5, "epsilon": 0.125}),
+        (bireme.optimizer.Lamb, {"beta1": 0.5, "epsilon": 0.125}),
+    ]
+    for optimizer, settings in made:
+        ends = []
+        for numbers in (settings, {key: kind(value) for key, value in settings.items()}):
+            p = bireme.Parameter(np.array([1.0, -2.0], np.float32))
+            opt = optimizer(0.125, parameters=[p], **numbers)
+            for _ in range(2):
+                (p * p).sum().backward()
+                opt.step()
+                opt.clear_grad()
+            ends.append(p.tolist())
+        assert ends[0] == ends[1], optimizer
+        assert p.dtype == bireme.float32

@@ -214,3 +214,12 @@ def test_what_classes_of_programs_build_on():
     assert [a.name for a in _convert_param_attr_to_list(bireme.ParamAttr("w"), 2)] == ["w_0", "w_1"]
     assert _convert_param_attr_to_list(False, 2) == [False, False]
     assert [a if a is False else a.name for a in bireme.ParamAttr._to_attr(["w", None, False])] == ["w", None, False]
+
+
+def test_attention_without_a_rate_drops_nothing():
+    x = bireme.to_tensor(np.arange(8.0, dtype=np.float32).reshape(1, 2, 4))
+    layer = nn.MultiHeadAttention(4, 2, None, need_weights=True)
+    out, weights = layer(x)
+    np.testing.assert_allclose(weights.sum(-1).numpy(), 1.0, rtol=1e-6)
+    layer.need_weights = False
+    np.testing.assert_allclose(layer(x).numpy(), out.numpy(), rtol=1e-5)

@@ -6,6 +6,7 @@ is true, parameters and optimizer state stay what they were, and the scale falls
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 from bireme.amp.auto_cast import Entered
@@ -233,6 +234,6 @@ class AmpScaler(GradScaler):
 
 
 def _positive(x: Any, name: str) -> float:
-    if isinstance(x, bool) or not isinstance(x, (int, float)) or not x > 0:
+    if isinstance(x, bool) or not isinstance(x, Real) or not x > 0:
         raise errors.bad(f"GradScaler({name})", "a number over 0", x)
     return float(x)

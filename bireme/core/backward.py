@@ -42,6 +42,10 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool = False)
     """
     roots = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
     seeds = [None] * len(roots) if grad_tensors is None else list(grad_tensors) if isinstance(grad_tensors, (list, tuple)) else [grad_tensors]
+    if not roots:
+        raise errors.bad("backward(tensors)", "at least one tensor", "an empty list", kind=errors.Unfit)
+    if not isinstance(retain_graph, bool):
+        raise errors.bad("backward(retain_graph)", "True or False", retain_graph, kind=errors.Alien)
     if len(seeds) != len(roots):
         raise errors.bad("backward(grad_tensors)", f"{len(roots)} gradients", f"{len(seeds)}", kind=errors.Unfit)
     if len({id(t) for t in roots}) != len(roots):

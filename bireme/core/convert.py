@@ -87,7 +87,7 @@ def _int(x: Any, ndim: int, where: str) -> int:
         return int(x)
     if isinstance(x, np.ndarray) and x.size == 1 and x.dtype.kind in "iu":
         return int(x.item())
-    raise errors.bad(where, "an integer", x, kind=TypeError)
+    raise errors.bad(where, "an integer", x, kind=errors.Alien)
 
 
 def _opt_int(x: Any, ndim: int, where: str) -> int | None:
@@ -101,12 +101,12 @@ def _float(x: Any, ndim: int, where: str) -> float | None:
         return float(x)
     if isinstance(x, np.ndarray) and x.size == 1:
         return float(x.item())
-    raise errors.bad(where, "a number", x, kind=TypeError)
+    raise errors.bad(where, "a number", x, kind=errors.Alien)
 
 
 def _number_of(x: Any, ndim: int, where: str) -> float:
     if x is None:
-        raise errors.bad(where, "a number", x, kind=TypeError)
+        raise errors.bad(where, "a number", x, kind=errors.Alien)
     return typing.cast(float, _float(x, ndim, where))
 
 
@@ -115,7 +115,7 @@ def _bool(x: Any, ndim: int, where: str) -> bool | None:
         return x
     if isinstance(x, (int, np.bool_, np.integer)) or (isinstance(x, Tensor) and x._value.sig.size == 1):
         return bool(x)
-    raise errors.bad(where, "True or False", x, kind=TypeError)
+    raise errors.bad(where, "True or False", x, kind=errors.Alien)
 
 
 def _flag(x: Any, ndim: int, where: str) -> bool | None:
@@ -126,7 +126,7 @@ def _flag(x: Any, ndim: int, where: str) -> bool | None:
 def _str(x: Any, ndim: int, where: str) -> str | None:
     if x is None or isinstance(x, str):
         return x
-    raise errors.bad(where, "a string", x, kind=TypeError)
+    raise errors.bad(where, "a string", x, kind=errors.Alien)
 
 
 def one_axis(x: Any, ndim: int, where: str) -> int:
@@ -168,7 +168,7 @@ def ints(x: Any, ndim: int, where: str) -> tuple[int, ...] | None:
         return None
     if isinstance(x, Tensor):
         if x._value.sig.dtype.kind != "i":
-            raise errors.bad(where, "integers", x, kind=TypeError)
+            raise errors.bad(where, "integers", x, kind=errors.Alien)
         x = x._host().reshape(-1).tolist()
     if isinstance(x, np.ndarray):
         x = x.reshape(-1).tolist()
@@ -203,7 +203,7 @@ def _const(x: Any, ndim: int, where: str) -> Any:
         x = x.item()
     if x is None or isinstance(x, (bool, int, float, complex)):
         return x
-    raise errors.bad(where, "a number", x, kind=TypeError)
+    raise errors.bad(where, "a number", x, kind=errors.Alien)
 
 
 _CONVERSIONS: dict[str, Callable] = {
@@ -274,7 +274,7 @@ class Signature:
     def bind(self, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
         """A call's arguments by parameter name, defaults filled in."""
         arguments = dict(self.defaults)
-        if self.varargs is not None and len(args) > self.vararg_place and isinstance(args[self.vararg_place], (int, np.integer)):
+        if self.varargs is not None and len(args) > self.vararg_place and _begins_integers(args[self.vararg_place :]):
             args = (*args[: self.vararg_place], self.pack(args[self.vararg_place :]))
         if len(args) > len(self.positional):
             raise errors.bad(f"{self.op}()", f"at most {len(self.positional)} positional arguments", f"{len(args)}", kind=TypeError)
@@ -313,6 +313,8 @@ class Signature:
                 arguments[p.name] = random.next_key()
                 continue
             x = arguments[p.name]
+            if p.kind == "number" and isinstance(x, np.ndarray) and not x.ndim:
+                x = arguments[p.name] = x.item()
             if isinstance(x, Tensor):
                 if p.kind == "list":
                     raise errors.bad(self.labels[p.name], "a list of Tensors", x, kind=TypeError)
@@ -415,6 +417,12 @@ def signature_of(name: str, body: Callable, hints: dict[str, Any], options: dict
 
 
 # ---------------------------------------------------------------- numbers and promotion
+
+
+def _begins_integers(args: tuple) -> bool:
+    """Whether integers are given one by one; after one of NumPy's, Paddle takes what is no integer for the next argument."""
+    first = args[0]
+    return isinstance(first, int) or (isinstance(first, np.integer) and not any(isinstance(x, (str, DType, type, np.dtype)) for x in args))
 
 
 def _is_pair(x: Any) -> bool:

@@ -9,6 +9,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Container
+from numbers import Integral, Number
 from types import FrameType
 from typing import Any
 
@@ -40,8 +41,8 @@ class NoKernel(WrongType, RuntimeError):
     """A type of elements that an operator does not take: Paddle, which finds no kernel for it, raises RuntimeError."""
 
 
-class OutOfRange(ValueError, IndexError, RuntimeError):
-    """An axis or a place out of range: IndexError and ValueError as NumPy has it, and what Paddle raises for some indices."""
+class OutOfRange(ValueError, IndexError, RuntimeError, AssertionError):
+    """An axis or a place out of range: IndexError and ValueError as NumPy has it, and what Paddle raises for some of them."""
 
 
 class NoLength(TypeError, AssertionError):
@@ -142,9 +143,22 @@ def text(where: str, expected: str, got: Any, hint: str | None = None, pos: Any 
 
 def bad(where: str, expected: str, got: Any, hint: str | None = None, kind: type[Exception] = ValueError) -> Exception:
     """The exception to raise for a bad argument: `raise bad("mean(axis)", "an axis in [-2, 1]", axis)`."""
-    error = (WrongType if kind is TypeError else kind)(text(where, expected, got, hint))
+    if kind is TypeError:
+        kind = NotTensor if _TENSOR.match(expected) else WrongType
+    elif kind in (ValueError, Unfit) and _no_number(expected, got):  # Paddle compares it first, which Python refuses by TypeError
+        kind = Alien
+    error = kind(text(where, expected, got, hint))
     error._told = True  # type: ignore[attr-defined]  # a mark on the exception
     return error
+
+
+_TENSOR = re.compile(r"(a |a list of )?Tensors?\b")
+
+
+def _no_number(expected: str, got: Any) -> bool:
+    """Whether a number was expected and something else came, for a whole one also a fraction."""
+    found = re.match(r"(?:None or )?(?:an?|one) (?:positive )?(int|number)", expected)
+    return found is not None and not isinstance(got, Integral if found[1] == "int" else Number)
 
 
 def renamed(error: Exception, op: str, parameters: Container[str], part: bool = False) -> Exception:

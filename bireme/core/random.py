@@ -123,7 +123,7 @@ def seeded(seed: int) -> Iterator[None]:
     """Inside, keys come from a stream of their own that starts at `seed`; with 0, Paddle's word for none, from the usual one."""
     before = _streams.seeded
     _streams.drawn += 1  # keys from here are not to be drawn again from another stream
-    _streams.seeded = Generator(_checked(seed)) if seed else before
+    _streams.seeded = Generator(seed & _MASK if seed < 0 else _checked(seed)) if seed else before
     try:
         yield
     finally:

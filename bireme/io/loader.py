@@ -6,6 +6,7 @@ import functools
 import itertools
 import weakref
 from collections.abc import Callable, Iterator
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -73,15 +74,15 @@ class DataLoader:
         persistent_workers: bool = False,
     ) -> None:
         for name, value, least in (("num_workers", num_workers, 0), ("prefetch_factor", prefetch_factor, 1), ("timeout", timeout, 0)):
-            if not isinstance(value, (int, float)) or value < least:
+            if not isinstance(value, Real) or value < least:
                 raise errors.bad(f"DataLoader({name})", f"a number of at least {least}", value, kind=errors.Unfit)
-        if not isinstance(num_workers, int):
+        if not isinstance(num_workers, Integral):
             raise errors.bad("DataLoader(num_workers)", "an integer", num_workers, kind=TypeError)
         for name, value in (("collate_fn", collate_fn), ("worker_init_fn", worker_init_fn)):
             if value is not None and not callable(value):
                 raise errors.bad(f"DataLoader({name})", "a function or None", value, kind=TypeError)
         self.dataset, self.feed_list, self.return_list = dataset, feed_list, return_list
-        self.num_workers, self.prefetch_factor, self.timeout = num_workers, prefetch_factor, timeout
+        self.num_workers, self.prefetch_factor, self.timeout = int(num_workers), prefetch_factor, timeout
         self.use_buffer_reader, self.use_shared_memory = use_buffer_reader, use_shared_memory and num_workers > 0
         self.worker_init_fn, self._persistent_workers = worker_init_fn, persistent_workers
         self.places = [_place(p) for p in (places if isinstance(places, (list, tuple)) else [places]) if p is not None]

@@ -68,9 +68,9 @@ class ClipGradByNorm(ClipGradBase):
     """
 
     def __init__(self, clip_norm: float):
-        if not isinstance(clip_norm, (int, float, np.number, Tensor)):
+        if not isinstance(clip_norm, (int, float, np.number, Tensor)) and not (isinstance(clip_norm, np.ndarray) and clip_norm.size == 1):
             raise errors.bad(f"{type(self).__name__}(clip_norm)", "a number", clip_norm, kind=TypeError)
-        self.clip_norm = float(clip_norm)
+        self.clip_norm = float(clip_norm.item() if isinstance(clip_norm, np.ndarray) else clip_norm)
         if not self.clip_norm >= 0:
             raise errors.bad(f"{type(self).__name__}(clip_norm)", "a norm of 0 or more", clip_norm)
 

@@ -234,7 +234,7 @@ class Dirac(Initializer):
 
     def __init__(self, groups: int = 1, name: str | None = None):
         if isinstance(groups, bool) or not isinstance(groups, int):
-            raise errors.bad("Dirac(groups)", "an int above 0", groups, kind=TypeError)
+            raise errors.bad("Dirac(groups)", "an int above 0", groups, kind=errors.Alien)
         if groups <= 0:
             raise errors.bad("Dirac(groups)", "an int above 0", groups, kind=errors.Unfit)
         self._groups = groups
@@ -356,7 +356,8 @@ def _fan(owner: Initializer, what: str, value: Any) -> Any:
 
 
 def _deviation(owner: Initializer, std: Any) -> Any:
-    if not isinstance(std, (complex, Tensor)) and not _number(owner, "std", std) >= 0:
+    std = _number(owner, "std", std)
+    if not isinstance(std, (complex, Tensor)) and not std >= 0:
         raise errors.bad(f"{type(owner).__name__}(std)", "a number of 0 or more", std)
     return std
 
@@ -378,6 +379,8 @@ def _normal(shape: list[int], dtype: Any, mean: float, std: float) -> Tensor:
 
 def _number(owner: Initializer, what: str, value: Any) -> Any:
     # a Tensor is looked at when values are drawn: programs write `TruncatedNormal(layer.weight)` and call nothing, which does nothing
+    if isinstance(value, np.ndarray) and not value.ndim:
+        return value.item()
     if not isinstance(value, (int, float, complex, np.number, Tensor)):
         raise errors.bad(f"{type(owner).__name__}({what})", "a number", value, kind=TypeError)
     return value

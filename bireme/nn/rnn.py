@@ -162,6 +162,8 @@ class _Stack(LayerList):
         return rows[0] if len(rows) == 1 else list(zip(*rows, strict=True))
 
     def forward(self, inputs: Tensor, initial_states: Any = None, sequence_length: Tensor | None = None) -> tuple[Tensor, Any]:
+        if not isinstance(inputs, Tensor):
+            raise errors.bad(f"{type(self).__name__}(inputs)", "a Tensor", inputs, kind=TypeError)
         if inputs.ndim != 3:
             axes = "steps, batch" if self.time_major else "batch, steps"
             raise errors.bad(f"{type(self).__name__}(inputs)", f"shape [{axes}, {self.input_size}]", f"shape {inputs.shape}")

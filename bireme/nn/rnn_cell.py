@@ -105,6 +105,8 @@ class Cell(RNNCellBase):
         return recurrence(inputs, h, c, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh, projection, lengths, self._mode, **options)
 
     def forward(self, inputs: Tensor, states: Any = None) -> tuple[Tensor, Any]:
+        if not isinstance(inputs, Tensor):
+            raise errors.bad(f"{type(self).__name__}(inputs)", "a Tensor", inputs, kind=TypeError)
         if inputs.ndim != 2:
             raise errors.bad(f"{type(self).__name__}(inputs)", f"shape [batch, {self.input_size}]", f"shape {inputs.shape}")
         states = self.get_initial_states(inputs, self.state_shape, inputs.dtype) if states is None else states

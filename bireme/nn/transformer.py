@@ -123,7 +123,7 @@ class MultiHeadAttention(Layer):
         _positive("MultiHeadAttention", embed_dim=embed_dim, num_heads=num_heads)
         if embed_dim % num_heads:
             raise errors.bad("MultiHeadAttention(embed_dim)", f"a multiple of num_heads, which is {num_heads}", embed_dim, kind=errors.Unfit)
-        must_be_probability("MultiHeadAttention(dropout)", dropout)
+        must_be_probability("MultiHeadAttention(dropout)", dropout or 0.0)  # None: none at all
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
         self.kdim = embed_dim if kdim is None else kdim
         self.vdim = embed_dim if vdim is None else vdim
@@ -135,6 +135,8 @@ class MultiHeadAttention(Layer):
 
     def _heads(self, name: str, x: Tensor, projection: Layer, width: int) -> Tensor:
         """`x` mapped and divided among the heads: [batch, length, heads, width]."""
+        if not isinstance(x, Tensor):
+            raise errors.bad(f"MultiHeadAttention({name})", "a Tensor", x, kind=TypeError)
         if len(x.shape) != 3 or x.shape[2] != width:
             raise errors.bad(f"MultiHeadAttention({name})", f"shape [batch, length, {width}]", f"shape {x.shape}")
         return reshape(projection(x), [*_lengths(x), self.num_heads, self.head_dim])
@@ -212,10 +214,10 @@ class MultiHeadAttention(Layer):
             weights = matmul(_swap(q), _swap(k), transpose_y=True)
             out = _swap(matmul(weights, _swap(v)))
         elif self.need_weights:
-            weights = dropout(attention_weights(q, k, mask, False), self.dropout, training=self.training)
+            weights = dropout(attention_weights(q, k, mask, False), self.dropout or 0.0, training=self.training)
             out = _swap(matmul(weights, _swap(v)))
         else:
-            out = scaled_dot_product_attention(q, k, v, mask, self.dropout, training=self.training)
+            out = scaled_dot_product_attention(q, k, v, mask, self.dropout or 0.0, training=self.training)
         out = self.out_proj(reshape(out, [*_lengths(query), out.shape[2] * out.shape[3]]))
         made = [out, *([weights] if self.need_weights else []), *([cache] if cache is not None else [])]
         return made[0] if len(made) == 1 else tuple(made)
@@ -336,6 +338,8 @@ class TransformerDecoderLayer(_Block):
         memory_mask: Tensor | None = None,
         cache: tuple[Cache, StaticCache] | None = None,
     ) -> Any:
+        if memory is None:  # None is the query itself to the attention
+            raise errors.bad("TransformerDecoderLayer(memory)", "a Tensor", memory, kind=TypeError)
         own, fixed = (None, None) if cache is None else cache
         x = self._before(tgt, self.norm1)
         made = self.self_attn(x, x, x, tgt_mask, own)

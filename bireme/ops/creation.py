@@ -286,7 +286,11 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = Non
         if isinstance(x, Tensor):
             kinds.append(x.dtype)
             x = x.item()
-        elif isinstance(x, (int, float, np.generic)):
+            values.append(x)
+            continue
+        if isinstance(x, np.ndarray) and x.size == 1:
+            x = x.reshape(-1)[0]
+        if isinstance(x, (int, float, np.generic)):
             kinds.append(dtypes.of_number(x))
         else:
             raise errors.bad(f"arange({name})", "a number", x, kind=TypeError)

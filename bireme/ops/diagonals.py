@@ -304,7 +304,7 @@ def diag(x: Tensor, offset: int = 0, padding_value: Any = 0) -> Tensor:
         raise errors.bad("diag(x)", "at most 2 axes", x)
     if x.ndim == 2:
         return clone(diagonal(x, offset))
-    padding = padding_value.item() if isinstance(padding_value, Tensor) else padding_value
+    padding = padding_value.item() if isinstance(padding_value, (Tensor, np.ndarray)) else padding_value
     return diag_of(reshaped(x, [x._value.sig.size]), offset, int(padding) if x.dtype.is_integer and isinstance(padding, float) else padding)
 
 

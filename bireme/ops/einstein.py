@@ -190,7 +190,7 @@ def einsum(equation: str, *operands: Tensor) -> Tensor:
         raise errors.bad("einsum(equation)", "a string such as 'ij,jk->ik'", equation, kind=TypeError)
     for i, x in enumerate(operands):
         if not isinstance(x, Tensor):
-            raise errors.bad("einsum(operands)", "Tensors", f"{errors.show(x)} at place {i}", kind=errors.WrongType)
+            raise errors.bad("einsum(operands)", "Tensors", f"{errors.show(x)} at place {i}", kind=TypeError)
     return einsum_of(list(operands), *parsed(equation, tuple([x.ndim for x in operands])))
 
 

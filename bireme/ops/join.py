@@ -182,10 +182,12 @@ for _f in (atleast_1d, atleast_2d, atleast_3d):
 # ---------------------------------------------------------------- side by side
 
 
-def _tensors(where: str, x: Any) -> list[Tensor]:
-    """A list of tensors, or the slices of one."""
+def _tensors(where: str, x: Any, arrays: bool = False) -> list[Tensor]:
+    """A list of tensors, some of which may be arrays where Paddle makes tensors of them, or the slices of one."""
     if isinstance(x, Tensor):
         x = unbind(x)
+    if arrays and isinstance(x, (list, tuple)) and any(isinstance(t, np.ndarray) for t in x):
+        x = [PUBLIC["to_tensor"](t) if isinstance(t, np.ndarray) else t for t in x]
     if not isinstance(x, (list, tuple)) or not all(isinstance(t, Tensor) for t in x):
         raise errors.bad(where, "a list of Tensors", x, kind=TypeError)
     if not x:
@@ -200,7 +202,7 @@ def vstack(x: Any) -> Tensor:
     >>> bireme.vstack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
     [[1, 2], [3, 4]]
     """
-    return concat([reshaped(t, _wide_2(t.shape)) for t in _tensors("vstack(x)", x)], 0)
+    return concat([reshaped(t, _wide_2(t.shape)) for t in _tensors("vstack(x)", x, True)], 0)
 
 
 @composite(plain=True)
@@ -210,7 +212,7 @@ def hstack(x: Any) -> Tensor:
     >>> bireme.hstack([bireme.to_tensor([1, 2]), bireme.to_tensor([3])]).tolist()
     [1, 2, 3]
     """
-    parts = [reshaped(t, _wide_1(t.shape)) for t in _tensors("hstack(x)", x)]
+    parts = [reshaped(t, _wide_1(t.shape)) for t in _tensors("hstack(x)", x, True)]
     return concat(parts, 0 if parts[0].ndim == 1 else 1)
 
 
@@ -221,7 +223,7 @@ def dstack(x: Any) -> Tensor:
     >>> bireme.dstack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
     [[[1, 3], [2, 4]]]
     """
-    return concat([reshaped(t, _wide_3(t.shape)) for t in _tensors("dstack(x)", x)], 2)
+    return concat([reshaped(t, _wide_3(t.shape)) for t in _tensors("dstack(x)", x, True)], 2)
 
 
 @composite()

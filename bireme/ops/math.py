@@ -359,7 +359,9 @@ def _(g, x, scale, bias, bias_after_scale, needs, sigs):
 @scale.prepare(keeps_numbers_unless="")
 def _(arguments):
     if arguments.pop("act") is not None:
-        raise errors.bad("scale(act)", "None", "an activation", hint="call it on the result")
+        raise errors.bad("scale(act)", "None", "an activation", hint="call it on the result", kind=TypeError)
+    if isinstance(arguments["bias"], complex) and isinstance(arguments["x"], Tensor) and not arguments["x"].dtype.is_complex:
+        raise errors.bad("scale(bias)", f"a real number for {arguments['x'].dtype.name}", arguments["bias"], kind=TypeError)
     for name in ("scale", "bias"):
         t = arguments[name]
         if isinstance(t, Tensor) and t.ndim:

@@ -105,7 +105,7 @@ def embedding(x: Tensor, weight: Tensor, padding_idx: Const = None, max_norm: fl
         padding_idx = rows - 1
     if sparse and scale_grad_by_freq:
         raise errors.bad("embedding(scale_grad_by_freq)", "False with sparse", scale_grad_by_freq, kind=AttributeError)
-    if max_norm is not None:
+    if max_norm:  # 0 and False leave the table alone: older code has `sparse` in this place
         embedding_renorm_(x, weight, max_norm, norm_type)
     return embedding_of(x, weight, padding_idx, scale_grad_by_freq)
 
@@ -206,6 +206,8 @@ def pad(x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_fo
         raise errors.bad("pad(mode)", "'constant', 'reflect', 'replicate' or 'circular'", mode, kind=errors.Unfit)
     if data_format not in (None, "NCL", "NCHW", "NCDHW", "NLC", "NHWC", "NDHWC"):
         raise errors.bad("pad(data_format)", "one of NCL, NCHW, NCDHW, NLC, NHWC, NDHWC", data_format, kind=errors.Alien)
+    if pad is None:
+        raise errors.bad("pad(pad)", "widths", pad, kind=TypeError)
     given = list(ints(pad, 0, "pad(pad)") or ())
     if len(given) % 2 or len(given) > 2 * x.ndim:
         raise errors.bad("pad(pad)", f"two numbers an axis, for at most {x.ndim} axes", given)
@@ -247,7 +249,7 @@ def zeropad2d(x: Tensor, padding: Any, data_format: str = "NCHW") -> Tensor:
     """
     if x.ndim < 2:
         raise errors.bad("zeropad2d(x)", "2 axes or more", f"shape {x.shape}")
-    if not isinstance(padding, (list, tuple, Tensor)):
+    if not isinstance(padding, (list, tuple, Tensor, np.ndarray)):
         raise errors.bad("zeropad2d(padding)", "four numbers", padding, kind=TypeError)
     widths = list(ints(padding, 0, "zeropad2d(padding)") or ())
     if len(widths) != 4:

@@ -414,6 +414,8 @@ def local_response_norm(x: Tensor, size: int, alpha: float = 0.0001, beta: float
         raise errors.bad("local_response_norm(x)", "3 axes or more", f"shape {list(x.shape)}")
     if size < 1:
         raise errors.bad("local_response_norm(size)", "a number of 1 or more", size)
+    if data_format == "NC":
+        raise errors.bad("local_response_norm(data_format)", f"one of {', '.join([*FIRST[1:], *LAST])}", data_format)
     axis = _channel_axis("local_response_norm", x, data_format)
     return local_response_norm_of(x, alpha, beta, k, size, axis)
 

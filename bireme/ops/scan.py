@@ -345,10 +345,11 @@ def _flat_first(name: str, axis: str) -> None:
                 x.cast_(kind)
             except errors.TELLING as e:
                 raise errors.renamed(e, name, ("x",))  # noqa: B904  # the same error, by the name that the user called
+        args, kwargs = (args, {**kwargs, "dtype": kind}) if len(args) < 2 else ((given, kind, *args[2:]), kwargs)
         if given is None and x.ndim > 1:
             since = tape.now()
-            return become(x, scan(x, dtype=kind), name, since)
-        return inner(x, given, dtype=kind)
+            return become(x, scan(x, *args, **kwargs), name, since)
+        return inner(x, *args, **kwargs)
 
     PUBLIC[name] = inplace
     setattr(Tensor, name, inplace)

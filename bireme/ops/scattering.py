@@ -80,7 +80,7 @@ def _(x, index, axis, value):
         raise errors.bad("index_add(index)", "a 1-D tensor of integers", f"shape {list(index.shape)}, {index.dtype.name}")
     wanted = (*x.shape[:axis], index.size, *x.shape[axis + 1 :])
     if value.shape != wanted:
-        raise errors.bad("index_add(value)", f"shape {list(wanted)}", f"shape {list(value.shape)}")
+        raise errors.bad("index_add(value)", f"shape {list(wanted)}", f"shape {list(value.shape)}", kind=errors.Misfit)
     check_filled("index_add(index)", x.shape[axis], index)
 
 

@@ -17,7 +17,7 @@ def per_axis(x: Any, n: int, where: str, least: int = 1) -> tuple[int, ...]:
     """One integer for all axes, or one for each of them."""
     found = ints(x, 0, where)
     if found is None or len(found) not in (1, n):
-        raise errors.bad(where, COUNTS[n], x, kind=errors.Unfit)
+        raise errors.bad(where, COUNTS[n], x, kind=errors.Alien)
     if min(found) < least:
         raise errors.bad(where, f"integers of {least} or more", list(found))
     return found if len(found) == n else found * n

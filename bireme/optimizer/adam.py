@@ -285,7 +285,7 @@ def _beta(where: str, what: str, beta: float | Tensor) -> float | Tensor:
         if beta._value.sig.size != 1:
             raise errors.bad(f"{where}({what})", "a number or a tensor of one element", f"shape {beta.shape}")
         return beta.reshape([])
-    if isinstance(beta, bool) or not isinstance(beta, (int, float)):
+    if isinstance(beta, bool) or not isinstance(beta, (int, float, np.number)):
         raise errors.bad(f"{where}({what})", "a number in [0, 1)", beta, kind=errors.Alien)
     if not 0 <= beta < 1:
         raise errors.bad(f"{where}({what})", "a number in [0, 1)", beta)

@@ -183,10 +183,10 @@ class Rprop(Optimizer):
     ):
         _given("Rprop", learning_rate=learning_rate)
         start = learning_rate() if isinstance(learning_rate, LRScheduler) else learning_rate
-        least, most = learning_rate_range
+        least, most = _pair("Rprop(learning_rate_range)", learning_rate_range)
         if not 0.0 < least <= start <= most:
             raise errors.bad("Rprop(learning_rate_range)", f"0 < least <= learning_rate = {start} <= most", learning_rate_range)
-        shrink, grow = etas
+        shrink, grow = _pair("Rprop(etas)", etas)
         if not 0.0 < shrink < 1.0 < grow:
             raise errors.bad("Rprop(etas)", "a factor between 0 and 1, and one above 1", etas)
         super().__init__(learning_rate, parameters, None, grad_clip, name)
@@ -204,7 +204,7 @@ class Rprop(Optimizer):
 def between(where: str, **betas: Any) -> None:
     """Refuse a beta outside [0, 1)."""
     for what, beta in betas.items():
-        if not isinstance(beta, (int, float, Tensor)):
+        if not isinstance(beta, (int, float, np.number, Tensor)):
             raise errors.bad(f"{where}({what})", "a number in [0, 1)", beta, kind=errors.Alien)
         if not 0 <= beta < 1:
             raise errors.bad(f"{where}({what})", "a number in [0, 1)", beta)
@@ -213,10 +213,16 @@ def between(where: str, **betas: Any) -> None:
 def not_negative(where: str, **numbers: Any) -> None:
     """Refuse what is no number, or one below 0."""
     for what, value in numbers.items():
-        if not isinstance(value, (int, float, Tensor)):
+        if not isinstance(value, (int, float, np.number, Tensor)):
             raise errors.bad(f"{where}({what})", "a number of 0 or more", value, kind=errors.Alien)
         if not value >= 0:
             raise errors.bad(f"{where}({what})", "a number of 0 or more", value)
+
+
+def _pair(where: str, values: Any) -> tuple[Any, Any]:
+    if not isinstance(values, (list, tuple, np.ndarray)) or len(values) != 2:
+        raise errors.bad(where, "two numbers", values, kind=errors.WrongType)
+    return values[0], values[1]
 
 
 def _given(where: str, **settings: Any) -> None:
