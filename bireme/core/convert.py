@@ -313,8 +313,6 @@ class Signature:
                 arguments[p.name] = random.next_key()
                 continue
             x = arguments[p.name]
-            if p.kind == "number" and isinstance(x, np.ndarray) and not x.ndim:
-                x = arguments[p.name] = x.item()
             if isinstance(x, Tensor):
                 if p.kind == "list":
                     raise errors.bad(self.labels[p.name], "a list of Tensors", x, kind=TypeError)
@@ -331,13 +329,16 @@ class Signature:
                     ndim = x[0]._value.sig.ndim
             elif x is None and p.optional:
                 continue
-            elif p.kind != "number" or not (isinstance(x, _NUMBERS) or _is_pair(x)):
-                wanted = "a Tensor or a number" if p.kind == "number" else "a Tensor"
-                got = type(x) if not isinstance(x, (int, float, type(None))) else x
-                hint = "make a tensor of it with to_tensor()" if isinstance(x, (np.ndarray, list, tuple)) else None
-                raise errors.bad(self.labels[p.name], wanted, got, hint, kind=errors.NotTensor)
-            elif p.whole and isinstance(x, (float, complex, np.inexact)):
-                raise errors.bad(self.labels[p.name], "a Tensor or an integer", x, kind=TypeError)
+            else:
+                if p.kind == "number" and isinstance(x, np.ndarray) and not x.ndim:
+                    x = arguments[p.name] = x.item()
+                if p.kind != "number" or not (isinstance(x, _NUMBERS) or _is_pair(x)):
+                    wanted = "a Tensor or a number" if p.kind == "number" else "a Tensor"
+                    got = type(x) if not isinstance(x, (int, float, type(None))) else x
+                    hint = "make a tensor of it with to_tensor()" if isinstance(x, (np.ndarray, list, tuple)) else None
+                    raise errors.bad(self.labels[p.name], wanted, got, hint, kind=errors.NotTensor)
+                if p.whole and isinstance(x, (float, complex, np.inexact)):
+                    raise errors.bad(self.labels[p.name], "a Tensor or an integer", x, kind=TypeError)
         return max(ndim, 0)
 
     def attributes(self, arguments: dict[str, Any], ndim: int) -> tuple:
