@@ -149,6 +149,9 @@ RAISES = {
     "bool - bool": (lambda: t([True]) - t([True]), (TypeError,)),
     "int // 0": (lambda: t([1, 2]) // 0, (ZeroDivisionError,)),
     "int % tensor with 0": (lambda: t([1, 2]) % t([0, 1]), (ZeroDivisionError,)),
+    "int % pending with 0": (lambda: (t([1, 2]) % (t([0, 1]) * 2)).numpy(), (ZeroDivisionError,)),
+    "int // pending with 0": (lambda: (5 // (t([0, 1]) * 2)).tolist(), (ZeroDivisionError,)),
+    "ints at pending places": (lambda: t([5, 6])[t([0, 1]) * 2].tolist(), (IndexError,)),
     "== None": (lambda: t([1]) == None, (TypeError,)),  # noqa: E711 - what is tested
     "< text": (lambda: t([1]) < "same", (TypeError,)),
     "tensor + list": (lambda: t([1]) + [1], (TypeError,)),

@@ -23,6 +23,14 @@ def peek(v: Value) -> np.ndarray | None:
     seg = v.segment
     if v.sig.size > FEW or v.sig.dtype.kind not in "ib" or seg is None or seg is not local.segment or seg.symbolic or local.trace is not None:
         return None
+    found = _computed(v, seg)
+    if found is None or any(_computed(bad, seg) for bad, *_ in seg.guards if bad.segment is seg):
+        return None  # the run says what is wrong, with the line that it comes from
+    v.array, v.segment = found, None  # from now on it is a value like any other on the host
+    return found
+
+
+def _computed(v: Value, seg: Any) -> np.ndarray | None:
     nodes = _way_to(v, seg)
     if nodes is None:
         return None
@@ -36,9 +44,8 @@ def peek(v: Value) -> np.ndarray | None:
                 out = node.bound.plan(node.sigs)(*args)
                 made.update(enumerate(out if node.bound.many else (out,), node.first))
     except (ArithmeticError, LookupError, TypeError, ValueError):
-        return None  # the run says what is wrong, with the line that it comes from
-    v.array, v.segment = np.array(made[v.index], v.sig.dtype.np), None  # from now on it is a value like any other on the host
-    return v.array
+        return None  # as above
+    return np.array(made[v.index], v.sig.dtype.np)
 
 
 def _way_to(v: Value, seg: Any) -> list | None:
