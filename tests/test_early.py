@@ -12,7 +12,7 @@ from bireme.core.graph import Graph
 @pytest.fixture
 def apart(monkeypatch):
     """The CPU taken for a device that computes while the host records."""
-    monkeypatch.setattr(programs, "_runs_apart", lambda device: True)
+    monkeypatch.setattr(early, "worth_it", lambda graph: len(graph.nodes) >= early.MANY)
     flush.flush()
     programs.clear()
     bireme.set_flags({"FLAGS_interpret": False})
@@ -44,7 +44,7 @@ class Loop:
 
 def fronts():
     """Of the programs that run now: whether one gives the loss early."""
-    return [p.front is not None for entry in programs._graphs.values() for p in entry.compiled if len(entry.graph.nodes) >= programs.MANY]
+    return [p.front is not None for entry in programs._graphs.values() for p in entry.compiled if len(entry.graph.nodes) >= early.MANY]
 
 
 def test_a_loss_that_is_read_every_step(apart):

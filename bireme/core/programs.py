@@ -39,7 +39,7 @@ class Program:
     def __init__(self, live: tuple[int, ...], donate: tuple[int, ...], call: Any, n_leaves: int, tier: str, front: Any = None):
         self.live, self.donate, self.front, self.call, self.tier = live, donate, front, call, tier
         self.warm: set[tuple[int, ...]] = set()  # kinds of arguments that it was called with
-        self.numbers: tuple[list[int], list[int]] | None = None  # places of its results of one number, see `_watch`
+        self.numbers: tuple[list[int], list[int]] | None = None  # places of its results of one number, see `early.Watch`
         given = set(donate)
         self.kept = tuple(i for i in range(n_leaves) if i not in given)
 
@@ -62,7 +62,7 @@ class Entry:
         self.interpreted: Program | None = None
         self.cheap, self.patience = False, 1  # interpreted always; the first so many times
         self.note = debug.Note(graph)
-        self.watch = Watch() if len(graph.nodes) >= MANY and _runs_apart(graph.device) else None
+        self.watch = early.Watch() if early.worth_it(graph) else None
         self.early = False  # whether its programs give the loss before the gradients
         self.others: tuple[dict[tuple, Program], list[Program]] | None = None  # those of the other kind, where there are both
 
@@ -77,19 +77,6 @@ class Entry:
         self.exact.clear()
         self.compiled.clear()
         self.others = None
-
-
-class Watch:
-    """What is read of a graph's runs on an accelerator: `front` are the last one's results of one number that the forward pass
-    gives, `rest` the others, `read` which of both were read before the next run; how often it is other than the programs expect."""
-
-    __slots__ = ("runs", "front", "rest", "read", "against")
-
-    def __init__(self) -> None:
-        self.runs = self.against = 0
-        self.front: list[Any] = []
-        self.rest: list[Any] = []
-        self.read: set[str] = set()
 
 
 class Family:
@@ -108,7 +95,6 @@ _graphs: OrderedDict[tuple, Entry] = OrderedDict()
 _calls = [0]  # in these graphs
 _families: OrderedDict[tuple, Family] = OrderedDict()
 _waiting: deque[Entry] = deque()  # those that have an interpreted program, the oldest first
-_watched: list[Watch] = []  # the one whose run was the last
 _lock = threading.RLock()
 _pinned: dict[int, weakref.ref] = {}
 
@@ -207,7 +193,7 @@ def _execute(seg: Any, held: set[int]) -> None:
     debug.STATS["flushes"] += 1
     debug.STATS["nodes"] += state.depth
     if entry.watch is not None:
-        _look_back(entry, entry.watch)
+        early.look_back(entry, entry.watch)
     key = (live, tuple(dead))
     program = entry.exact.get(key) if executor.forced() is None else None
     if program is None:
@@ -237,57 +223,7 @@ def _execute(seg: Any, held: set[int]) -> None:
     except (RuntimeError, MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as e:
         raise _failed(e, seg, entry) from e
     if entry.watch is not None:
-        _watch(entry.watch, entry.graph, program, seg)
-
-
-MANY = 64  # operators: fewer are recorded in a millisecond or two
-WATCHED = 2  # runs after which it is known what a loop reads of each
-
-
-def _runs_apart(device: Any) -> bool:
-    """Whether the device computes while the host records: on CPU both want the same cores."""
-    return not device.is_cpu
-
-
-def _watch(watch: Watch, graph: Graph, program: Program, seg: Any) -> None:
-    """After a run: remember the results that a loop may read, as the loss."""
-    if program.numbers is None:
-        border, sigs = early.edge(graph), graph.value_sigs
-        single = [(place, i < border) for place, i in enumerate(program.live) if sigs[i].size == 1]
-        program.numbers = [place for place, first in single if first], [place for place, first in single if not first]
-    arrays = (*seg.early, *seg.results[0])
-    watch.front, watch.rest = ([arrays[place] for place in places] for places in program.numbers)
-    watch.read.clear()
-    watch.runs += 1
-    _watched[:] = [watch]
-
-
-def was_read(array: Any) -> None:
-    """Somebody waited for this array: was it the loss of the last run?"""
-    for watch in _watched:
-        watch.read.update(which for which, arrays in (("front", watch.front), ("rest", watch.rest)) if any(a is array for a in arrays))
-
-
-def _look_back(entry: Entry, watch: Watch) -> None:
-    """Before a run: where of each of the first ones the loss was read, and nothing that comes later, the next program gives it early.
-
-    When a loop stops to read, it gets the program of the whole again; both are kept, so nothing is compiled for it.
-    """
-    asked = watch.read == {"front"}
-    watch.front, watch.rest = [], []
-    if not watch.runs:
-        return
-    if entry.others is None:  # it has had programs of the whole alone
-        if not asked or flags.deterministic.value or executor.forced() is not None:
-            entry.watch = None
-        elif watch.runs == WATCHED and entry.compiled:
-            entry.turn()
-            entry.note.reason = "its loss is read after every run: with the forward pass as a program of its own, reading waits for no more"
-        return
-    watch.against = 0 if asked == entry.early else watch.against + 1
-    if watch.against == WATCHED:
-        watch.against = 0
-        entry.turn()
+        entry.watch.remember(entry.graph, program, (*seg.early, *seg.results[0]))
 
 
 def _only_here(dead: list[int], arrays: list, held: set[int]) -> list[int]:

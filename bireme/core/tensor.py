@@ -12,7 +12,7 @@ import numpy as np
 
 from bireme.core import device as devices
 from bireme.core import dtype as dtypes
-from bireme.core import ending, errors, flush, guards, programs, registry
+from bireme.core import early, ending, errors, flush, guards, programs, registry
 from bireme.core.arrays import KNOWN, OnHost, convert, host_array
 from bireme.core.device import Place
 from bireme.core.dtype import DType
@@ -184,7 +184,7 @@ class Tensor(OnHost):
                     raise
             else:
                 if found is not array:
-                    programs.was_read(array)
+                    early.was_read(array)
                     guards.check()  # those of the same program are there now
         return found
 
