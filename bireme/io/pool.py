@@ -158,8 +158,8 @@ class Processes:
         released, worker.released = worker.released, []
         try:
             worker.pipe.send((epoch, batch, indices, seed, released))
-        except (BrokenPipeError, ConnectionResetError):
-            return  # the listening thread sees it too, and says what happened
+        except OSError:
+            return  # the worker is gone, or the pool closed: who waits for the batch is told
 
     def listen(self) -> None:
         """Take in batches until the pool is closed or a worker is gone."""
