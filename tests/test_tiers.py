@@ -491,7 +491,10 @@ def test_a_compile_that_fails_says_so_itself(tmp_path, monkeypatch):
 
 def test_an_interrupt_leaves_jax_its_settings(tmp_path, monkeypatch):
     monkeypatch.setenv("BIREME_CACHE_DIR", str(tmp_path))
-    settings = lambda: {name: getattr(jax.config, name) for name in cache._SETTINGS}  # noqa: E731
+
+    def settings():
+        return {name: getattr(jax.config, name) for name in cache._SETTINGS}
+
     before, left, came = settings(), 0, 0
 
     def trace(frame, event, arg):

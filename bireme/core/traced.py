@@ -61,7 +61,7 @@ def _text_of(jitted: Any, args: tuple, platform: str) -> bytes:
     """The lowered function as bytes; none where it calls what jax does not write down."""
     try:
         return bytes(export.export(jitted, platforms=(platform,))(*args).serialize())
-    except (ValueError, NotImplementedError):
+    except (ValueError, NotImplementedError):  # what jax raises for a custom call without guarantees
         return b""
 
 
