@@ -119,7 +119,7 @@ def main():
         if stats:
             print(counters(stats))
         peers.report()
-    for name, limit in (("jax.jit", 1.03), ("torch", 1.03), ("paddle", 1 / 1.8)):
+    for name, limit in (("jax.jit", 1.03), ("torch", 1.03), ("paddle, 1 thread", 1 / 1.8), ("paddle", 1 / 1.8)):
         floors.at_most(f"bireme / {NAMES[name]}", ratio(ours, ms.get(name, [])), round(limit, 3))
     floors.at_most("recording and look-up a step", np.nan if recording is None else recording, 5, " ms")
     floors.at_most("largest difference of the first losses", apart(losses) * 100, TOLERANCE * 100, " %")
