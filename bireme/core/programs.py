@@ -23,7 +23,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from bireme.core import debug, early, ending, errors, executor, flags, interpreter, xla
+from bireme.core import ahead, debug, early, ending, errors, executor, flags, interpreter, xla
 from bireme.core.device import Fork, started
 from bireme.core.graph import Graph, Node, Value
 
@@ -49,7 +49,7 @@ class Entry:
 
     __slots__ = (
         "graph", "met", "hits", "exact", "compiled", "interpreted", "family", "cheap", "patience", "note", "last", "recent", "looked",
-        "watch", "early", "others",
+        "watch", "early", "others", "ahead",
     )  # fmt: skip
 
     def __init__(self, graph: Graph, family: Family):
@@ -63,6 +63,7 @@ class Entry:
         self.cheap, self.patience = False, 1  # interpreted always; the first so many times
         self.note = debug.Note(graph)
         self.watch = early.Watch() if early.worth_it(graph) else None
+        self.ahead: ahead.Reading | None = None  # what is read while the first run is interpreted
         self.early = False  # whether its programs give the loss before the gradients
         self.others: tuple[dict[tuple, Program], list[Program]] | None = None  # those of the other kind, where there are both
 
@@ -289,6 +290,8 @@ def _choose(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Progr
         return _interpreted(entry, live, keep=None)
     may_interpret = (device.is_cpu or _by_host(entry)) and flags.interpret.value and not exact_only
     if may_interpret and ((entry.cheap and device.is_cpu) or entry.met <= entry.patience):
+        if entry.met == entry.patience == 1 and not entry.cheap and entry.family.graphs <= FIRST:  # of many shapes few are compiled
+            entry.ahead = ahead.begin(graph, live, _worth_donating(graph, live, dead))
         return _interpreted(entry, live, keep=entry.cheap and device.is_cpu and (live, dead))
     with _lock:
         program = None if exact_only else _serving(entry, live, dead)
@@ -414,7 +417,7 @@ def _compile(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...], exact_o
         if parts is not None:
             front, call = xla.prepare_early(graph, live, dead, graph.device, parts)
         else:
-            front, call = None, xla.XLA.prepare(graph, live, dead, graph.device)
+            front, call = None, _read_ahead(entry, live, dead) or xla.XLA.prepare(graph, live, dead, graph.device)
         program = Program(live, dead, call, len(graph.leaf_sigs), "xla", front)
     debug.compiled(entry, time.perf_counter() - start)
     entry.compiled.append(program)
@@ -423,6 +426,11 @@ def _compile(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...], exact_o
     if id(entry) not in entry.family.entries:
         entry.family.entries[id(entry)] = entry
     return program
+
+
+def _read_ahead(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Any:
+    reading, entry.ahead = entry.ahead, None
+    return None if reading is None else reading.take(live, dead)
 
 
 @contextlib.contextmanager
@@ -500,6 +508,7 @@ def forked() -> None:
 
 def before_fork() -> None:
     """An array that is still being computed would never be there in the child."""
+    ahead.settle()
     if started():
         xla.wait_for_all()
 

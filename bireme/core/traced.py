@@ -87,6 +87,11 @@ def _read(name: str) -> tuple[dict, bytes] | None:
     return json.loads(options), text
 
 
+def written(name: str) -> bool:
+    """Whether there is a whole file for it."""
+    return _read(name) is not None
+
+
 def _digest(name: str, rest: bytes) -> bytes:
     return hashlib.sha256(name.encode() + b"\n" + rest).digest()
 
@@ -122,7 +127,7 @@ def _make_room(folder: Path) -> None:
 
 def name(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device, part: str = "whole") -> str | None:
     """The digest of a graph or a part and of all that its text depends on; None where it is small, has no name, or nothing is kept."""
-    if len(graph.nodes) < LARGE or not _written() or not cache.at_hand():
+    if len(graph.nodes) < LARGE or not _writable() or not cache.at_hand():
         return None
     bounds: dict[Any, str] = {}
     try:
@@ -138,7 +143,7 @@ def name(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: D
 
 
 @functools.cache
-def _written() -> bool:
+def _writable() -> bool:
     """Whether jax can write programs down: what it does that with may be missing where nothing can be installed."""
     return importlib.util.find_spec("flatbuffers") is not None
 

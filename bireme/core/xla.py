@@ -77,6 +77,13 @@ class Xla:
         return _made(graph.function(live, device.platform), graph, donate, device, traced.name(graph, live, donate, device))
 
 
+def read(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
+    """What `Xla.prepare` gives, if an earlier process has written it down; else None."""
+    name = traced.name(graph, live, donate, device)
+    known = name is not None and traced.written(name)
+    return _made(graph.function(live, device.platform), graph, donate, device, name) if known else None
+
+
 def prepare_early(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device, found: early.Parts) -> tuple[early.Front, Any]:
     """A graph as two programs, see `early`."""
     gives = tuple(dict.fromkeys((*found.early, *found.crossing)))

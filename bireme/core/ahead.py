@@ -1,0 +1,52 @@
+"""Reading ahead: a program that an earlier process compiled is read while the first run of its graph is interpreted.
+
+The second run then need not wait for it. Which tier runs is decided by counts and sizes as ever; only the waiting is shorter.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from bireme.core import traced, xla
+from bireme.core.graph import Graph
+
+
+class Reading(threading.Thread):
+    """One program being read. Not a daemon: Python waits for it at the end, so that it is never stopped inside of jax."""
+
+    def __init__(self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]):
+        super().__init__(name="bireme-reading", daemon=False)
+        self._asked, self._call = (graph, live, donate), None
+
+    def run(self) -> None:
+        graph, live, donate = self._asked
+        try:
+            self._call = xla.read(graph, live, donate, graph.device)
+        except (RuntimeError, MemoryError, TypeError, ValueError, LookupError, ArithmeticError, OSError):
+            return  # who wants the program prepares it, and is told
+
+    def take(self, live: tuple[int, ...], donate: tuple[int, ...]) -> Any:
+        """The program, if it is the one that is wanted; None if there was none to read."""
+        self.join()
+        return self._call if self._asked[1:] == (live, donate) else None
+
+
+_now: list[Reading] = []
+
+
+def begin(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]) -> Reading | None:
+    """Begin to read what was compiled for this graph; None where that is not worth a thread."""
+    if len(graph.nodes) < traced.LARGE or not graph.device.is_cpu:
+        return None
+    reading = Reading(graph, live, donate)
+    reading.start()
+    _now[:] = [r for r in _now if r.is_alive()] + [reading]
+    return reading
+
+
+def settle() -> None:
+    """Wait until nothing is being read: a fork in the middle of it would leave its locks closed in the child."""
+    for reading in _now:
+        reading.join()
+    _now.clear()
