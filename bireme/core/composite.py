@@ -6,8 +6,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from bireme.core import amp, convert, errors, replay, segments, shortcut, tape
+from bireme.core import amp, errors, replay, segments, shortcut, tape
 from bireme.core.inplace import write_out
+from bireme.core.signature import hints_of, signature_of
 
 
 class Composite:
@@ -17,7 +18,7 @@ class Composite:
         self.body, self.name, self.doc = body, options.get("name") or body.__name__, inspect.getdoc(body) or ""
         self.told = told_as(self.name, options)
         self.public: Any = None
-        self.signature = convert.signature_of(self.told, body, convert.hints_of(body), options)
+        self.signature = signature_of(self.told, body, hints_of(body), options)
         self.options = options
 
     def call(self, arguments: dict[str, Any]) -> Any:

@@ -28,6 +28,7 @@ from bireme.core.convert import Attr, Axes, Axis, Const, DTypeArg, Extra, Ints, 
 from bireme.core.graph import shared
 from bireme.core.inplace import adopt, assign_inplace, count_changes, retypes, write_out
 from bireme.core.plans import on_numpy
+from bireme.core.signature import hints_of, signature_of
 from bireme.core.tensor import Tensor
 
 __all__ = ["Attr", "Axes", "Axis", "Const", "DTypeArg", "Extra", "Ints", "Key", "Shape", "Size", "Tensor", "composite", "op"]
@@ -41,7 +42,7 @@ class Op:
         self.told = told_as(self.name, options)
         self.doc = inspect.getdoc(body) or ""
         self.lowerings: dict[str, Callable] = {}
-        hints = convert.hints_of(body)
+        hints = hints_of(body)
         returns = hints.pop("return", Tensor)
         self.many = returns is not Tensor
         self.container: Any = tuple if typing.get_origin(returns) is tuple else list
@@ -78,7 +79,7 @@ class Op:
         self.public: Any = None
         self.grad_op = GradOp(self.name)
         self._bounds = Interned()
-        self.signature = convert.signature_of(self.told, body, hints, options)
+        self.signature = signature_of(self.told, body, hints, options)
         self.operand_names = self.signature.operand_names
         self.attr_names = self.signature.attr_names
         self._promoted = self.promote or (self.operand_names[:1] if self.floats or self.dtypes else ())
