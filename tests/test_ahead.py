@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from bireme.core import ahead, xla
+from bireme.core import ahead, traced, xla
 
 SCRIPT = """
     import os
@@ -64,6 +64,20 @@ class Graph:
 
     class device:
         is_cpu = True
+
+
+@pytest.fixture(autouse=True)
+def settings(monkeypatch):
+    found = ["one"]
+    monkeypatch.setattr(traced, "surroundings", lambda device: list(found))
+    return found
+
+
+def test_other_settings_get_a_program_of_their_own(settings, monkeypatch):
+    monkeypatch.setattr(xla, "read", lambda *args: "a program")
+    reading = ahead.begin(Graph, (1,), ())
+    settings.append("another")
+    assert reading.take((1,), ()) is None
 
 
 def test_another_liveness_gets_no_program_that_was_not_made_for_it(monkeypatch):

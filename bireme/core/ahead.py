@@ -17,19 +17,20 @@ class Reading(threading.Thread):
 
     def __init__(self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]):
         super().__init__(name="bireme-reading", daemon=False)
-        self._asked, self._call = (graph, live, donate), None
+        self._graph, self._wanted, self._call = graph, (live, donate), None
+        self._around = traced.surroundings(graph.device)
 
     def run(self) -> None:
-        graph, live, donate = self._asked
         try:
-            self._call = xla.read(graph, live, donate, graph.device)
+            self._call = xla.read(self._graph, *self._wanted, self._graph.device)
         except (RuntimeError, MemoryError, TypeError, ValueError, LookupError, ArithmeticError, OSError):
             return  # who wants the program prepares it, and is told
 
     def take(self, live: tuple[int, ...], donate: tuple[int, ...]) -> Any:
-        """The program, if it is the one that is wanted; None if there was none to read."""
+        """The program, if it is the one that is wanted, under the settings of now; None if there was none to read."""
         self.join()
-        return self._call if self._asked[1:] == (live, donate) else None
+        wanted = self._wanted == (live, donate) and self._around == traced.surroundings(self._graph.device)
+        return self._call if wanted else None
 
 
 _now: list[Reading] = []

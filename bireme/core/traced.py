@@ -131,7 +131,7 @@ def name(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: D
         return None
     bounds: dict[Any, str] = {}
     try:
-        parts = [*_package(), *_surroundings(device), part, repr(live), repr(donate)]
+        parts = [*_package(), *surroundings(device), part, repr(live), repr(donate)]
         for node in graph.nodes:
             told = bounds.get(node.bound)
             if told is None:
@@ -186,7 +186,7 @@ def _package() -> tuple[str, ...]:
     return digest.hexdigest(), jax.__version__, jaxlib.__version__, np.__version__, platform.machine(), str(blas.processors())
 
 
-def _surroundings(device: Device) -> list[str]:
+def surroundings(device: Device) -> list[str]:
     """Where it runs, and what lowering may look at."""
     of_jax = [(option, getattr(jax.config, option, value)) for option, value in sorted(jax.config.values.items())]
     ours = list(flags.get_flags(flags.known()).items())
