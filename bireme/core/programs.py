@@ -241,7 +241,7 @@ def _only_here(dead: list[int], arrays: list, held: set[int]) -> list[int]:
 def _forget(entry: Entry) -> None:
     """Drop an entry's programs, and the way back to it from the tree of segments."""
     entry.drop()
-    entry.interpreted = entry.graph.entry = None
+    entry.interpreted = entry.ahead = entry.graph.entry = None
     entry.note.close()
 
 
