@@ -200,6 +200,19 @@ def test_a_last_batch_of_another_size_costs_one_compile():
     assert stats()["compiles"] == 2
 
 
+@pytest.mark.parametrize("sizes, compiled", [((6, 3), 2), ((6, 5, 4), 0)])
+def test_of_small_steps_whose_compile_takes_long_two_sizes_are_compiled(sizes, compiled):
+    of_their_own = [nn.ReLU() for _ in sizes]  # another family for each case
+    net = nn.Sequential(nn.Linear(20, 64), nn.LayerNorm(64), nn.GELU(), nn.Linear(64, 64), nn.GELU(), *of_their_own, nn.LSTM(64, 32))
+    rule = bireme.optimizer.AdamW(0.01, parameters=net.parameters())
+    for n in sizes * 3:
+        net(randn(n, 6, 20))[0].square().mean().backward()
+        rule.step()
+        rule.clear_grad()
+    bireme.debug.flush()
+    assert stats()["compiles"] == compiled
+
+
 def test_a_recurrence_of_every_length_by_hand_is_one_family():
     cell, width = nn.GRUCell(16, 16), 16
     rng = np.random.default_rng(0)

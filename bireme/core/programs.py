@@ -90,8 +90,9 @@ class Family:
         self.clock, self.graphs, self.warned = 0, 0, False
 
 
-LONG, TINY, LASTING = 250, 60.0, 32  # operators; microseconds each; times that such a graph is met at least before it is compiled
-SIMPLE, OTHER, SHORT = 1e3, 1e4, 2e6  # microseconds to compile one of NumPy's own functions, which all become one kernel, or any other; a short wait
+LONG, TINY, MANY = 250, 60.0, 32  # operators; microseconds each; runs
+SIMPLE, OTHER, RESULT = 1e3, 1e4, 1e4  # microseconds to compile: NumPy's own functions all become one kernel; any other; each further result
+SHORT = 2e6  # microseconds that are a short wait
 _graphs: OrderedDict[tuple, Entry] = OrderedDict()
 _calls = [0]  # in these graphs
 _families: OrderedDict[tuple, Family] = OrderedDict()
@@ -170,8 +171,14 @@ def _patience(graph: Graph) -> int:
     When its runs have taken as long as that would: a script that ends before has not waited for it, and no other takes twice
     the time of the better choice. Where the wait is short, sooner.
     """
-    cost = sum([SIMPLE if isinstance(getattr(n.bound.op, "numpy_form", None), np.ufunc) else OTHER for n in graph.nodes])
-    return LASTING if cost < SHORT else max(LASTING, int(cost / graph.work))
+    cost = _compile_cost(graph)
+    return MANY if cost < SHORT else max(MANY, int(cost / graph.work))
+
+
+def _compile_cost(graph: Graph) -> float:
+    """Microseconds that its compile takes, roughly: by the kinds of its operators and the number of its values."""
+    simple = sum([isinstance(getattr(n.bound.op, "numpy_form", None), np.ufunc) for n in graph.nodes])
+    return SIMPLE * simple + OTHER * (len(graph.nodes) - simple) + RESULT * (len(graph.value_sigs) - len(graph.nodes))
 
 
 def execute(seg: Any, held: set[int]) -> None:
@@ -361,12 +368,18 @@ def _serving(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Prog
 
 
 FEW, FIRST = 8, 4  # shapes that a family may have had; of these so many are compiled as soon as they come back
-OFTEN, RARE, SHARE = 8, 48, 16  # further ones: when they were 8 of the last 8 * 16 runs; if their operators are tiny, 48 of the last 48 * 16
+FEWEST = 2  # instead of few, where a compile is worth many runs: the shape of a batch and that of the last one
+OFTEN, RARE, SHARE = 8, 48, 16  # further ones: when they were 8 of the last 8 * 16 runs; where a compile is worth many, 48 of the last 48 * 16
 
 
 def _tiny(graph: Graph) -> bool:
     """Whether its operators are so small that a compile takes as long as hundreds of runs."""
     return graph.work < TINY * len(graph.nodes)
+
+
+def _waits(graph: Graph) -> bool:
+    """Whether a compile takes as long as many runs, and is no short wait: where shapes change, it is then seldom worth it."""
+    return _tiny(graph) or _compile_cost(graph) >= max(MANY * graph.work, SHORT / 10)
 
 
 def _may_compile(entry: Entry, may_interpret: bool) -> bool:
@@ -384,9 +397,9 @@ def _may_compile(entry: Entry, may_interpret: bool) -> bool:
     if entry.compiled or entry.early:
         return True
     if len(family.entries) < bound:
-        often = RARE if _tiny(entry.graph) else OFTEN
+        often, few = (RARE, FEWEST) if _waits(entry.graph) else (OFTEN, FEW)
         busy = len(entry.recent) >= often and family.clock - entry.recent[-often] < often * SHARE
-        first = len(family.entries) < FIRST and family.graphs <= FEW
+        first = len(family.entries) < FIRST and family.graphs <= few
         return busy or first or not may_interpret
     if not family.entries:
         return False
