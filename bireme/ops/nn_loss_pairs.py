@@ -130,6 +130,8 @@ def npair_loss(anchor: Tensor, positive: Tensor, labels: Tensor, l2_reg: float =
     if anchor.ndim != 2 or positive.shape != anchor.shape or labels._value.sig.size != n:
         got = f"shapes {anchor.shape}, {positive.shape} and {labels.shape}"
         raise errors.bad("npair_loss(anchor, positive, labels)", "two tables of one shape and a label for each row", got)
+    if not anchor._value.sig.size:
+        raise errors.bad("npair_loss(anchor)", "one element or more", f"shape {anchor.shape}")
     rows = shape.reshape(labels, [n, 1])
     same = cast(logic.equal(rows, shape.transpose(rows, [1, 0])), anchor.dtype)
     same = same / reduce.sum(same, axis=1, keepdim=True)

@@ -412,6 +412,8 @@ def local_response_norm(x: Tensor, size: int, alpha: float = 0.0001, beta: float
     """
     if x.ndim < 3:
         raise errors.bad("local_response_norm(x)", "3 axes or more", f"shape {list(x.shape)}")
+    if not all(x.shape[1:]):
+        raise errors.bad("local_response_norm(x)", "elements along each axis but the first", f"shape {list(x.shape)}")
     if size < 1:
         raise errors.bad("local_response_norm(size)", "a number of 1 or more", size)
     if data_format == "NC":

@@ -111,6 +111,7 @@ TABLE = [
     Row("local_response_norm", [call(floats(2, 5, 3), 4, 0.5), call(floats(1, 2, 2, 4), 3, alpha=0.5, beta=0.5, k=2.0, data_format="NHWC"),
         call(np.zeros((0, 4, 2)), 5)], _response, dtypes=FLOAT, skip=BATCHES,
         bad=[Bad(call(floats(2, 3), 2), "local_response_norm(x): expected 3 axes or more, got shape [2, 3]"),
+             Bad(call(np.zeros((2, 0, 4)), 2), "local_response_norm(x): expected elements along each axis but the first, got shape [2, 0, 4]"),
              Bad(call(floats(2, 3, 4), 0), "local_response_norm(size): expected a number of 1 or more, got 0")]),
     Row("normalize", [call(floats(2, 3)), call(floats(2, 3, 2), p=1, axis=-1), call(floats(4), p=3, axis=0), call(floats(2, 3), float("inf")),
         call(floats(2, 2), epsilon=10.0), call(np.zeros((0, 3)))], _normalize, dtypes=FLOAT, skip={"0-d": "there is no axis to normalise along"},
