@@ -81,6 +81,10 @@ def test_what_is_refused():
             nn.LayerList([3])
         with pytest.raises(kind, match=r"update\(sublayers\)"):
             nn.LayerDict(3)
+        with pytest.raises(kind, match=r"ParameterDict\(param\): expected a Parameter, got 3"):
+            nn.ParameterDict()["a"] = 3
+        with pytest.raises(kind, match=r"Normal\(mean\): expected a number, got None"):
+            nn.initializer.Normal(None)
     for kind in (IndexError, AssertionError):
         with pytest.raises(kind, match=r"insert\(index\)"):
             nn.LayerList().insert(5, nn.ReLU())
@@ -196,3 +200,34 @@ def test_bilinear_tells_the_type_of_its_weight():
 
 def test_gains_stand_beside_what_fills():
     assert nn.init.calculate_gain("tanh") == nn.initializer.calculate_gain("tanh") == 5 / 3
+
+
+def test_recurrences_as_functions():
+    """What `RNN` and `BiRNN` do is at hand without the layers, and states of stacks come apart and together."""
+    from bireme.nn import rnn
+
+    ahead, back, x = nn.GRUCell(3, 4), nn.GRUCell(3, 4), bireme.randn([2, 5, 3])
+    lengths, start = bireme.to_tensor([5, 2]), bireme.randn([2, 4])
+    for given, layer in (((ahead, x, start, lengths, False, True), nn.RNN(ahead, is_reverse=True)), ((ahead, x), nn.RNN(ahead))):
+        for found, expected in zip(rnn.rnn(*given), layer(*given[1:4]), strict=True):
+            np.testing.assert_array_equal(found, expected)
+    found, (first, second) = rnn.birnn(ahead, back, x, (start, start), lengths)
+    expected, ends = nn.BiRNN(ahead, back)(x, (start, start), lengths)
+    for a, b in zip((found, first, second), (expected, *ends), strict=True):
+        np.testing.assert_array_equal(a, b)
+    h, c = bireme.randn([4, 2, 3]), bireme.randn([4, 2, 3])
+    parts = rnn.split_states((h, c), True, 2)
+    np.testing.assert_array_equal(parts[1][0][1], c[2])
+    for a, b in zip(rnn.concat_states(parts, True, 2), (h, c), strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(rnn.concat_states(rnn.split_states(h)), h)
+
+
+def test_stacks_of_recurrences_have_one_base():
+    from bireme.nn.rnn import RNNBase
+
+    for layer in (nn.LSTM(2, 3), nn.GRU(2, 3), nn.SimpleRNN(2, 3, activation="relu")):
+        assert isinstance(layer, RNNBase)
+        assert [p.shape for p in RNNBase(layer.mode, 2, 3).parameters()] == [p.shape for p in layer.parameters()]
+    with pytest.raises(ValueError, match=r"RNNBase\(mode\): expected one of LSTM, GRU, RNN_TANH, RNN_RELU, got RNN"):
+        RNNBase("RNN", 2, 3)

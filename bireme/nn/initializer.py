@@ -382,5 +382,5 @@ def _number(owner: Initializer, what: str, value: Any) -> Any:
     if isinstance(value, np.ndarray) and not value.ndim:
         return value.item()
     if not isinstance(value, (int, float, complex, np.number, Tensor)):
-        raise errors.bad(f"{type(owner).__name__}({what})", "a number", value, kind=TypeError)
+        raise errors.bad(f"{type(owner).__name__}({what})", "a number", value, kind=errors.Alien)
     return value
