@@ -231,3 +231,41 @@ def test_stacks_of_recurrences_have_one_base():
         assert [p.shape for p in RNNBase(layer.mode, 2, 3).parameters()] == [p.shape for p in layer.parameters()]
     with pytest.raises(ValueError, match=r"RNNBase\(mode\): expected one of LSTM, GRU, RNN_TANH, RNN_RELU, got RNN"):
         RNNBase("RNN", 2, 3)
+
+
+def test_layers_that_programs_derive_by_inner_names():
+    """Checks of one's own, a convolution of one's own, an initializer that fills by the sizes of a unit."""
+
+    class AnyAxes(nn.BatchNorm2D):
+        def _check_input_dim(self, input):
+            assert input.ndim in (2, 4)
+
+    class AnyFormat(nn.BatchNorm2D):
+        def _check_data_format(self, input):
+            self._data_format = "NHWC"
+
+    class ByChannel(nn.InstanceNorm2D):
+        def _check_input_dim(self, input):
+            pass
+
+    class Gated(nn._ConvNd):
+        def __init__(self):
+            super().__init__(2, 4, 3, False, 2, padding=1, bias_attr=False)
+
+        def forward(self, x):
+            return nn.functional.conv2d(x, self.weight.tanh(), self.bias, self._stride, self._padding)
+
+    class Fans(nn.initializer.Initializer):
+        def forward(self, var, block=None):
+            assert self._check_block(block) is block
+            inputs, outputs = self._compute_fans(var)
+            var.set_value(np.full(var.shape, 100.0 * inputs + outputs, "float32"))
+
+    assert AnyAxes(2)(bireme.ones([3, 2])).shape == [3, 2]
+    assert AnyFormat(2, data_format="X")(bireme.ones([1, 3, 3, 2])).shape == [1, 3, 3, 2]
+    assert ByChannel(2)(bireme.ones([3, 2, 4])).shape == [3, 2, 4]
+    assert Gated()(bireme.ones([1, 2, 5, 5])).shape == [1, 4, 5, 5]
+    assert list(Gated().state_dict()) == ["weight"]
+    assert repr(Gated()) == "Gated(2, 4, kernel_size=[3, 3], padding=1, data_format=NCHW)"
+    for layer, value in ((nn.Linear(2, 3, weight_attr=Fans()), 203.0), (nn.Conv2D(2, 3, 2, weight_attr=Fans()), 812.0)):
+        assert (layer.weight == value).all()
