@@ -141,7 +141,7 @@ def _channel_axis(name: str, x: Any, data_format: Any) -> int:
     if data_format not in FIRST and data_format not in LAST:
         raise errors.bad(f"{name}(data_format)", f"one of {', '.join([*FIRST, *LAST])}", data_format)
     if x.ndim < 2:
-        raise errors.bad(f"{name}(x)", "a batch of channels: 2 axes or more", f"shape {list(x.shape)}")
+        raise errors.bad(f"{name}(x)", "a batch of channels: 2 axes or more", f"shape {list(x.shape)}", kind=errors.Unfit)
     return x.ndim - 1 if data_format in LAST else 1
 
 

@@ -277,6 +277,8 @@ def _columns(dims, kernel_sizes, strides=1, paddings=0, dilations=1):
     p = each(paddings, 2)
     top, left, bottom, right = p if len(p) == 4 else (*p, *p)
     grown = (dims[0] + top + bottom, dims[1] + left + right)
+    reach = [(k - 1) * d + 1 for k, d in zip(size, dilation)]
+    grown = [r if 0 < r - m < s else m for m, r, s in zip(grown, reach, stride)]  # zeros stand in for less than a step
     count = [(m - (k - 1) * d - 1) // s + 1 for m, k, s, d in zip(grown, size, stride, dilation)]
     at = [tuple(slice(i * s, i * s + (k - 1) * d + 1, d) for i, s, k, d in zip(place, stride, size, dilation)) for place in np.ndindex(*count)]
     return grown, (top, left), at
@@ -370,13 +372,15 @@ TABLE = [
     *[_fractional_row(n) for n in (2, 3)],
     *[_unpool_row(n) for n in (1, 2, 3)],
     Row("unfold_columns", [call(_x, 2), call(_x, [2, 3], 2, 1), call(_x, 2, [1, 2], [1, 0, 2, 1], dilations=2), call(_x, [3, 1], 1, [0, 1]),
+        call(_x, [6, 3], 3),
         call(np.zeros((0, 2, 5, 4)), 2)], _unfold, dtypes=FLOAT | COMPLEX, skip=IMAGES,
         bad=[Bad(call(floats(2, 3), 2), "unfold(x): expected shape [batch, channels, height, width], got shape [2, 3]"),
              Bad(call(_x, 9), "unfold(kernel_sizes): expected a window within [5, 4] and the padding, got [9, 9]"),
              Bad(call(_x, 2, paddings=-1), "unfold(paddings): expected widths of 0 or more, got -1"),
              Bad(call(_x, 2, paddings=[1, 1, 1]), "unfold(paddings): expected one integer, two or four, got [1, 1, 1]")]),
     Row("fold", [call(floats(2, 8, 12), [5, 4], 2), call(floats(2, 6, 6), [5, 4], [2, 3], 2, 1),
-        call(floats(1, 4, 15), [5, 4], 2, [1, 2], [1, 0, 1, 3], 2), call(np.zeros((0, 4, 12)), [5, 4], 2)], _fold, dtypes=FLOAT | COMPLEX,
+        call(floats(1, 4, 15), [5, 4], 2, [1, 2], [1, 0, 1, 3], 2), call(np.zeros((0, 4, 12)), [5, 4], 2),
+        call(floats(1, 12, 2), [2, 4], [6, 1], [5, 2])], _fold, dtypes=FLOAT | COMPLEX,
         skip={"0-d": "it takes a batch of columns"}, loose=HALF_SUMS,
         bad=[Bad(call(floats(2, 3), 4, 2), "fold(x): expected shape [batch, channels * window, places], got shape [2, 3]"),
              Bad(call(floats(1, 5, 9), 4, 2), "fold(x): expected a multiple of 4 channels, the window's elements, got 5"),
