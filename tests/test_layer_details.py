@@ -149,6 +149,17 @@ def test_cosines_of_long_vectors_in_float16():
     assert out.dtype is bireme.float16 and out.tolist() == [-1.0, -1.0]
 
 
+@pytest.mark.parametrize("shape", [[2, 3], [1, 3], [3]])
+@pytest.mark.parametrize(
+    ("kinds", "found"), [(("float64", "float32"), "float64"), (("float32", "float64"), "float64"), (("float16", "float32"), "float32")]
+)
+def test_cosines_of_two_types(shape, kinds, found):
+    x, y = bireme.full([2, 3], 2.0, kinds[0]), bireme.full(shape, -1.0, kinds[1])
+    out = nn.functional.cosine_similarity(x, y)
+    assert out.dtype.name == found
+    np.testing.assert_allclose(out, [-1.0, -1.0], rtol=1e-6)
+
+
 @pytest.mark.parametrize("make", [lambda: nn.Conv2D(1, 1, 3, weight_attr=False), lambda: nn.Conv1DTranspose(1, 1, 3, weight_attr=False)])
 def test_a_convolution_has_a_kernel(make):
     with pytest.raises(AssertionError, match=r"\(weight_attr\): expected an attribute of the kernel"):
