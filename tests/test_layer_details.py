@@ -81,6 +81,10 @@ def test_what_is_refused():
             nn.LayerList([3])
         with pytest.raises(kind, match=r"update\(sublayers\)"):
             nn.LayerDict(3)
+        with pytest.raises(kind, match=r"ParameterDict\(param\): expected a Parameter, got 3"):
+            nn.ParameterDict()["a"] = 3
+        with pytest.raises(kind, match=r"Normal\(mean\): expected a number, got None"):
+            nn.initializer.Normal(None)
     for kind in (IndexError, AssertionError):
         with pytest.raises(kind, match=r"insert\(index\)"):
             nn.LayerList().insert(5, nn.ReLU())
@@ -145,6 +149,17 @@ def test_cosines_of_long_vectors_in_float16():
     assert out.dtype is bireme.float16 and out.tolist() == [-1.0, -1.0]
 
 
+@pytest.mark.parametrize("shape", [[2, 3], [1, 3], [3]])
+@pytest.mark.parametrize(
+    ("kinds", "found"), [(("float64", "float32"), "float64"), (("float32", "float64"), "float64"), (("float16", "float32"), "float32")]
+)
+def test_cosines_of_two_types(shape, kinds, found):
+    x, y = bireme.full([2, 3], 2.0, kinds[0]), bireme.full(shape, -1.0, kinds[1])
+    out = nn.functional.cosine_similarity(x, y)
+    assert out.dtype.name == found
+    np.testing.assert_allclose(out, [-1.0, -1.0], rtol=1e-6)
+
+
 @pytest.mark.parametrize("make", [lambda: nn.Conv2D(1, 1, 3, weight_attr=False), lambda: nn.Conv1DTranspose(1, 1, 3, weight_attr=False)])
 def test_a_convolution_has_a_kernel(make):
     with pytest.raises(AssertionError, match=r"\(weight_attr\): expected an attribute of the kernel"):
@@ -196,3 +211,72 @@ def test_bilinear_tells_the_type_of_its_weight():
 
 def test_gains_stand_beside_what_fills():
     assert nn.init.calculate_gain("tanh") == nn.initializer.calculate_gain("tanh") == 5 / 3
+
+
+def test_recurrences_as_functions():
+    """What `RNN` and `BiRNN` do is at hand without the layers, and states of stacks come apart and together."""
+    from bireme.nn import rnn
+
+    ahead, back, x = nn.GRUCell(3, 4), nn.GRUCell(3, 4), bireme.randn([2, 5, 3])
+    lengths, start = bireme.to_tensor([5, 2]), bireme.randn([2, 4])
+    for given, layer in (((ahead, x, start, lengths, False, True), nn.RNN(ahead, is_reverse=True)), ((ahead, x), nn.RNN(ahead))):
+        for found, expected in zip(rnn.rnn(*given), layer(*given[1:4]), strict=True):
+            np.testing.assert_array_equal(found, expected)
+    found, (first, second) = rnn.birnn(ahead, back, x, (start, start), lengths)
+    expected, ends = nn.BiRNN(ahead, back)(x, (start, start), lengths)
+    for a, b in zip((found, first, second), (expected, *ends), strict=True):
+        np.testing.assert_array_equal(a, b)
+    h, c = bireme.randn([4, 2, 3]), bireme.randn([4, 2, 3])
+    parts = rnn.split_states((h, c), True, 2)
+    np.testing.assert_array_equal(parts[1][0][1], c[2])
+    for a, b in zip(rnn.concat_states(parts, True, 2), (h, c), strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(rnn.concat_states(rnn.split_states(h)), h)
+
+
+def test_stacks_of_recurrences_have_one_base():
+    from bireme.nn.rnn import RNNBase
+
+    for layer in (nn.LSTM(2, 3), nn.GRU(2, 3), nn.SimpleRNN(2, 3, activation="relu")):
+        assert isinstance(layer, RNNBase)
+        assert [p.shape for p in RNNBase(layer.mode, 2, 3).parameters()] == [p.shape for p in layer.parameters()]
+    with pytest.raises(ValueError, match=r"RNNBase\(mode\): expected one of LSTM, GRU, RNN_TANH, RNN_RELU, got RNN"):
+        RNNBase("RNN", 2, 3)
+
+
+def test_layers_that_programs_derive_by_inner_names():
+    """Checks of one's own, a convolution of one's own, an initializer that fills by the sizes of a unit."""
+
+    class AnyAxes(nn.BatchNorm2D):
+        def _check_input_dim(self, input):
+            assert input.ndim in (2, 4)
+
+    class AnyFormat(nn.BatchNorm2D):
+        def _check_data_format(self, input):
+            self._data_format = "NHWC"
+
+    class ByChannel(nn.InstanceNorm2D):
+        def _check_input_dim(self, input):
+            pass
+
+    class Gated(nn._ConvNd):
+        def __init__(self):
+            super().__init__(2, 4, 3, False, 2, padding=1, bias_attr=False)
+
+        def forward(self, x):
+            return nn.functional.conv2d(x, self.weight.tanh(), self.bias, self._stride, self._padding)
+
+    class Fans(nn.initializer.Initializer):
+        def forward(self, var, block=None):
+            assert self._check_block(block) is block
+            inputs, outputs = self._compute_fans(var)
+            var.set_value(np.full(var.shape, 100.0 * inputs + outputs, "float32"))
+
+    assert AnyAxes(2)(bireme.ones([3, 2])).shape == [3, 2]
+    assert AnyFormat(2, data_format="X")(bireme.ones([1, 3, 3, 2])).shape == [1, 3, 3, 2]
+    assert ByChannel(2)(bireme.ones([3, 2, 4])).shape == [3, 2, 4]
+    assert Gated()(bireme.ones([1, 2, 5, 5])).shape == [1, 4, 5, 5]
+    assert list(Gated().state_dict()) == ["weight"]
+    assert repr(Gated()) == "Gated(2, 4, kernel_size=[3, 3], padding=1, data_format=NCHW)"
+    for layer, value in ((nn.Linear(2, 3, weight_attr=Fans()), 203.0), (nn.Conv2D(2, 3, 2, weight_attr=Fans()), 812.0)):
+        assert (layer.weight == value).all()

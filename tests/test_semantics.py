@@ -357,3 +357,14 @@ def test_several_elements_are_no_index():
 def test_a_cast_to_nothing_gives_float64():
     """As NumPy reads None, and Paddle with it; Bireme refused it before."""
     assert t([1]).astype(None).dtype is bireme.float64
+
+
+@pytest.mark.parametrize("pos_weight", [None, 1.0])
+def test_gradients_of_logits_that_are_right_by_far(pos_weight):
+    """They are small numbers, not differences of two numbers near one."""
+    x = bireme.to_tensor([15.0, -15.0, 9.0, -9.0], stop_gradient=False)
+    weight = None if pos_weight is None else bireme.to_tensor(pos_weight)
+    label = bireme.to_tensor([1.0, 0.0, 1.0, 0.0])
+    bireme.nn.functional.binary_cross_entropy_with_logits(x, label, reduction="sum", pos_weight=weight).backward()
+    small = np.exp(-np.abs(x.numpy().astype(np.float64)))
+    np.testing.assert_allclose(x.grad, small / (1 + small) * np.array([-1, 1, -1, 1]), rtol=1e-6)

@@ -154,9 +154,10 @@ def _pad(x: Any, value: Any, config: Any) -> np.ndarray:
             out = np.full((*x.shape[:axis], max(0, n + (n - 1) * inner), *x.shape[axis + 1 :]), value, x.dtype)
             out[(slice(None),) * axis + (slice(None, None, inner + 1),)] = x
             x = out
-    x = x[tuple(slice(max(0, -lo), x.shape[i] - max(0, -hi)) for i, (lo, hi, _) in enumerate(config))]
     grow = [(max(0, lo), max(0, hi)) for lo, hi, _ in config]
-    return np.pad(x, grow, constant_values=value) if any(a or b for a, b in grow) else x
+    x = np.pad(x, grow, constant_values=value) if any(a or b for a, b in grow) else x
+    # cut after it has grown: more may be cut off at one end than there was
+    return x[tuple(slice(max(0, -lo), x.shape[i] - max(0, -hi)) for i, (lo, hi, _) in enumerate(config))]
 
 
 FEW_ROWS = 16  # added one after the other: finding out which of them are the same takes longer

@@ -15,8 +15,11 @@ from bireme.ops import batch_norm
 from bireme.param_attr import ParamAttr
 
 
-class _BatchNorm(Layer):
-    """What the batch normalisations of all numbers of axes share; the running statistics are parameters that are not trained."""
+class _BatchNormBase(Layer):
+    """What the batch normalisations of all numbers of axes share; the running statistics are parameters that are not trained.
+
+    The two checks are methods under Paddle's names: programs derive from these layers and write their own.
+    """
 
     _axes: tuple[int, ...] = ()
     _formats: tuple[str, ...] = ()
@@ -33,21 +36,27 @@ class _BatchNorm(Layer):
         name: str | None = None,
     ):
         super().__init__()
-        if self._formats and data_format not in self._formats:
-            raise errors.bad(f"{type(self).__name__}(data_format)", f"one of {', '.join(self._formats)}", data_format)
         _fitting(type(self).__name__, momentum, epsilon)
         self._num_features, self._momentum, self._epsilon = num_features, momentum, epsilon
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
         self._data_format, self._use_global_stats, self._name = data_format, use_global_stats, name
+        self._check_data_format(data_format)
         self.weight = self.create_parameter([num_features], weight_attr, default_initializer=Constant(1.0))
         self.bias = self.create_parameter([num_features], bias_attr, is_bias=True)
         names = [None, None] if name is None else [f"{name}_mean", f"{name}_variance"]
         self._mean, self._variance = [_statistic(self, num_features, start, name=n) for start, n in zip((0.0, 1.0), names)]
 
-    def forward(self, input: Tensor) -> Tensor:
+    def _check_data_format(self, input: str) -> None:
+        if self._formats and input not in self._formats:
+            raise errors.bad(f"{type(self).__name__}(data_format)", f"one of {', '.join(self._formats)}", input)
+
+    def _check_input_dim(self, input: Tensor) -> None:
         if self._axes and input.ndim not in self._axes:
             expected = " or ".join([str(n) for n in self._axes])
             raise errors.bad(f"{type(self).__name__}(input)", f"{expected} axes", f"shape {input.shape}")
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
         return batch_norm(
             input, self._mean, self._variance, self.weight, self.bias, self.training, self._momentum, self._epsilon, self._data_format,
             self._use_global_stats,
@@ -72,7 +81,7 @@ def _statistic(layer: Layer, count: int, start: float, dtype: Any = None, name: 
     return held
 
 
-class BatchNorm1D(_BatchNorm):
+class BatchNorm1D(_BatchNormBase):
     """Batch normalisation of inputs with 2 or 3 axes: each channel has mean 0 and variance 1 over the batch while training.
 
     >>> bireme.nn.BatchNorm1D(1, epsilon=0.0)(bireme.to_tensor([[1.0], [3.0]])).tolist()
@@ -95,7 +104,7 @@ class BatchNorm1D(_BatchNorm):
         super().__init__(num_features, momentum, epsilon, weight_attr, bias_attr, data_format, use_global_stats, name)
 
 
-class BatchNorm2D(_BatchNorm):
+class BatchNorm2D(_BatchNormBase):
     """Batch normalisation of images: each channel has mean 0 and variance 1 over the batch while training.
 
     >>> bireme.nn.BatchNorm2D(1, epsilon=0.0)(bireme.to_tensor([[[[1.0, 3.0]]]])).tolist()
@@ -105,7 +114,7 @@ class BatchNorm2D(_BatchNorm):
     _axes, _formats = (4,), ("NCHW", "NHWC")
 
 
-class BatchNorm3D(_BatchNorm):
+class BatchNorm3D(_BatchNormBase):
     """Batch normalisation of volumes: each channel has mean 0 and variance 1 over the batch while training.
 
     >>> bireme.nn.BatchNorm3D(1, epsilon=0.0)(bireme.to_tensor([[[[[1.0, 3.0]]]]])).tolist()
@@ -128,7 +137,7 @@ class BatchNorm3D(_BatchNorm):
         super().__init__(num_features, momentum, epsilon, weight_attr, bias_attr, data_format, use_global_stats, name)
 
 
-class SyncBatchNorm(_BatchNorm):
+class SyncBatchNorm(_BatchNormBase):
     """Batch normalisation over the batches of all devices; with one device the same as `BatchNorm2D`, for any number of axes.
 
     >>> bireme.nn.SyncBatchNorm(1, epsilon=0.0)(bireme.to_tensor([[1.0], [3.0]])).tolist()
@@ -164,7 +173,7 @@ class SyncBatchNorm(_BatchNorm):
         'SyncBatchNorm'
         """
         made = layer
-        if isinstance(layer, _BatchNorm) and not isinstance(layer, SyncBatchNorm):
+        if isinstance(layer, _BatchNormBase) and not isinstance(layer, SyncBatchNorm):
             # its own parameters are given up at once: no other parameter may have the name that an attribute gives
             attrs = [False if attr is False else None for attr in (layer._weight_attr, layer._bias_attr)]
             made = cls(layer._num_features, layer._momentum, layer._epsilon, *attrs, layer._data_format, layer._name)

@@ -195,7 +195,7 @@ class ParameterDict(Layer):
 
     def __setitem__(self, key: str, param: Parameter) -> None:
         if not isinstance(param, Parameter):
-            raise errors.bad("ParameterDict(param)", "a Parameter", param, kind=TypeError)
+            raise errors.bad("ParameterDict(param)", "a Parameter", param, kind=errors.Alien)
         setattr(self, key, param)
 
     def __len__(self) -> int:

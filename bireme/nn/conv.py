@@ -19,13 +19,34 @@ _FORMATS = {1: ("NCL", "NLC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 _COUNTS = {1: "an int", 2: "an int or two of them", 3: "an int or three of them"}
 
 
-class _Base(Layer):
-    """What all convolutions have: sizes for each axis, checked, and the words of their text."""
+class _ConvNd(Layer):
+    """What all convolutions have: sizes for each axis, checked, the kernel, and the words of their text; programs derive their own from it."""
 
-    _axes = 0
-
-    def _set(self, in_channels: Any, out_channels: Any, kernel_size: Any, stride: Any, dilation: Any, groups: Any, data_format: Any) -> None:
-        name, n = type(self).__name__, self._axes
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        transposed: bool,
+        dims: int,
+        stride: Any = 1,
+        padding: Any = 0,
+        padding_mode: str = "zeros",
+        output_padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCHW",
+        device: Any = None,
+        dtype: Any = None,
+    ):
+        super().__init__()
+        name = type(self).__name__
+        if weight_attr is False:
+            raise errors.bad(f"{name}(weight_attr)", "an attribute of the kernel, or None", False, kind=errors.Unfit)
+        if not transposed and dims > 1 and data_format in [first for first, _ in _FORMATS.values()]:
+            data_format = _FORMATS[dims][0]  # Paddle takes channels first under the name of any number of axes
         for which, count in (("in_channels", in_channels), ("out_channels", out_channels), ("groups", groups)):
             if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < 1:
                 raise errors.bad(f"{name}({which})", "an integer of 1 or more", count, kind=errors.Unfit)
@@ -34,16 +55,29 @@ class _Base(Layer):
             raise errors.bad(f"{name}(in_channels)", f"a multiple of groups = {groups}", in_channels)
         if out_channels % groups:
             raise errors.bad(f"{name}(out_channels)", f"a multiple of groups = {groups}", out_channels)
-        if data_format not in _FORMATS[n]:
-            raise errors.bad(f"{name}(data_format)", " or ".join(_FORMATS[n]), data_format)
+        if data_format not in _FORMATS[dims]:
+            raise errors.bad(f"{name}(data_format)", " or ".join(_FORMATS[dims]), data_format)
         self._in_channels, self._out_channels, self._groups, self._data_format = in_channels, out_channels, groups, data_format
         self._kernel_size, self._stride, self._dilation = [
-            _sizes(value, n, f"{name}({which})") for which, value in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation))
+            _sizes(value, dims, f"{name}({which})") for which, value in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation))
         ]
+        if padding_mode not in _MODES:
+            raise errors.bad(f"{name}(padding_mode)", f"one of {', '.join(_MODES)}", padding_mode)
+        if padding_mode != "zeros" and not isinstance(padding, int):
+            raise errors.bad(f"{name}(padding)", f"an int with padding_mode {padding_mode}", padding, kind=TypeError)
+        if not transposed:
+            edges_of(padding, dims, data_format[-1] == "C", f"{name}(padding)")
+        self._padding, self._padding_mode, self._output_padding = padding, padding_mode, output_padding
+        self._param_attr, self._bias_attr = weight_attr, bias_attr
+        ends = (in_channels, out_channels // groups) if transposed else (out_channels, in_channels // groups)
+        # Paddle counts all input channels here, also when groups divide them
+        start = None if transposed else Normal(0.0, math.sqrt(2.0 / (in_channels * math.prod(self._kernel_size))))
+        self.weight = self.create_parameter([*ends, *self._kernel_size], weight_attr, dtype, default_initializer=start, device=device)
+        self.bias = self.create_parameter([out_channels], bias_attr, dtype, is_bias=True, device=device)
 
     def extra_repr(self) -> str:
         said = [f"{self._in_channels}, {self._out_channels}, kernel_size={self._kernel_size}"]
-        ones = [1] * self._axes
+        ones = [1] * len(self._kernel_size)
         for name, usual in (("stride", ones), ("padding", 0), ("padding_mode", "zeros"), ("output_padding", 0), ("dilation", ones), ("groups", 1)):
             value = getattr(self, f"_{name}", usual)
             if value != usual:
@@ -61,12 +95,8 @@ def _sizes(value: Any, n: int, where: str) -> list[int]:
     return found
 
 
-def _must_have_weight(name: str, weight_attr: Any) -> None:
-    if weight_attr is False:
-        raise errors.bad(f"{name}(weight_attr)", "an attribute of the kernel, or None", False, kind=errors.Unfit)
-
-
-class _Conv(_Base):
+class _Conv(_ConvNd):
+    _axes = 0
     _function: Any = None
 
     def __init__(
@@ -87,30 +117,11 @@ class _Conv(_Base):
         bias_attr: Any = None,
         data_format: str = "NCHW",
     ):
-        super().__init__()
-        if self._axes > 1 and data_format in [first for first, _ in _FORMATS.values()]:
-            data_format = _FORMATS[self._axes][0]  # Paddle takes channels first under the name of any number of axes
-        self._set(in_channels, out_channels, kernel_size, stride, dilation, groups, data_format)
-        name = type(self).__name__
-        if padding_mode not in _MODES:
-            raise errors.bad(f"{name}(padding_mode)", f"one of {', '.join(_MODES)}", padding_mode)
-        if padding_mode != "zeros" and not isinstance(padding, int):
-            raise errors.bad(f"{name}(padding)", f"an int with padding_mode {padding_mode}", padding, kind=TypeError)
-        edges_of(padding, self._axes, data_format[-1] == "C", f"{name}(padding)")
-        self._padding, self._padding_mode = padding, padding_mode
-        self._param_attr, self._bias_attr = weight_attr, bias_attr
-        _must_have_weight(name, weight_attr)
-        # Paddle counts all input channels here, also when groups divide them
-        deviation = math.sqrt(2.0 / (in_channels * math.prod(self._kernel_size)))
-        self.weight = self.create_parameter(
-            [out_channels, in_channels // groups, *self._kernel_size],
-            weight_attr,
-            dtype,
-            default_initializer=Normal(0.0, deviation),
-            device=device,
-        )
-        bias_attr = bias_attr if bias else False
-        self.bias = self.create_parameter([out_channels], bias_attr, dtype, is_bias=True, device=device)
+        super().__init__(
+            in_channels, out_channels, kernel_size, False, self._axes, stride, padding, padding_mode, 0, dilation, groups, weight_attr,
+            bias_attr if bias else False, data_format, device, dtype,
+        )  # fmt: skip
+        self._bias_attr = bias_attr
 
     @renamed(x="input")
     def forward(self, x: Tensor) -> Tensor:
@@ -207,16 +218,8 @@ class Conv3D(_Conv):
 Conv1d, Conv2d, Conv3d = Conv1D, Conv2D, Conv3D
 
 
-class _Transposed(_Base):
+class _Transposed(_ConvNd):
     _function: Any = None
-
-    def _make(self, padding: Any, output_padding: Any, weight_attr: Any, bias_attr: Any) -> None:
-        self._padding, self._output_padding = padding, output_padding
-        self._param_attr, self._bias_attr = weight_attr, bias_attr
-        _must_have_weight(type(self).__name__, weight_attr)
-        shape = [self._in_channels, self._out_channels // self._groups, *self._kernel_size]
-        self.weight = self.create_parameter(shape, weight_attr)
-        self.bias = self.create_parameter([self._out_channels], bias_attr, is_bias=True)
 
     def forward(self, x: Tensor, output_size: Any = None) -> Tensor:
         more = self._output_padding if output_size is None else 0  # a size that is asked for decides
@@ -234,7 +237,6 @@ class Conv1DTranspose(_Transposed):
     [[[1.0, 3.0, 2.0]]]
     """
 
-    _axes = 1
     _function = staticmethod(conv1d_transpose)
 
     def __init__(
@@ -251,9 +253,10 @@ class Conv1DTranspose(_Transposed):
         bias_attr: Any = None,
         data_format: str = "NCL",
     ):
-        super().__init__()
-        self._set(in_channels, out_channels, kernel_size, stride, dilation, groups, data_format)
-        self._make(padding, output_padding, weight_attr, bias_attr)
+        super().__init__(
+            in_channels, out_channels, kernel_size, True, 1, stride, padding, "zeros", output_padding, dilation, groups, weight_attr,
+            bias_attr, data_format,
+        )  # fmt: skip
 
 
 class Conv2DTranspose(_Transposed):
@@ -264,7 +267,6 @@ class Conv2DTranspose(_Transposed):
     [[[[1.0, 3.0, 2.0]]]]
     """
 
-    _axes = 2
     _function = staticmethod(conv2d_transpose)
 
     def __init__(
@@ -281,9 +283,10 @@ class Conv2DTranspose(_Transposed):
         bias_attr: Any = None,
         data_format: str = "NCHW",
     ):
-        super().__init__()
-        self._set(in_channels, out_channels, kernel_size, stride, dilation, groups, data_format)
-        self._make(padding, output_padding, weight_attr, bias_attr)
+        super().__init__(
+            in_channels, out_channels, kernel_size, True, 2, stride, padding, "zeros", output_padding, dilation, groups, weight_attr,
+            bias_attr, data_format,
+        )  # fmt: skip
 
 
 class Conv3DTranspose(_Transposed):
@@ -294,7 +297,6 @@ class Conv3DTranspose(_Transposed):
     [[[[[1.0, 3.0, 2.0]]]]]
     """
 
-    _axes = 3
     _function = staticmethod(conv3d_transpose)
 
     def __init__(
@@ -311,6 +313,7 @@ class Conv3DTranspose(_Transposed):
         bias_attr: Any = None,
         data_format: str = "NCDHW",
     ):
-        super().__init__()
-        self._set(in_channels, out_channels, kernel_size, stride, dilation, groups, data_format)
-        self._make(padding, output_padding, weight_attr, bias_attr)
+        super().__init__(
+            in_channels, out_channels, kernel_size, True, 3, stride, padding, "zeros", output_padding, dilation, groups, weight_attr,
+            bias_attr, data_format,
+        )  # fmt: skip

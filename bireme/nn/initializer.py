@@ -34,6 +34,13 @@ class Initializer:
     def __call__(self, param: Tensor, block: Any = None) -> Any:
         return self.forward(param, block)
 
+    def _compute_fans(self, var: Tensor) -> tuple[float, float]:
+        # under Paddle's name, as the next: initializers of one's own, which write `forward`, call them
+        return _fans(var.shape)
+
+    def _check_block(self, block: Any) -> Any:
+        return block
+
     def only_samples(self) -> bool:
         """Whether `sample` says all there is, so that a parameter can be made from it without being filled twice."""
         cls = type(self)
@@ -382,5 +389,5 @@ def _number(owner: Initializer, what: str, value: Any) -> Any:
     if isinstance(value, np.ndarray) and not value.ndim:
         return value.item()
     if not isinstance(value, (int, float, complex, np.number, Tensor)):
-        raise errors.bad(f"{type(owner).__name__}({what})", "a number", value, kind=TypeError)
+        raise errors.bad(f"{type(owner).__name__}({what})", "a number", value, kind=errors.Alien)
     return value

@@ -99,7 +99,7 @@ class GroupNorm(Layer):
         return f"num_groups={self._num_groups}, num_channels={self._num_channels}, epsilon={self._epsilon}"
 
 
-class _InstanceNorm(Layer):
+class _InstanceNormBase(Layer):
     _axes: tuple[int, ...] = ()
 
     def __init__(
@@ -122,17 +122,21 @@ class _InstanceNorm(Layer):
         self.scale = self.create_parameter([num_features], weight_attr, default_initializer=Constant(1.0))
         self.bias = self.create_parameter([num_features], bias_attr, is_bias=True)
 
-    def forward(self, input: Tensor) -> Tensor:
+    def _check_input_dim(self, input: Tensor) -> None:
+        # under Paddle's name: programs derive from these layers and write their own check
         if input.ndim not in self._axes:
             expected = " or ".join([str(n) for n in self._axes])
             raise errors.bad(f"{type(self).__name__}(input)", f"{expected} axes", f"shape {input.shape}")
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
         return instance_norm(input, None, None, self.scale, self.bias, True, self._momentum, self._epsilon, self._data_format)
 
     def extra_repr(self) -> str:
         return f"num_features={self._num_features}, epsilon={self._epsilon}"
 
 
-class InstanceNorm1D(_InstanceNorm):
+class InstanceNorm1D(_InstanceNormBase):
     """Mean 0 and variance 1 over each channel of each sample, for inputs with 2 or 3 axes.
 
     >>> bireme.nn.InstanceNorm1D(1, epsilon=0.0)(bireme.to_tensor([[[1.0, 3.0]]])).tolist()
@@ -154,7 +158,7 @@ class InstanceNorm1D(_InstanceNorm):
         super().__init__(num_features, epsilon, momentum, weight_attr, bias_attr, data_format, name)
 
 
-class InstanceNorm2D(_InstanceNorm):
+class InstanceNorm2D(_InstanceNormBase):
     """Mean 0 and variance 1 over each channel of each image.
 
     >>> bireme.nn.InstanceNorm2D(1, epsilon=0.0)(bireme.to_tensor([[[[1.0, 3.0]]]])).tolist()
@@ -164,7 +168,7 @@ class InstanceNorm2D(_InstanceNorm):
     _axes = (4,)
 
 
-class InstanceNorm3D(_InstanceNorm):
+class InstanceNorm3D(_InstanceNormBase):
     """Mean 0 and variance 1 over each channel of each volume.
 
     >>> bireme.nn.InstanceNorm3D(1, epsilon=0.0)(bireme.to_tensor([[[[[1.0, 3.0]]]]])).tolist()

@@ -32,7 +32,22 @@ def _is_plain(cell: Layer) -> bool:
     return type(cell) in (SimpleRNNCell, LSTMCell, GRUCell) and not cell._forward_pre_hooks and not cell._forward_post_hooks
 
 
-def _looped(cell: Layer, inputs: Any, states: Any, lengths: Any, reverse: bool, time_major: bool, kwargs: dict) -> tuple[Any, Any]:
+def rnn(
+    cell: RNNCellBase,
+    inputs: Any,
+    initial_states: Any = None,
+    sequence_length: Tensor | None = None,
+    time_major: bool = False,
+    is_reverse: bool = False,
+    **kwargs: Any,
+) -> tuple[Any, Any]:
+    """A cell run over a sequence: its outputs, and its last states.
+
+    >>> y, h = bireme.nn.rnn.rnn(bireme.nn.GRUCell(3, 4), bireme.ones([2, 5, 3]))
+    >>> y.shape, h.shape
+    ([2, 5, 4], [2, 4])
+    """
+    states, lengths = initial_states, sequence_length
     axis = 0 if time_major else 1
     if isinstance(inputs, Tensor) and inputs.ndim < 2:
         raise errors.bad("RNN(inputs)", "an axis of samples and one of steps", f"shape {inputs.shape}")
@@ -42,20 +57,64 @@ def _looped(cell: Layer, inputs: Any, states: Any, lengths: Any, reverse: bool, 
             ref = ref[0]
         states = cell.get_initial_states(ref, dtype=ref.dtype, batch_dim_idx=1 - axis)
     if isinstance(inputs, Tensor) and inputs.ndim == 3 and _is_plain(cell) and not kwargs:
-        out, *last = cell.run(inputs, states, lengths, reverse=reverse, time_major=time_major, masked=False)
+        out, *last = cell.run(inputs, states, lengths, reverse=is_reverse, time_major=time_major, masked=False)
         return out, tuple(last) if len(last) > 1 else last[0]
     each: list[list[Tensor]] = []
     _mapped(lambda t: each.append(unbind(t, axis)), inputs)
     steps, outs = range(len(each[0])), []
     if not steps:
         raise errors.bad("RNN(inputs)", "one step or more", "none")
-    for t in reversed(steps) if reverse else steps:
+    for t in reversed(steps) if is_reverse else steps:
         rest = iter(each)
         out, new = cell(_mapped(lambda _, t=t, rest=rest: next(rest)[t], inputs), states, **kwargs)
         states = new if lengths is None else _mapped(lambda a, b, t=t: _chosen(lengths > t, a, b), new, states)
         outs.append(out)
-    outs = outs[::-1] if reverse else outs
+    outs = outs[::-1] if is_reverse else outs
     return _mapped(lambda *parts: stack(list(parts), axis), *outs), states
+
+
+def birnn(
+    cell_fw: RNNCellBase,
+    cell_bw: RNNCellBase,
+    inputs: Any,
+    initial_states: Any = None,
+    sequence_length: Tensor | None = None,
+    time_major: bool = False,
+    **kwargs: Any,
+) -> tuple[Any, Any]:
+    """Two cells run over a sequence from either end: their outputs side by side, and the last states of both.
+
+    >>> bireme.nn.rnn.birnn(bireme.nn.GRUCell(3, 4), bireme.nn.GRUCell(3, 4), bireme.ones([2, 5, 3]))[0].shape
+    [2, 5, 8]
+    """
+    if initial_states is not None and not (isinstance(initial_states, (list, tuple)) and len(initial_states) == 2):
+        raise errors.bad("BiRNN(initial_states)", "a pair: forward and backward", initial_states)
+    fw, bw = initial_states if initial_states is not None else (None, None)
+    ahead, last_fw = rnn(cell_fw, inputs, fw, sequence_length, time_major, **kwargs)
+    back, last_bw = rnn(cell_bw, inputs, bw, sequence_length, time_major, True, **kwargs)
+    return _mapped(lambda a, b: concat([a, b], -1), ahead, back), (last_fw, last_bw)
+
+
+def split_states(states: Any, bidirectional: bool = False, state_components: int = 1) -> list[Any]:
+    """The states of each layer, of those of all layers; with two directions a pair for each layer.
+
+    >>> [[t.tolist() for t in pair] for pair in bireme.nn.rnn.split_states(bireme.to_tensor([[1], [2], [3], [4]]), True)]
+    [[[1], [2]], [[3], [4]]]
+    """
+    rows = unbind(states, 0) if state_components == 1 else list(zip(*[unbind(part, 0) for part in states], strict=True))
+    return list(zip(rows[::2], rows[1::2], strict=True)) if bidirectional else rows
+
+
+def concat_states(states: Any, bidirectional: bool = False, state_components: int = 1) -> Any:
+    """The states of all layers in one, as `split_states` takes them.
+
+    >>> bireme.nn.rnn.concat_states([bireme.to_tensor([1]), bireme.to_tensor([2])]).tolist()
+    [[1], [2]]
+    """
+    rows = [row for pair in states for row in pair] if bidirectional else list(states)
+    if state_components == 1:
+        return stack(rows, 0)
+    return tuple([stack(list(parts), 0) for parts in zip(*rows, strict=True)])
 
 
 def _chosen(inside: Tensor, new: Tensor, old: Tensor) -> Tensor:
@@ -79,7 +138,7 @@ class RNN(Layer):
         self.cell, self.is_reverse, self.time_major = cell, is_reverse, time_major
 
     def forward(self, inputs: Any, initial_states: Any = None, sequence_length: Tensor | None = None, **kwargs: Any) -> tuple[Any, Any]:
-        return _looped(self.cell, inputs, initial_states, sequence_length, self.is_reverse, self.time_major, kwargs)
+        return rnn(self.cell, inputs, initial_states, sequence_length, self.time_major, self.is_reverse, **kwargs)
 
 
 class BiRNN(Layer):
@@ -98,33 +157,46 @@ class BiRNN(Layer):
         self.cell_fw, self.cell_bw, self.time_major = cell_fw, cell_bw, time_major
 
     def forward(self, inputs: Any, initial_states: Any = None, sequence_length: Tensor | None = None, **kwargs: Any) -> tuple[Any, Any]:
-        if initial_states is not None and not (isinstance(initial_states, (list, tuple)) and len(initial_states) == 2):
-            raise errors.bad("BiRNN(initial_states)", "a pair: forward and backward", initial_states)
-        fw, bw = initial_states if initial_states is not None else (None, None)
-        ahead, last_fw = _looped(self.cell_fw, inputs, fw, sequence_length, False, self.time_major, kwargs)
-        back, last_bw = _looped(self.cell_bw, inputs, bw, sequence_length, True, self.time_major, kwargs)
-        return _mapped(lambda a, b: concat([a, b], -1), ahead, back), (last_fw, last_bw)
+        return birnn(self.cell_fw, self.cell_bw, inputs, initial_states, sequence_length, self.time_major, **kwargs)
 
 
 # ---------------------------------------------------------------- stacks
 
 
-class _Stack(LayerList):
-    """Layers of one kind of cell in one or two directions; parameters are found as `weight_ih_l0` and the like as well."""
+class RNNBase(LayerList):
+    """Layers of one kind of cell in one or two directions; parameters are found as `weight_ih_l0` and the like as well.
+
+    The kinds are LSTM, GRU, RNN_TANH and RNN_RELU; `LSTM`, `GRU` and `SimpleRNN` are these.
+
+    >>> bireme.nn.rnn.RNNBase("GRU", 3, 4)(bireme.ones([2, 5, 3]))[0].shape
+    [2, 5, 4]
+    """
 
     def __init__(
         self,
-        make: Callable[[int], Cell],
+        mode: str,
         input_size: int,
         hidden_size: int,
-        num_layers: int,
-        direction: str,
-        time_major: bool,
-        dropout: float,
-        biases: tuple,
+        num_layers: int = 1,
+        direction: str = "forward",
+        time_major: bool = False,
+        dropout: float = 0.0,
+        weight_ih_attr: Any = None,
+        weight_hh_attr: Any = None,
+        bias_ih_attr: Any = None,
+        bias_hh_attr: Any = None,
         proj_size: int = 0,
     ):
         super().__init__()
+        attrs = (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr)
+        kinds: dict[str, Callable[[int], Cell]] = {
+            "LSTM": lambda n: LSTMCell(n, hidden_size, *attrs, proj_size),
+            "GRU": lambda n: GRUCell(n, hidden_size, *attrs),
+            "RNN_TANH": lambda n: SimpleRNNCell(n, hidden_size, "tanh", *attrs),
+            "RNN_RELU": lambda n: SimpleRNNCell(n, hidden_size, "relu", *attrs),
+        }
+        if mode not in kinds:
+            raise errors.bad(f"{type(self).__name__}(mode)", f"one of {', '.join(kinds)}", mode)
         if direction not in ("forward", "bidirect", "bidirectional"):
             raise errors.bad(f"{type(self).__name__}(direction)", "'forward', 'bidirect' or 'bidirectional'", direction)
         if not isinstance(num_layers, numbers.Integral) or num_layers < 1:
@@ -132,13 +204,13 @@ class _Stack(LayerList):
         must_be_probability(f"{type(self).__name__}(dropout)", dropout)
         self.input_size, self.hidden_size, self.num_layers, self.proj_size = input_size, hidden_size, num_layers, proj_size
         self.num_directions = 1 if direction == "forward" else 2
-        self.time_major, self.dropout, self.state_components = time_major, dropout, 1
+        self.mode, self.time_major, self.dropout, self.state_components = mode, time_major, dropout, 2 if mode == "LSTM" else 1
         for n in range(num_layers):
             width = input_size if n == 0 else self.num_directions * (proj_size or hidden_size)
-            cells = [make(width) for _ in range(self.num_directions)]
+            cells = [kinds[mode](width) for _ in range(self.num_directions)]
             self.append(RNN(cells[0], time_major=time_major) if len(cells) == 1 else BiRNN(cells[0], cells[1], time_major))
             for cell, end in zip(cells, ("", "_reverse"), strict=False):
-                for name in ("weight_ih", "weight_hh", *[b for b, attr in zip(("bias_ih", "bias_hh"), biases, strict=True) if attr is not False]):
+                for name in ("weight_ih", "weight_hh", *[b for b, attr in zip(("bias_ih", "bias_hh"), attrs[2:], strict=True) if attr is not False]):
                     setattr(self, f"{name}_l{n}{end}", getattr(cell, name))
 
     def flatten_parameters(self) -> None:
@@ -190,7 +262,7 @@ class _Stack(LayerList):
         return ", ".join([*said, *([f"dropout={self.dropout}"] if self.dropout else [])])
 
 
-class SimpleRNN(_Stack):
+class SimpleRNN(RNNBase):
     """Layers of simple recurrences over a sequence, in one or both directions.
 
     >>> y, h = bireme.nn.SimpleRNN(3, 4, num_layers=2)(bireme.ones([2, 5, 3]))
@@ -213,16 +285,14 @@ class SimpleRNN(_Stack):
         bias_hh_attr: Any = None,
         name: str | None = None,
     ):
-        mode = simple_mode("SimpleRNN", activation)
-        attrs = (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr)
         super().__init__(
-            lambda n: SimpleRNNCell(n, hidden_size, activation, *attrs),
-            input_size, hidden_size, num_layers, direction, time_major, dropout, attrs[2:],
+            simple_mode("SimpleRNN", activation), input_size, hidden_size, num_layers, direction, time_major, dropout,
+            weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr,
         )  # fmt: skip
-        self.activation, self.mode = activation, mode
+        self.activation = activation
 
 
-class LSTM(_Stack):
+class LSTM(RNNBase):
     """Layers of long short-term memory over a sequence, in one or both directions.
 
     >>> y, (h, c) = bireme.nn.LSTM(3, 4, direction="bidirect")(bireme.ones([2, 5, 3]))
@@ -245,15 +315,13 @@ class LSTM(_Stack):
         proj_size: int = 0,
         name: str | None = None,
     ):
-        attrs = (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr)
         super().__init__(
-            lambda n: LSTMCell(n, hidden_size, *attrs, proj_size),
-            input_size, hidden_size, num_layers, direction, time_major, dropout, attrs[2:], proj_size,
+            "LSTM", input_size, hidden_size, num_layers, direction, time_major, dropout,
+            weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr, proj_size,
         )  # fmt: skip
-        self.mode, self.state_components = "LSTM", 2
 
 
-class GRU(_Stack):
+class GRU(RNNBase):
     """Layers of gated recurrent units over a sequence, in one or both directions.
 
     >>> y, h = bireme.nn.GRU(3, 4, time_major=True)(bireme.ones([5, 2, 3]))
@@ -275,6 +343,7 @@ class GRU(_Stack):
         bias_hh_attr: Any = None,
         name: str | None = None,
     ):
-        attrs = (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr)
-        super().__init__(lambda n: GRUCell(n, hidden_size, *attrs), input_size, hidden_size, num_layers, direction, time_major, dropout, attrs[2:])
-        self.mode = "GRU"
+        super().__init__(
+            "GRU", input_size, hidden_size, num_layers, direction, time_major, dropout,
+            weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr,
+        )  # fmt: skip

@@ -208,6 +208,8 @@ def pad(x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_fo
         raise errors.bad("pad(data_format)", "one of NCL, NCHW, NCDHW, NLC, NHWC, NDHWC", data_format, kind=errors.Alien)
     if pad is None:
         raise errors.bad("pad(pad)", "widths", pad, kind=TypeError)
+    if isinstance(pad, (int, np.integer)):
+        raise errors.bad("pad(pad)", "two numbers an axis", pad, kind=TypeError)
     given = list(ints(pad, 0, "pad(pad)") or ())
     if len(given) % 2 or len(given) > 2 * x.ndim:
         raise errors.bad("pad(pad)", f"two numbers an axis, for at most {x.ndim} axes", given)
@@ -226,12 +228,10 @@ def pad(x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_fo
         last = x.ndim - 2 if (data_format or "NCHW").endswith("C") and 0 < len(pairs) == x.ndim - 2 else x.ndim - 1
         for k, p in enumerate(pairs):
             widths[last - k] = p
+    if not x._value.sig.size:  # nothing to reflect or to repeat
+        mode = "constant"
     for n, (a, b) in zip(x.shape, widths):
-        if (
-            n + a + b < 0
-            or (mode == "reflect" and builtins.max(a, b) >= builtins.max(n, 1))
-            or (mode in ("replicate", "circular") and not n and builtins.max(a, b) > 0)
-        ):
+        if n + a + b < 0 or (mode == "reflect" and builtins.max(a, b) >= n):
             raise errors.bad("pad(pad)", f"widths that an axis of {n} allows in mode {mode}", [a, b])
     grown = pad_of(x, value, tuple([(builtins.max(a, 0), builtins.max(b, 0)) for a, b in widths]), mode)
     if all(a >= 0 and b >= 0 for a, b in widths):

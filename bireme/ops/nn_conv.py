@@ -93,7 +93,10 @@ def _complete(name: str, n: int, transposed: bool = False) -> Callable:
         if edges == "SAME":
             dilation = (1,) * n  # as Paddle has it
         arguments["stride"], arguments["dilation"] = stride, dilation
-        arguments["padding"] = padding = spatial.settled(edges, dims, window, stride)
+        padding = spatial.settled(edges, dims, window, stride)
+        if not transposed:
+            padding = spatial.reached(padding, dims, [(k - 1) * d + 1 for k, d in zip(window, dilation)], stride)
+        arguments["padding"] = padding
         if transposed:
             arguments["output_size"] = _output_size(name, arguments, dims, window, stride, padding, dilation)
             arguments["output_padding"] = (0,) * n

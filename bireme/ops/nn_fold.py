@@ -71,10 +71,11 @@ def _edges(paddings: Any, where: str) -> tuple[tuple[int, int], ...]:
     return (top, bottom), (left, right)
 
 
-def _window_arguments(name: str, arguments: dict[str, Any]) -> None:
+def _window_arguments(name: str, arguments: dict[str, Any], dims: Any) -> None:
     for key in ("kernel_sizes", "strides", "dilations"):
         arguments[key] = spatial.per_axis(arguments[key], 2, f"{name}({key})")
-    arguments["paddings"] = _edges(arguments["paddings"], f"{name}(paddings)")
+    window = [(k - 1) * d + 1 for k, d in zip(arguments["kernel_sizes"], arguments["dilations"])]
+    arguments["paddings"] = spatial.reached(_edges(arguments["paddings"], f"{name}(paddings)"), dims, window, arguments["strides"])
 
 
 def _count(dims: Any, arguments: dict[str, Any]) -> list[int]:
@@ -109,7 +110,7 @@ def _(arguments):
     if isinstance(x, Tensor):
         if x.ndim != 4:
             raise errors.bad("unfold(x)", "shape [batch, channels, height, width]", f"shape {x.shape}", kind=errors.Unfit)
-        _window_arguments("unfold", arguments)
+        _window_arguments("unfold", arguments, x.shape[2:])
         if 0 in _count(x.shape[2:], arguments):
             raise errors.bad("unfold(kernel_sizes)", f"a window within {x.shape[2:]} and the padding", list(arguments["kernel_sizes"]))
 
@@ -139,7 +140,7 @@ def _(arguments):
         if x.ndim != 3:
             raise errors.bad("fold(x)", "shape [batch, channels * window, places]", f"shape {x.shape}", kind=errors.Unfit)
         arguments["output_sizes"] = spatial.per_axis(arguments["output_sizes"], 2, "fold(output_sizes)")
-        _window_arguments("fold", arguments)
+        _window_arguments("fold", arguments, arguments["output_sizes"])
         size, count = math.prod(arguments["kernel_sizes"]), _count(arguments["output_sizes"], arguments)
         if x.shape[1] % size:
             raise errors.bad("fold(x)", f"a multiple of {size} channels, the window's elements", x.shape[1])

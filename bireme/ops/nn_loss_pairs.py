@@ -30,15 +30,16 @@ def cosine_similarity(x1: Tensor, x2: Tensor, axis: int = 1, eps: float = 1e-8) 
     ndim = max(x1.ndim, x2.ndim)
     if not -ndim <= axis < ndim:
         raise errors.bad("cosine_similarity(axis)", f"an axis in [{-ndim}, {ndim - 1}]", axis, kind=IndexError)
-    kind = x1.dtype
-    if kind is float16:  # ends at 65504, which a sum of squares soon exceeds; and the square of eps is 0 there
-        x1, x2 = cast(x1, float32), cast(x2, float32)
+    narrow = x1.dtype is float16 and x2.dtype is float16
+    # float16 ends at 65504, which a sum of squares soon exceeds; and the square of eps is 0 there
+    x1, x2 = [cast(x, float32) if x.dtype is float16 else x for x in (x1, x2)]
     if x1.shape != x2.shape:  # a vector that is repeated along the axis is as long as what it is repeated for
-        x1, x2 = extents.broadcast_tensors([x1, x2])
+        shape = extents.broadcast_shape(x1.shape, x2.shape)
+        x1, x2 = extents.expand(x1, shape), extents.expand(x2, shape)
     both = reduce.sum(x1 * x2, axis=axis)
     sizes = reduce.sum(x1 * x1, axis=axis) * reduce.sum(x2 * x2, axis=axis)
     found = both / sqrt(bounds.clip_number(sizes, eps * eps))
-    return cast(found, kind) if kind is float16 else found
+    return cast(found, float16) if narrow else found
 
 
 @composite(plain=True)
@@ -130,6 +131,8 @@ def npair_loss(anchor: Tensor, positive: Tensor, labels: Tensor, l2_reg: float =
     if anchor.ndim != 2 or positive.shape != anchor.shape or labels._value.sig.size != n:
         got = f"shapes {anchor.shape}, {positive.shape} and {labels.shape}"
         raise errors.bad("npair_loss(anchor, positive, labels)", "two tables of one shape and a label for each row", got)
+    if not anchor._value.sig.size:
+        raise errors.bad("npair_loss(anchor)", "one element or more", f"shape {anchor.shape}")
     rows = shape.reshape(labels, [n, 1])
     same = cast(logic.equal(rows, shape.transpose(rows, [1, 0])), anchor.dtype)
     same = same / reduce.sum(same, axis=1, keepdim=True)

@@ -90,7 +90,8 @@ def _chance(x):
 
 @logits_bce_of.grad(numpy=True)
 def _(g, logit, label, sigs):
-    return sum_to(g * (_chance(logit) - label), sigs[0]), None
+    # not sigmoid less label: for a logit that is right by far, that is a difference of two ones
+    return sum_to(g * ((1 - label) * _chance(logit) - label * _chance(-logit)), sigs[0]), None
 
 
 @op(promote="logit label pos_weight", dtypes=FLOAT, numpy=True, amp="high", constants="label pos_weight")

@@ -141,7 +141,7 @@ def _channel_axis(name: str, x: Any, data_format: Any) -> int:
     if data_format not in FIRST and data_format not in LAST:
         raise errors.bad(f"{name}(data_format)", f"one of {', '.join([*FIRST, *LAST])}", data_format)
     if x.ndim < 2:
-        raise errors.bad(f"{name}(x)", "a batch of channels: 2 axes or more", f"shape {list(x.shape)}")
+        raise errors.bad(f"{name}(x)", "a batch of channels: 2 axes or more", f"shape {list(x.shape)}", kind=errors.Unfit)
     return x.ndim - 1 if data_format in LAST else 1
 
 
@@ -412,6 +412,8 @@ def local_response_norm(x: Tensor, size: int, alpha: float = 0.0001, beta: float
     """
     if x.ndim < 3:
         raise errors.bad("local_response_norm(x)", "3 axes or more", f"shape {list(x.shape)}")
+    if not all(x.shape[1:]):
+        raise errors.bad("local_response_norm(x)", "elements along each axis but the first", f"shape {list(x.shape)}")
     if size < 1:
         raise errors.bad("local_response_norm(size)", "a number of 1 or more", size)
     if data_format == "NC":

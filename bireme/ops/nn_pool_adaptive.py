@@ -25,10 +25,7 @@ def _sizes(name: str, n: int, x: Any, output_size: Any, last: bool) -> tuple[int
     dims = spatial.spatial(x.shape, last)
     if isinstance(output_size, (list, tuple)) and len(output_size) == n:
         output_size = [m if size is None else size for m, size in zip(dims, output_size)]
-    sizes = spatial.per_axis(output_size, n, f"{name}(output_size)", least=0)
-    if any(size and not m for m, size in zip(dims, sizes)):
-        raise errors.bad(f"{name}(x)", "elements along each axis", f"shape {list(x.shape)}")
-    return sizes
+    return spatial.per_axis(output_size, n, f"{name}(output_size)", least=0)
 
 
 def _bounds(n: int, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -46,6 +43,8 @@ def _sized(x, sizes, last):
 
 def _mean(x, output_size, data_format):
     last = data_format[-1] == "C"
+    if not all(spatial.spatial(x.shape, last)):  # the mean of nothing
+        return jnp.full(_sized(x, output_size, last), np.nan, x.dtype)
     image = wide(move(x, last))
     whole = [n % size == 0 if size else False for n, size in zip(image.shape[1:-1], output_size)]
     shape, axes = [image.shape[0]], []
@@ -69,6 +68,8 @@ def _shares(n, size, dtype):
 
 def _mean_grad(g, sigs, output_size, data_format):
     last = data_format[-1] == "C"
+    if not all(spatial.spatial(sigs[0].shape, last)):
+        return jnp.zeros(sigs[0].shape, g.dtype)
     image = wide(move(g, last))
     for i, (n, size) in enumerate(zip(spatial.spatial(sigs[0].shape, last), output_size)):
         if size and n % size == 0:
@@ -154,12 +155,16 @@ def _largest(x, windows):
 
 def _grad(g, out, sigs):
     """Each gradient goes to the element that was the largest."""
+    if not all(sigs[0].shape[2:]):
+        return jnp.zeros(sigs[0].shape, g[0].dtype)
     found = scattered(move(wide(g[0]), False), move(out[1], False), sigs[0].shape[2:])
     return back(found.astype(g[0].dtype), False)
 
 
 def _grad_numpy(g, out, sigs):
     batch, channels, *dims = sigs[0].shape
+    if not all(dims):
+        return np.zeros(sigs[0].shape, g[0].dtype)
     full = np.zeros((batch, channels, math.prod(dims)), g[0].dtype)
     rows = out[1].reshape(batch, channels, math.prod(out[1].shape[2:]))
     np.add.at(full, (np.arange(batch)[:, None, None], np.arange(channels)[:, None], rows), g[0].reshape(rows.shape))
@@ -178,6 +183,9 @@ def adaptive_max_of(x: Tensor, output_size: Attr) -> list[Tensor]:
     >>> bireme.nn.functional.adaptive_max_pool2d(bireme.to_tensor([[[[1.0, 5.0, 4.0]]]]), [1, 2]).tolist()
     [[[[5.0, 5.0]]]]
     """
+    if not all(x.shape[2:]):  # Paddle has no number for the largest of nothing, and 0 for its place
+        shape = (*x.shape[:2], *output_size)
+        return [jnp.full(shape, np.nan, x.dtype), jnp.zeros(shape, np.int32)]
     windows = []
     for n, size in zip(x.shape[2:], output_size):
         low, high = _bounds(n, size)
@@ -192,7 +200,7 @@ adaptive_max_of.grad(_grad, numpy=_grad_numpy)
 def _adaptive_max(name: str, n: int, x: Tensor, output_size: Any, return_mask: bool) -> Any:
     sizes = _sizes(name, n, x, output_size, False)
     dims = tuple(x.shape[2:])
-    if all(size and m % size == 0 for m, size in zip(dims, sizes)):  # even windows
+    if all(m and size and m % size == 0 for m, size in zip(dims, sizes)):  # even windows
         size = tuple([m // k for m, k in zip(dims, sizes)])
         rest = (size, size, ((0, 0),) * n, False, spatial.FORMATS[n][0])
         out, tap = max_pool_of(x, *rest)

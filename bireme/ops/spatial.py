@@ -81,6 +81,12 @@ def settled(edges: Any, dims: Any, window: Any, stride: Any) -> tuple[tuple[int,
     return tuple([(0, 0)] * len(dims)) if edges == "VALID" else edges
 
 
+def reached(edges: Any, dims: Any, window: Any, stride: Any) -> tuple[tuple[int, int], ...]:
+    """The edges, with zeros at the end of an axis that is less than a step short of a window: Paddle, which divides towards zero, counts one."""
+    short = [k - n - a - b for (a, b), n, k in zip(edges, dims, window)]
+    return tuple([(a, b + m) if 0 < m < s else (a, b) for (a, b), m, s in zip(edges, short, stride)])
+
+
 def count(n: int, window: int, stride: int, edges: tuple[int, int], ceil_mode: bool = False) -> int:
     """How many windows there are along an axis; one that reaches over the edge counts as Paddle has it, which divides towards zero."""
     room = n + sum(edges) - window + (stride - 1 if ceil_mode else 0)

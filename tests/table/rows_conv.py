@@ -40,6 +40,8 @@ def _conv(n):
         stride, dilation, window = each(stride, n), each(dilation, n), weight.shape[2:]
         dilation = (1,) * n if padding == "SAME" else dilation
         x = np.pad(x, [(0, 0), (0, 0), *pads_of(padding, x.shape[2:], window, stride)])
+        short = [(k - 1) * d + 1 - m for m, k, d in zip(x.shape[2:], window, dilation)]
+        x = np.pad(x, [(0, 0), (0, 0), *[(0, m if 0 < m < s else 0) for m, s in zip(short, stride)]])
         size = [(m - (k - 1) * d - 1) // s + 1 for m, k, s, d in zip(x.shape[2:], window, stride, dilation)]
         out = np.zeros((x.shape[0], weight.shape[0], *size))
         per_in, per_out = weight.shape[1], weight.shape[0] // groups
@@ -95,6 +97,7 @@ def _samples(n, dims, big):
         call(np.zeros((0, 4, *dims)), w, floats(6)),
         call(np.zeros((2, 4, *[0] * n)), w, padding=1),
         call(x, floats(2, 4, *[m + 1 for m in dims])),  # one step short of a place
+        call(x, floats(2, 4, *[m + 1 for m in dims]), stride=3),  # less than a step: zeros stand in
     ]
     more = [
         call(x, floats(6, 2, *window), None, 1, list(range(2 * n)), groups=2),

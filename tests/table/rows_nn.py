@@ -60,6 +60,7 @@ def _layer_norm(x, shape, weight=None, bias=None, epsilon=1e-5):
 
 
 def _pad_widths(x, widths, mode, value):
+    mode = mode if x.size else "constant"
     kinds = {"constant": {"constant_values": value}, "reflect": {}, "replicate": {}, "circular": {}}
     names = {"replicate": "edge", "circular": "wrap"}
     return np.pad(x, widths, mode=names.get(mode, mode), **kinds[mode])
@@ -123,10 +124,12 @@ TABLE = [
     Row("pad", [call(floats(2, 3), [1, 0, 0, 2]), call(floats(1, 2, 3), [1, 2]), call(floats(1, 2, 3), [1, 1], mode="reflect"), call(floats(1, 2, 3),
         [2, 1], "replicate"), call(floats(1, 2, 3, 4), [1, 1, 2, 0], value=0.5),
                 call(floats(1, 2, 3, 4), [1, 1, 2, 0], data_format="NHWC"), call(floats(2, 3), [-1, 0, 1, 1]), call(Z, [0, 0, 1, 1, 0, 0]),
+                call(np.zeros((1, 2, 0)), [1, 2], "reflect", 0.5), call(np.zeros((1, 0, 2)), [3, 1], "circular"),
                 call(floats(1, 1, 4), [-1, 2], "circular"), call(floats(1, 1, 4), [-5, 6], "circular"), call(floats(1, 1, 4), [-5, 6])], _pad,
                 dtypes=FLOAT, unchecked=ALL - FLOAT,
         skip={"0-d": "there is no axis to grow"},
         bad=[Bad(call(floats(2, 3), [1]), "pad(pad): expected two numbers an axis, for at most 2 axes, got [1]"),
+        Bad(call(floats(2, 3, 4), 1), "pad(pad): expected two numbers an axis, got 1", TypeError),
         Bad(call(floats(1, 2, 3), [1, 1], data_format="NCHW"), "pad(data_format): expected NCL or NLC for 3 axes, got NCHW", AssertionError),
         Bad(call(floats(2, 3, 4), [1, 1], data_format="X"),
             "pad(data_format): expected one of NCL, NCHW, NCDHW, NLC, NHWC, NDHWC, got X", AssertionError),

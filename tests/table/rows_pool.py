@@ -116,12 +116,17 @@ def _lp(x, norm_type, kernel_size, stride=None, padding=0, ceil_mode=False, data
 
 
 def _adaptive_avg(x, output_size, data_format="NC?"):
+    if not all(_spatial(x, data_format)):  # means of nothing
+        return np.full((*x.shape[:2], *[output_size] * (x.ndim - 2)), np.nan, x.dtype)
     windows = _even(_spatial(x, data_format), output_size)
     return _over(x, windows, lambda part, places, bounds: (part.mean(-1),), data_format[-1] == "C")[0]
 
 
 def _adaptive_max(always):
     def ref(x, output_size, return_mask=False):
+        if not all(x.shape[2:]):
+            shape = (*x.shape[:2], *([output_size] * (x.ndim - 2) if np.ndim(output_size) == 0 else output_size))
+            return [np.full(shape, np.nan, x.dtype), np.zeros(shape, np.int32)] if always or return_mask else np.full(shape, np.nan, x.dtype)
         out, place = _over(x, _even(x.shape[2:], output_size), _first)
         return [out, place.astype(np.int32)] if always or return_mask else out
 
@@ -218,6 +223,7 @@ def _adaptive_samples(n, **more):
         call(x, list(dims), **more),
         call(x, [m + 2 for m in dims], **more),
         call(np.zeros((0, 2, *dims)), 2, **more),
+        call(np.zeros((2, 2, *dims[1:], 0)), 2, **more),
         call(x, 0, **more),
     ]
 
@@ -229,7 +235,6 @@ def _adaptive_bad(name, n):
         Bad(call(x, -1), f"{name}(output_size): expected integers of 0 or more, got [-1]"),
         Bad(call(x, [2] * 5), f"{name}(output_size): expected one integer"),
         Bad(call(x, None), f"{name}(output_size): expected one integer"),
-        Bad(call(np.zeros((2, 2, *[0] * n)), 2), f"{name}(x): expected elements along each axis, got shape [2, 2, 0"),
     ]
 
 
@@ -272,6 +277,8 @@ def _columns(dims, kernel_sizes, strides=1, paddings=0, dilations=1):
     p = each(paddings, 2)
     top, left, bottom, right = p if len(p) == 4 else (*p, *p)
     grown = (dims[0] + top + bottom, dims[1] + left + right)
+    reach = [(k - 1) * d + 1 for k, d in zip(size, dilation)]
+    grown = [r if 0 < r - m < s else m for m, r, s in zip(grown, reach, stride)]  # zeros stand in for less than a step
     count = [(m - (k - 1) * d - 1) // s + 1 for m, k, s, d in zip(grown, size, stride, dilation)]
     at = [tuple(slice(i * s, i * s + (k - 1) * d + 1, d) for i, s, k, d in zip(place, stride, size, dilation)) for place in np.ndindex(*count)]
     return grown, (top, left), at
@@ -355,8 +362,8 @@ TABLE = [
     Row("lp_pool_of", [call(np.abs(_x) + 0.1, 2.0, (2, 2), (2, 2), _no_edges, False, "NCHW"),
         call(np.abs(_x) + 0.1, 1.5, (3, 2), (1, 1), ((1, 1), (1, 0)), False, "NCHW"),
         call(np.zeros((0, 2, 4, 4)), 3.0, (2, 2), (2, 2), _no_edges, False, "NCHW")], _lp, dtypes=FLOAT, skip=IMAGES, loose=HALF_SUMS),
-    Row("adaptive_max_of", [call(_x, (2, 3)), call(_x, (5, 1)), call(np.zeros((0, 2, 5, 4)), (2, 3))],
-        law=lambda out, x, size: np.allclose(out[0], _adaptive_max(False)(x, size), rtol=1e-2), dtypes=FLOAT, skip=INDEX),
+    Row("adaptive_max_of", [call(_x, (2, 3)), call(_x, (5, 1)), call(np.zeros((0, 2, 5, 4)), (2, 3)), call(np.zeros((1, 2, 0, 4)), (2, 3))],
+        law=lambda out, x, size: np.allclose(out[0], _adaptive_max(False)(x, size), rtol=1e-2, equal_nan=True), dtypes=FLOAT, skip=INDEX),
     Row("fractional_max_of", [call(_x, 0.25, (2, 3), None), call(_x, 0.75, (3, 2), (2, 2)), call(np.zeros((0, 2, 5, 4)), 0.5, (2, 3), None)],
         law=lambda out, x, u, size, kernel: np.allclose(out[0], _fractional_max(x, size, kernel, u), rtol=1e-2), dtypes=FLOAT, skip=INDEX),
     *[row(n) for row in (_max_row, _avg_row) for n in (1, 2, 3)],
@@ -365,13 +372,15 @@ TABLE = [
     *[_fractional_row(n) for n in (2, 3)],
     *[_unpool_row(n) for n in (1, 2, 3)],
     Row("unfold_columns", [call(_x, 2), call(_x, [2, 3], 2, 1), call(_x, 2, [1, 2], [1, 0, 2, 1], dilations=2), call(_x, [3, 1], 1, [0, 1]),
+        call(_x, [6, 3], 3),
         call(np.zeros((0, 2, 5, 4)), 2)], _unfold, dtypes=FLOAT | COMPLEX, skip=IMAGES,
         bad=[Bad(call(floats(2, 3), 2), "unfold(x): expected shape [batch, channels, height, width], got shape [2, 3]"),
              Bad(call(_x, 9), "unfold(kernel_sizes): expected a window within [5, 4] and the padding, got [9, 9]"),
              Bad(call(_x, 2, paddings=-1), "unfold(paddings): expected widths of 0 or more, got -1"),
              Bad(call(_x, 2, paddings=[1, 1, 1]), "unfold(paddings): expected one integer, two or four, got [1, 1, 1]")]),
     Row("fold", [call(floats(2, 8, 12), [5, 4], 2), call(floats(2, 6, 6), [5, 4], [2, 3], 2, 1),
-        call(floats(1, 4, 15), [5, 4], 2, [1, 2], [1, 0, 1, 3], 2), call(np.zeros((0, 4, 12)), [5, 4], 2)], _fold, dtypes=FLOAT | COMPLEX,
+        call(floats(1, 4, 15), [5, 4], 2, [1, 2], [1, 0, 1, 3], 2), call(np.zeros((0, 4, 12)), [5, 4], 2),
+        call(floats(1, 12, 2), [2, 4], [6, 1], [5, 2])], _fold, dtypes=FLOAT | COMPLEX,
         skip={"0-d": "it takes a batch of columns"}, loose=HALF_SUMS,
         bad=[Bad(call(floats(2, 3), 4, 2), "fold(x): expected shape [batch, channels * window, places], got shape [2, 3]"),
              Bad(call(floats(1, 5, 9), 4, 2), "fold(x): expected a multiple of 4 channels, the window's elements, got 5"),
