@@ -623,14 +623,14 @@ def test_states_that_do_not_fit():
     other, *_ = trained(make, 0)
     with pytest.raises(ValueError, match=rf"expected the state of {p.name}, got that of other_0.w_0_moment1_0"):
         other.set_state_dict({k.replace("layer_", "other_"): v for k, v in state.items()})
-    with pytest.raises(ValueError, match=rf"expected moment2 of {p.name}, got only moment1"):
+    with pytest.raises(AssertionError, match=rf"expected moment2 of {p.name}, got only moment1"):
         other.set_state_dict({k: v for k, v in state.items() if k != f"{p.name}_moment2_0"})
     with pytest.raises(ValueError, match=rf"{p.name}_moment1_0: expected shape \[2\], got shape \[3\]"):
         other.set_state_dict(state | {f"{p.name}_moment1_0": np.zeros(3, "float32")})
     assert other.state_dict() == {}
     other.set_state_dict({k: v for k, v in state.items() if q.name not in k})  # q starts afresh
     scheduled, *_ = trained(lambda params: Adam(lr.StepDecay(0.1, 2), parameters=params), 0)
-    with pytest.raises(ValueError, match="the state of the schedule under LR_Scheduler"):
+    with pytest.raises(AssertionError, match="the state of the schedule under LR_Scheduler"):  # as Paddle asserts it
         scheduled.set_state_dict(state)
 
 
@@ -674,6 +674,8 @@ def test_states_that_do_not_fit():
         (lambda p: nn.ClipGradByValue(-1.0), ValueError, r"ClipGradByValue\(max\)"),
         (lambda p: SGD(0.1, parameters=[p]).set_lr("1"), TypeError, r"set_lr\(value\)"),
         (lambda p: SGD(lr.StepDecay(0.1, 2), parameters=[p]).set_lr(0.1), RuntimeError, "StepDecay"),
+        (lambda p: SGD(0.1, parameters=[p]).minimize(np.ones(2)), AssertionError, r"minimize\(loss\): expected a Tensor"),
+        (lambda p: L2Decay(None), AssertionError, r"L2Decay\(coeff\): expected a number, got None"),
         (lambda p: SGD(0.1, parameters=[p]).set_lr_scheduler(3), TypeError, r"set_lr_scheduler\(scheduler\)"),
     ],
 )
@@ -792,11 +794,21 @@ def test_accumulators_and_master_weights_by_name():
     adam.step()
     assert adam._get_accumulator(adam._moment1_acc_str, w) is adam._slots[id(w)].state["moment1"]
     assert adam._get_accumulator("beta1_pow_acc", w).item() == pytest.approx(0.9**2)
+    held = adam._accumulators
+    assert list(held) == ["moment1", "moment2", "beta1_pow_acc", "beta2_pow_acc"] and list(held["moment2"]) == [w.name]
+    assert held["moment1"][w.name] is adam._slots[id(w)].state["moment1"]
     half = bireme.Parameter(w.detach().astype("float16"))
     sgd = bireme.optimizer.Momentum(0.1, parameters=[half], multi_precision=True)
     (half * half).sum().backward()
     sgd.step()
     assert sgd._master_weights[half.name].dtype is bireme.float32 and sgd._get_accumulator("velocity", half).shape == [2, 2]
+
+
+def test_settings_that_programs_read():
+    w = parameter([1.0])
+    assert str(Adam(0.1, parameters=[w], weight_decay=0.1).regularization) == "L2Decay, coeff=0.100000"
+    assert SGD(0.1, parameters=[w]).regularization is None
+    assert Adagrad(0.1, parameters=[w], initial_accumulator_value=0.25).initial_accumulator_value == 0.25
 
 
 @pytest.mark.parametrize("amsgrad", [False, True])

@@ -24,7 +24,7 @@ class ASGD(Optimizer):
     [0.5]
     """
 
-    _accumulators = ("d", "y", "m")
+    _accumulator_names = ("d", "y", "m")
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Muon(Optimizer):
     [True, True]
     """
 
-    _accumulators = ("momentum",)
+    _accumulator_names = ("momentum",)
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ class Momentum(Optimizer):
     [0.5]
     """
 
-    _accumulators = (_velocity_acc_str,) = ("velocity",)
+    _accumulator_names = (_velocity_acc_str,) = ("velocity",)
 
     def __init__(
         self,

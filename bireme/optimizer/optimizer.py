@@ -43,7 +43,7 @@ class Optimizer(States):
         if isinstance(learning_rate, float) and not math.isfinite(learning_rate):
             raise errors.bad(f"{self._where}(learning_rate)", "a finite number", learning_rate)
         self._learning_rate = learning_rate
-        self._weight_decay = self._regularizer(weight_decay, "weight_decay")
+        self.regularization = self._regularizer(weight_decay, "weight_decay")
         self._grad_clip = self._clipper(grad_clip, "grad_clip")
         self._name = name
         self._multi_precision = False
@@ -77,7 +77,7 @@ class Optimizer(States):
             return [
                 {
                     "params": self._distinct(given, where),
-                    "weight_decay": self._weight_decay,
+                    "weight_decay": self.regularization,
                     "grad_clip": self._grad_clip,
                 }
             ]
@@ -90,7 +90,7 @@ class Optimizer(States):
                 raise errors.bad(where, "a list of parameters in 'params'", group["params"], hint, kind=TypeError)
             params = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
             new = {**group, "params": self._distinct(params, where)}
-            new["weight_decay"] = self._regularizer(group.get("weight_decay", self._weight_decay), "weight_decay")
+            new["weight_decay"] = self._regularizer(group.get("weight_decay", self.regularization), "weight_decay")
             new["grad_clip"] = self._clipper(group.get("grad_clip", self._grad_clip), "grad_clip")
             groups.append(new)
         ids = [id(p) for group in groups for p in group["params"]]
@@ -185,8 +185,8 @@ class Optimizer(States):
     def _update(self, group: dict, pairs: Pairs) -> None:
         """Update the parameters of one group, all in one operator where their settings agree."""
         for lr, slots, grads in self._by_rate(group, pairs):
-            states = [[slot.state[name] for slot in slots] for name in self._accumulators]
-            self._store(slots, self._new(group, lr, [slot.target for slot in slots], grads, states), self._accumulators)
+            states = [[slot.state[name] for slot in slots] for name in self._accumulator_names]
+            self._store(slots, self._new(group, lr, [slot.target for slot in slots], grads, states), self._accumulator_names)
 
     def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
         """Parameters and accumulators after a step; written by each rule."""
@@ -280,7 +280,7 @@ class Optimizer(States):
     def minimize(self, loss: Tensor, startup_program: Any = None, parameters: Any = None, no_grad_set: Any = None) -> tuple[list, Pairs]:
         """Update with the gradients that `loss.backward()` left; returns the pairs (parameter, gradient) it used."""
         if not isinstance(loss, Tensor):
-            raise errors.bad("minimize(loss)", "a Tensor", loss, kind=TypeError)
+            raise errors.bad("minimize(loss)", "a Tensor", loss, kind=errors.Alien)
         return [], self._step({id(p) for p in self._wanted(parameters, no_grad_set)})
 
     def backward(self, loss: Tensor, startup_program: Any = None, parameters: Any = None, no_grad_set: Any = None, callbacks: Any = None) -> Pairs:
