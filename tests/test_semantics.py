@@ -146,6 +146,7 @@ CASES = {
 }
 
 RAISES = {
+    "a name that is no text": (lambda: setattr(t([1.0]), "name", 1), (TypeError,)),
     "bool - bool": (lambda: t([True]) - t([True]), (TypeError,)),
     "int // 0": (lambda: t([1, 2]) // 0, (ZeroDivisionError,)),
     "int % tensor with 0": (lambda: t([1, 2]) % t([0, 1]), (ZeroDivisionError,)),

@@ -147,6 +147,8 @@ class Tensor(OnHost):
 
     @name.setter
     def name(self, name: str) -> None:
+        if not isinstance(name, str):
+            raise errors.bad("name", "a str", name, kind=TypeError)
         self._name = name
 
     def dim(self) -> int:
@@ -194,7 +196,7 @@ class Tensor(OnHost):
         >>> bireme.to_tensor([1, 2]).numpy().tolist()
         [1, 2]
         """
-        return np.array(_as_paddle_shows(self._host()))
+        return np.array(dtypes.as_paddle_shows(self._host()))
 
     # a flag of old that Paddle takes, and that means nothing any more, is no part of it
     numpy.__signature__ = inspect.signature(lambda self: None)  # type: ignore[attr-defined]  # functions may have one
@@ -261,7 +263,7 @@ class Tensor(OnHost):
         return iter([self[i] for i in range(len(self))])  # type: ignore[index]  # installed by ops.index
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        host = _as_paddle_shows(self._host())
+        host = dtypes.as_paddle_shows(self._host())
         out = host if dtype is None or host.dtype == dtype else host.astype(dtype)
         return np.array(out) if copy or (copy is None and out is host) else out
 
@@ -440,11 +442,6 @@ def _as_paddle_has_them(value: Any, dtype: Any, place: Any, stop_gradient: Any, 
     keeps = persistable or (isinstance(place, bool) and place) or (isinstance(value, Tensor) and value.persistable and not by_name)
     stays = more[2] if len(more) > 2 else stop_gradient
     return value, None, dtype, stays, place if by_name else more[1] if len(more) > 1 else name, keeps
-
-
-def _as_paddle_shows(host: np.ndarray) -> np.ndarray:
-    """bfloat16 as Paddle's programs know it in arrays, by its bits, where Paddle's name is taken: they turn those into floats themselves."""
-    return host.view(np.uint16) if dtypes.package[0] != "bireme" and host.dtype == dtypes.bfloat16.np else host
 
 
 def _rebuild(cls: type[Tensor], host: np.ndarray, dtype: str, stop_gradient: bool, extra: dict) -> Tensor:
