@@ -353,7 +353,16 @@ class Tensor(OnHost):
     def grad(self, value: Tensor | None) -> None:
         if value is not None and not isinstance(value, Tensor):
             raise errors.bad("grad", "a Tensor or None", value, kind=TypeError)
-        self._grad = value
+        if value is None or value is self._grad:
+            self._grad = value
+            return
+        # the numbers are taken, not the tensor: what is done to either later is not done to the other, and a held gradient sees them
+        held, new = self._grad, read(value)
+        if held is None or held._value.sig is not new.sig:
+            self._grad = wrap(new)
+        else:
+            store(held, new)
+            held._edge = None
 
     def clear_gradient(self, set_to_zero: bool = True, /) -> None:
         """Set the gradient to zeros, or to None with `set_to_zero=False`.
