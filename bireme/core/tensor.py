@@ -268,7 +268,13 @@ class Tensor(OnHost):
         return np.array(out) if copy or (copy is None and out is host) else out
 
     def __dlpack__(self, *, stream: Any = None, **kwargs: Any) -> Any:
+        if not self.stop_gradient:  # who reads it elsewhere does not know of gradients, and would cut them silently
+            hint = "pass x.detach()"
+            raise errors.bad("__dlpack__", "a tensor without gradients", "one with stop_gradient=False", hint, kind=RuntimeError)
         return self._exported().__dlpack__(stream=stream, **kwargs)
+
+    def _to_dlpack(self) -> Any:
+        return self._exported().__dlpack__()
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """NumPy's functions work on the values and give arrays."""

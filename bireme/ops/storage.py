@@ -297,7 +297,6 @@ def _install() -> None:
         "_ptr": data_ptr,
         "_clear_data": _clear,
         "_share_data_with": lambda self, other: _share_buffer_to(other, self),
-        "_to_dlpack": Tensor.__dlpack__,
         "_dtype": lambda self: self.dtype,
         "_place": lambda self: self.place,
         "_grad_value": _grad_ivar,
