@@ -376,6 +376,32 @@ def test_what_param_attr_says(attr, settings, grouped, expected):
     assert p.item() == pytest.approx(expected)
 
 
+def test_settings_of_a_group_stand_at_its_parameters():
+    p, q, plain = parameter([1.0], regularizer=L1Decay(0.75)), parameter([3.0], learning_rate=0.25), bireme.to_tensor([1.0], stop_gradient=False)
+    opt = SGD(0.5, parameters=[{"params": [p, plain], "learning_rate": 0.5}, {"params": [q]}], weight_decay=0.5)
+    assert (p.optimize_attr["learning_rate"], q.optimize_attr["learning_rate"]) == (0.5, 1.0)
+    assert p.regularizer is q.regularizer is opt.regularization
+    for x in (p, q, plain):
+        give(x, [2.0])
+    opt.step()
+    assert (p.item(), q.item(), plain.item()) == (1 - 0.25 * 2.5, 3 - 0.5 * 3.5, 1 - 0.25 * 2.5)
+    q.optimize_attr["learning_rate"], q.regularizer = 0.0, L1Decay(1.0)  # programs change them between steps
+    opt.step()
+    assert q.item() == 1.25
+    q.optimize_attr["learning_rate"] = 1.0
+    opt.step()
+    assert q.item() == 1.25 - 0.5 * 3.0
+
+
+def test_decays_that_belong_to_the_rule_stay_there():
+    p, q = parameter([1.0]), parameter([1.0], regularizer=L1Decay(0.25))
+    Momentum(0.1, parameters=[{"params": [p], "weight_decay": 0.5}])
+    assert p.regularizer is None
+    adamw = AdamW(0.1, parameters=[{"params": [q], "weight_decay": 0.5}])
+    run(adamw, q, [1.0])
+    assert adamw.state_dict()[f"{q.name}_moment1_0"].item() == pytest.approx(0.1 * 1.25)
+
+
 def test_adamw_settings_per_parameter():
     p, q = parameter([1.0], learning_rate=0.5), parameter([1.0])
     opt = AdamW(

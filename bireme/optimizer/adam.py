@@ -265,7 +265,10 @@ class AdamW(Adam):
 
     def _decay_of(self, group: dict, p: Tensor) -> Any:
         # what ParamAttr asks for is still added to the gradient, as in Paddle
-        return None if self._grouped else getattr(p, "regularizer", None)
+        return getattr(p, "regularizer", None)
+
+    def _hand_down_decay(self, p: Any, decay: Any) -> None:
+        """A number is no decay that a parameter could have."""
 
     def _decay_inside(self, group: dict) -> Any:
         return None

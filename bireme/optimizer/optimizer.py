@@ -24,7 +24,7 @@ class Optimizer(States):
     """Base of update rules.
 
     `parameters` is a list of parameters, or of dicts with `params` and settings of their own; in such a group
-    `learning_rate` is a factor on the optimizer's, and what ParamAttr says about rate and decay does not count.
+    `learning_rate` is a factor on the optimizer's; it and the decay take the place of what ParamAttr said.
     """
 
     def __init__(
@@ -50,6 +50,9 @@ class Optimizer(States):
         self._param_groups = self._make_groups(parameters)
         self._parameter_list: list[Tensor] = [p for group in self._param_groups for p in group["params"]]
         self._check_names()
+        if self._grouped:
+            for group in self._param_groups:
+                self._hand_down(group)
         self._slots: dict[int, Slot] = {}
         self._added, self._waiting = {}, {}
         self._skip: Tensor | None = None
@@ -110,6 +113,17 @@ class Optimizer(States):
         self._param_groups.append(new)
         self._parameter_list += new["params"]
         self._check_names()
+        self._hand_down(new)
+
+    def _hand_down(self, group: dict) -> None:
+        """Write a group's settings to its parameters, as Paddle does: programs read them there, and change them between steps."""
+        for p in group["params"]:
+            if hasattr(p, "optimize_attr"):  # a plain tensor has none
+                p.optimize_attr["learning_rate"] = group.get("learning_rate", 1.0)
+                self._hand_down_decay(p, group["weight_decay"])
+
+    def _hand_down_decay(self, p: Any, decay: Any) -> None:
+        p.regularizer = decay
 
     def _distinct(self, params: list, where: str) -> list[Tensor]:
         for p in params:
@@ -239,8 +253,8 @@ class Optimizer(States):
         return out
 
     def _decay_of(self, group: dict, p: Tensor) -> Any:
-        """The decay of one parameter: its own, else the group's. Settings of a group leave no room for its own."""
-        own = None if self._grouped else getattr(p, "regularizer", None)
+        """The decay of one parameter: its own, else the group's."""
+        own = getattr(p, "regularizer", None)
         return group["weight_decay"] if own is None else own
 
     def _decay_inside(self, group: dict) -> Any:
@@ -249,10 +263,8 @@ class Optimizer(States):
 
     def _rate(self, group: dict, p: Tensor) -> float:
         """Factor on the learning rate for one parameter."""
-        if self._grouped:
-            return float(group.get("learning_rate", 1.0))
-        attr = getattr(p, "optimize_attr", None)
-        return 1.0 if attr is None else float(attr["learning_rate"])
+        attr = getattr(p, "optimize_attr", group)  # what a plain tensor's group says is told nowhere else
+        return float(attr.get("learning_rate", 1.0))
 
     def _by_rate(self, group: dict, pairs: Pairs) -> list[tuple[float, list[Slot], list[Tensor]]]:
         """Learning rate, slots and gradients of the parameters that share a rate."""
