@@ -823,6 +823,9 @@ def test_accumulators_and_master_weights_by_name():
     held = adam._accumulators
     assert list(held) == ["moment1", "moment2", "beta1_pow_acc", "beta2_pow_acc"] and list(held["moment2"]) == [w.name]
     assert held["moment1"][w.name] is adam._slots[id(w)].state["moment1"]
+    nadam = NAdam(0.1, parameters=[w])
+    nadam.step()
+    assert {name: held[w.name].shape for name, held in nadam._accumulators.items()} == dict.fromkeys(nadam._accumulators, [2, 2])
     half = bireme.Parameter(w.detach().astype("float16"))
     sgd = bireme.optimizer.Momentum(0.1, parameters=[half], multi_precision=True)
     (half * half).sum().backward()

@@ -68,7 +68,7 @@ class States:
     def _get_accumulator(self, name: str, param: Tensor) -> Tensor:
         """What is kept for a parameter under the accumulator's name."""
         slot = self._slots.get(id(param))
-        held = {} if slot is None else {**self._shared_state([slot]), **{self._filed_as(param, n): t for n, t in slot.state.items()}}
+        held = {} if slot is None else {**self._shared_state([slot]), **{self._filed_as(param, n): self._filed(slot, n) for n in slot.state}}
         found = next((held[key] for key in (self._filed_as(param, name), f"{self._key(param, name)}_0") if key in held), None)
         if found is None:
             raise errors.bad(f"{self._where}._get_accumulator(name)", f"one of {', '.join(held) or 'none yet'}", name, kind=RuntimeError)
