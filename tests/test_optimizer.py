@@ -825,7 +825,7 @@ def test_accumulators_and_master_weights_by_name():
     assert held["moment1"][w.name] is adam._slots[id(w)].state["moment1"]
     nadam = NAdam(0.1, parameters=[w])
     nadam.step()
-    assert {name: held[w.name].shape for name, held in nadam._accumulators.items()} == dict.fromkeys(nadam._accumulators, [2, 2])
+    assert all(held[w.name].shape == [2, 2] for held in nadam._accumulators.values())
     half = bireme.Parameter(w.detach().astype("float16"))
     sgd = bireme.optimizer.Momentum(0.1, parameters=[half], multi_precision=True)
     (half * half).sum().backward()
