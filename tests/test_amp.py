@@ -133,7 +133,7 @@ def test_gradients_come_back_in_the_parameters_type():
 def test_decorate_keeps_norms_and_adds_master_weights():
     net = bireme.nn.Sequential(bireme.nn.Linear(4, 4), bireme.nn.LayerNorm(4), bireme.nn.Linear(4, 2))
     opt = bireme.optimizer.AdamW(1e-2, parameters=net.parameters())
-    net, opt = amp.decorate(net, opt, level="O2", dtype="bfloat16", excluded_layers=[net[2]])
+    net, opt = amp.amp_decorate(net, opt, level="O2", dtype="bfloat16", excluded_layers=[net[2]])
     assert [p.dtype.name for p in net.parameters()] == ["bfloat16"] * 4 + ["float32"] * 2
     x, first = bireme.rand([8, 4]), None
     for _ in range(20):

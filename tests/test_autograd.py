@@ -49,6 +49,24 @@ def test_clearing():
     assert x.grad is None
 
 
+def test_a_gradient_that_is_set_is_a_copy():
+    x, w = bireme.to_tensor([1.0], stop_gradient=False), bireme.to_tensor([3.0], stop_gradient=False)
+    given = bireme.to_tensor([1.0])
+    x.grad = given
+    given.add_(bireme.to_tensor([10.0]))
+    (x * 5.0).backward()
+    assert given.item() == 11.0 and x.grad.item() == 6.0
+    held = x.grad
+    x.grad = w * 2.0  # a held gradient sees what is set, which has no history here
+    assert x.grad is held and held.item() == 6.0 and held.is_leaf
+    x.grad *= 0.5
+    assert held.item() == 3.0
+    x.grad = bireme.ones([2])
+    assert x.grad.shape == [2] and held.shape == [1]
+    x.grad = None
+    assert x.grad is None
+
+
 def test_gradients_are_set_by_hand():
     x = leaf()
     x.grad = constant(5.0, 5.0)

@@ -117,14 +117,20 @@ def test_inner_modules_have_their_names():
 
 def test_versions_and_types_are_paddles():
     said = code("""
+        import io
         import paddle
         print(paddle.__version__, paddle.version.full_version, paddle.version.major, paddle.version.minor, paddle.version.patch)
         print(paddle.float32, str(paddle.ones([1]).dtype), paddle.ones([1]).dtype == paddle.float32)
         bits, x = paddle.full([2], 1.5, "bfloat16").numpy(), paddle.zeros([2], "bfloat16")
         x.set_value(bits)
         print(bits.dtype, bits.tolist(), x.tolist(), paddle.to_tensor(bits).dtype, x.astype("float32").numpy().dtype)
+        file = io.BytesIO()
+        paddle.save({"x": x}, file)
+        file.seek(0)
+        print(paddle.load(file, return_numpy=True)["x"].tolist())
     """)
-    assert said == ["3.2.2 3.2.2 3 2 2", "paddle.float32 paddle.float32 True", "uint16 [16320, 16320] [1.5, 1.5] paddle.bfloat16 float32"]
+    bits = "[16320, 16320]"
+    assert said == ["3.2.2 3.2.2 3 2 2", "paddle.float32 paddle.float32 True", f"uint16 {bits} [1.5, 1.5] paddle.bfloat16 float32", bits]
 
 
 def test_what_is_missing_says_so():

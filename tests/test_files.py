@@ -196,6 +196,7 @@ def doubled(n):
         (lambda p: save(doubled(40), p), ValueError, "got data that unfolds to more than"),
         (lambda p: save({2**64: 1}, p), TypeError, "keys that are text, numbers of 64 bits"),
         (lambda p: save(np.ma.masked_array([1.0], [True]), p), TypeError, "expected arrays of numbers"),
+        (lambda p: save(range(3), p), NotImplementedError, r"save\(obj\): expected tensors, .*, got range"),
         (lambda p: save(1, ""), ValueError, r"save\(path\)"),
         (lambda p: save(1, os.path.dirname(p) + os.sep), ValueError, r"save\(path\)"),
         (lambda p: save(1, os.path.dirname(p)), IsADirectoryError, "the folder"),

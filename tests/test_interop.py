@@ -115,6 +115,13 @@ def test_dlpack_out_without_a_copy():
     assert pointer(np.from_dlpack(x)) == pointer(held)
     assert jax.dlpack.from_dlpack(x).unsafe_buffer_pointer() == pointer(held)
     assert x.__dlpack_device__()[0] == 1
+    trained = bireme.to_tensor([1.0], stop_gradient=False)
+    with pytest.raises(RuntimeError, match="expected a tensor without gradients"):
+        np.from_dlpack(trained)
+    capsule = bireme.utils.dlpack.to_dlpack(trained)
+    assert bireme.from_dlpack(capsule).tolist() == [1.0]
+    with pytest.raises(ValueError, match="consumed at most once"):
+        bireme.from_dlpack(capsule)
 
 
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if d not in ("bfloat16", "bool")])

@@ -396,6 +396,8 @@ def test_fields():
     assert one(lambda i: "a") == ["a", "a"]
     assert one(lambda i: i, collate_fn=as_text) == [["0", "1"], ("int64", [0, 1])]
     assert one(lambda i: i, collate_fn=lambda batch: {"n": len(batch)}) == {"n": 2}
+    tensors = one(lambda i: bireme.full([1], i), collate_fn=lambda batch: io.collate.default_collate_fn(batch).astype("int32"))
+    assert tensors == ("int32", [[0], [1]])
     with pytest.raises(RuntimeError, match="different numbers of fields"):
         one(lambda i: [1] * (i + 1))
     with pytest.raises(ValueError, match=r"\[1\] \(sample 0\) and \[2\] \(sample 1\)"):

@@ -376,6 +376,32 @@ def test_what_param_attr_says(attr, settings, grouped, expected):
     assert p.item() == pytest.approx(expected)
 
 
+def test_settings_of_a_group_stand_at_its_parameters():
+    p, q, plain = parameter([1.0], regularizer=L1Decay(0.75)), parameter([3.0], learning_rate=0.25), bireme.to_tensor([1.0], stop_gradient=False)
+    opt = SGD(0.5, parameters=[{"params": [p, plain], "learning_rate": 0.5}, {"params": [q]}], weight_decay=0.5)
+    assert (p.optimize_attr["learning_rate"], q.optimize_attr["learning_rate"]) == (0.5, 1.0)
+    assert p.regularizer is q.regularizer is opt.regularization
+    for x in (p, q, plain):
+        give(x, [2.0])
+    opt.step()
+    assert (p.item(), q.item(), plain.item()) == (1 - 0.25 * 2.5, 3 - 0.5 * 3.5, 1 - 0.25 * 2.5)
+    q.optimize_attr["learning_rate"], q.regularizer = 0.0, L1Decay(1.0)  # programs change them between steps
+    opt.step()
+    assert q.item() == 1.25
+    q.optimize_attr["learning_rate"] = 1.0
+    opt.step()
+    assert q.item() == 1.25 - 0.5 * 3.0
+
+
+def test_decays_that_belong_to_the_rule_stay_there():
+    p, q = parameter([1.0]), parameter([1.0], regularizer=L1Decay(0.25))
+    Momentum(0.1, parameters=[{"params": [p], "weight_decay": 0.5}])
+    assert p.regularizer is None
+    adamw = AdamW(0.1, parameters=[{"params": [q], "weight_decay": 0.5}])
+    run(adamw, q, [1.0])
+    assert adamw.state_dict()[f"{q.name}_moment1_0"].item() == pytest.approx(0.1 * 1.25)
+
+
 def test_adamw_settings_per_parameter():
     p, q = parameter([1.0], learning_rate=0.5), parameter([1.0])
     opt = AdamW(
@@ -623,14 +649,14 @@ def test_states_that_do_not_fit():
     other, *_ = trained(make, 0)
     with pytest.raises(ValueError, match=rf"expected the state of {p.name}, got that of other_0.w_0_moment1_0"):
         other.set_state_dict({k.replace("layer_", "other_"): v for k, v in state.items()})
-    with pytest.raises(ValueError, match=rf"expected moment2 of {p.name}, got only moment1"):
+    with pytest.raises(AssertionError, match=rf"expected moment2 of {p.name}, got only moment1"):
         other.set_state_dict({k: v for k, v in state.items() if k != f"{p.name}_moment2_0"})
     with pytest.raises(ValueError, match=rf"{p.name}_moment1_0: expected shape \[2\], got shape \[3\]"):
         other.set_state_dict(state | {f"{p.name}_moment1_0": np.zeros(3, "float32")})
     assert other.state_dict() == {}
     other.set_state_dict({k: v for k, v in state.items() if q.name not in k})  # q starts afresh
     scheduled, *_ = trained(lambda params: Adam(lr.StepDecay(0.1, 2), parameters=params), 0)
-    with pytest.raises(ValueError, match="the state of the schedule under LR_Scheduler"):
+    with pytest.raises(AssertionError, match="the state of the schedule under LR_Scheduler"):  # as Paddle asserts it
         scheduled.set_state_dict(state)
 
 
@@ -674,6 +700,8 @@ def test_states_that_do_not_fit():
         (lambda p: nn.ClipGradByValue(-1.0), ValueError, r"ClipGradByValue\(max\)"),
         (lambda p: SGD(0.1, parameters=[p]).set_lr("1"), TypeError, r"set_lr\(value\)"),
         (lambda p: SGD(lr.StepDecay(0.1, 2), parameters=[p]).set_lr(0.1), RuntimeError, "StepDecay"),
+        (lambda p: SGD(0.1, parameters=[p]).minimize(np.ones(2)), AssertionError, r"minimize\(loss\): expected a Tensor"),
+        (lambda p: L2Decay(None), AssertionError, r"L2Decay\(coeff\): expected a number, got None"),
         (lambda p: SGD(0.1, parameters=[p]).set_lr_scheduler(3), TypeError, r"set_lr_scheduler\(scheduler\)"),
     ],
 )
@@ -792,11 +820,24 @@ def test_accumulators_and_master_weights_by_name():
     adam.step()
     assert adam._get_accumulator(adam._moment1_acc_str, w) is adam._slots[id(w)].state["moment1"]
     assert adam._get_accumulator("beta1_pow_acc", w).item() == pytest.approx(0.9**2)
+    held = adam._accumulators
+    assert list(held) == ["moment1", "moment2", "beta1_pow_acc", "beta2_pow_acc"] and list(held["moment2"]) == [w.name]
+    assert held["moment1"][w.name] is adam._slots[id(w)].state["moment1"]
+    nadam = NAdam(0.1, parameters=[w])
+    nadam.step()
+    assert all(held[w.name].shape == [2, 2] for held in nadam._accumulators.values())
     half = bireme.Parameter(w.detach().astype("float16"))
     sgd = bireme.optimizer.Momentum(0.1, parameters=[half], multi_precision=True)
     (half * half).sum().backward()
     sgd.step()
     assert sgd._master_weights[half.name].dtype is bireme.float32 and sgd._get_accumulator("velocity", half).shape == [2, 2]
+
+
+def test_settings_that_programs_read():
+    w = parameter([1.0])
+    assert str(Adam(0.1, parameters=[w], weight_decay=0.1).regularization) == "L2Decay, coeff=0.100000"
+    assert SGD(0.1, parameters=[w]).regularization is None
+    assert Adagrad(0.1, parameters=[w], initial_accumulator_value=0.25).initial_accumulator_value == 0.25
 
 
 @pytest.mark.parametrize("amsgrad", [False, True])

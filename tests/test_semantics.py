@@ -146,6 +146,7 @@ CASES = {
 }
 
 RAISES = {
+    "a name that is no text": (lambda: setattr(t([1.0]), "name", 1), (TypeError,)),
     "bool - bool": (lambda: t([True]) - t([True]), (TypeError,)),
     "int // 0": (lambda: t([1, 2]) // 0, (ZeroDivisionError,)),
     "int % tensor with 0": (lambda: t([1, 2]) % t([0, 1]), (ZeroDivisionError,)),
@@ -212,6 +213,15 @@ def test_compiled_answers():
         found = {name: call() for name, (call, _, _) in CASES.items()}
         for name, (_, kind, wanted) in CASES.items():
             compare(found[name], kind, wanted)
+
+
+def test_what_has_the_type_and_the_place_already_is_the_tensor_itself():
+    for x in (t([1.0]), bireme.to_tensor([1.0], stop_gradient=False)):
+        same = x.float(), x.type_as(x), x.to("cpu"), x.to(x), x.to(bireme.float32), x.to(x.place), x._to(), x.cpu(), x.astype("float32")
+        assert all(y is x for y in same)
+        copies = x.to("float32"), x.to("cpu", "float32"), x.cast("float32")
+        assert all(y is not x and y.tolist() == [1.0] and y.is_leaf is x.stop_gradient for y in copies)
+    assert t([1]).long().dtype is bireme.int64 and t([1]).float().dtype is bireme.float32
 
 
 @pytest.mark.parametrize("name", RAISES)

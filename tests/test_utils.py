@@ -23,6 +23,7 @@ def test_structures():
     assert utils.map_structure(lambda x: x * 10, nest) == [10, (20, {"b": 40, "a": 30}), Pair(50, [60])]
     assert utils.map_structure(lambda x, y: x + y, [1, [2]], [3, 4]) == [4, [6]]
     assert utils.map_structure(lambda x: x + 1, 1) == 2
+    assert utils.is_sequence([1]) and not utils.is_sequence("a") and utils.assert_same_structure([1, (2,)], [3, (4,)]) is None
     assert utils.pack_sequence_as(nest, list("abcdef")) == ["a", ("b", {"b": "d", "a": "c"}), Pair("e", ["f"])]
     x = bireme.ones([2])
     assert utils.flatten([x, "text"])[0] is x

@@ -3,6 +3,7 @@
 from bireme.amp import debugging
 from bireme.amp.amp_lists import black_list as black_list
 from bireme.amp.amp_lists import white_list as white_list
+from bireme.amp.auto_cast import amp_decorate as amp_decorate
 from bireme.amp.auto_cast import (
     amp_guard,
     auto_cast,

@@ -145,6 +145,9 @@ def decorate(models: Any, optimizers: Any = None, level: str = "O1", dtype: str 
     return models if optimizers is None else (models, optimizers)
 
 
+amp_decorate = decorate
+
+
 def _wide_gradient(parameter: Tensor) -> None:
     """Let a parameter's gradient be in float32, whatever it is computed in: sums over several batches are exact then."""
     held = weakref.ref(parameter)

@@ -149,6 +149,11 @@ def from_numpy(np_dtype: Any) -> DType:
 _default = threading.local()
 
 
+def as_paddle_shows(host: np.ndarray) -> np.ndarray:
+    """bfloat16 as Paddle's programs know it in arrays, by its bits, where Paddle's name is taken: they turn those into floats themselves."""
+    return host.view(np.uint16) if package[0] != "bireme" and host.dtype == bfloat16.np else host
+
+
 def get_default() -> DType:
     return getattr(_default, "dtype", float32)
 

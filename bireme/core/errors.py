@@ -61,6 +61,10 @@ class Alien(WrongType, AssertionError):
     """Something of a wrong type, where Paddle asserts that it is of the right one."""
 
 
+class Unknown(WrongType, NotImplementedError):
+    """Something of a kind that nobody has written this for, where Paddle raises NotImplementedError."""
+
+
 class Beyond(IndexError, AssertionError):
     """A place beyond the end, where Paddle asserts that it is not."""
 

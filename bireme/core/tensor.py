@@ -147,6 +147,8 @@ class Tensor(OnHost):
 
     @name.setter
     def name(self, name: str) -> None:
+        if not isinstance(name, str):
+            raise errors.bad("name", "a str", name, kind=TypeError)
         self._name = name
 
     def dim(self) -> int:
@@ -194,7 +196,7 @@ class Tensor(OnHost):
         >>> bireme.to_tensor([1, 2]).numpy().tolist()
         [1, 2]
         """
-        return np.array(_as_paddle_shows(self._host()))
+        return np.array(dtypes.as_paddle_shows(self._host()))
 
     # a flag of old that Paddle takes, and that means nothing any more, is no part of it
     numpy.__signature__ = inspect.signature(lambda self: None)  # type: ignore[attr-defined]  # functions may have one
@@ -261,12 +263,18 @@ class Tensor(OnHost):
         return iter([self[i] for i in range(len(self))])  # type: ignore[index]  # installed by ops.index
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        host = _as_paddle_shows(self._host())
+        host = dtypes.as_paddle_shows(self._host())
         out = host if dtype is None or host.dtype == dtype else host.astype(dtype)
         return np.array(out) if copy or (copy is None and out is host) else out
 
     def __dlpack__(self, *, stream: Any = None, **kwargs: Any) -> Any:
+        if not self.stop_gradient:  # who reads it elsewhere does not know of gradients, and would cut them silently
+            hint = "pass x.detach()"
+            raise errors.bad("__dlpack__", "a tensor without gradients", "one with stop_gradient=False", hint, kind=RuntimeError)
         return self._exported().__dlpack__(stream=stream, **kwargs)
+
+    def _to_dlpack(self) -> Any:
+        return self._exported().__dlpack__()
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """NumPy's functions work on the values and give arrays."""
@@ -351,7 +359,16 @@ class Tensor(OnHost):
     def grad(self, value: Tensor | None) -> None:
         if value is not None and not isinstance(value, Tensor):
             raise errors.bad("grad", "a Tensor or None", value, kind=TypeError)
-        self._grad = value
+        if value is None or value is self._grad:
+            self._grad = value
+            return
+        # the numbers are taken, not the tensor: what is done to either later is not done to the other, and a held gradient sees them
+        held, new = self._grad, read(value)
+        if held is None or held._value.sig is not new.sig:
+            self._grad = wrap(new)
+        else:
+            store(held, new)
+            held._edge = None
 
     def clear_gradient(self, set_to_zero: bool = True, /) -> None:
         """Set the gradient to zeros, or to None with `set_to_zero=False`.
@@ -440,11 +457,6 @@ def _as_paddle_has_them(value: Any, dtype: Any, place: Any, stop_gradient: Any, 
     keeps = persistable or (isinstance(place, bool) and place) or (isinstance(value, Tensor) and value.persistable and not by_name)
     stays = more[2] if len(more) > 2 else stop_gradient
     return value, None, dtype, stays, place if by_name else more[1] if len(more) > 1 else name, keeps
-
-
-def _as_paddle_shows(host: np.ndarray) -> np.ndarray:
-    """bfloat16 as Paddle's programs know it in arrays, by its bits, where Paddle's name is taken: they turn those into floats themselves."""
-    return host.view(np.uint16) if dtypes.package[0] != "bireme" and host.dtype == dtypes.bfloat16.np else host
 
 
 def _rebuild(cls: type[Tensor], host: np.ndarray, dtype: str, stop_gradient: bool, extra: dict) -> Tensor:

@@ -179,7 +179,7 @@ def _refused(obj: Any) -> Exception:
     if hasattr(obj, "state_dict"):
         hint = f"save {type(obj).__name__}.state_dict(), and give it to set_state_dict() after loading"
         return errors.bad("save(obj)", expected, obj, hint)
-    return errors.bad("save(obj)", expected, obj, kind=TypeError)
+    return errors.bad("save(obj)", expected, obj, kind=errors.Unknown)
 
 
 # ---------------------------------------------------------------- reading
@@ -244,7 +244,7 @@ def _host(x: Array) -> np.ndarray:
 
 def _as_array(x: Array, name: str | None) -> np.ndarray:
     if x.made is None:
-        x.made = _host(x)
+        x.made = dtypes.as_paddle_shows(_host(x))
     return x.made
 
 

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
+from bireme.core import dtype as dtypes
 from bireme.core import errors
 from bireme.core.tensor import Tensor
 from bireme.files import pdparams, record, safetensors
@@ -159,7 +160,7 @@ def _read(source: Source, path: str | None, configs: dict) -> Any:
         return pdparams.read(source, numpy, bool(configs.get("keep_name_table")))
     if head[:4] == bytes(4) and len(head) == 9:
         host = record.read(source)
-        return host if numpy else pdparams.tensor_of(host)
+        return dtypes.as_paddle_shows(host) if numpy else pdparams.tensor_of(host)
     raise BadFile("neither a file that bireme.save or paddle.save wrote, nor a safetensors file")
 
 

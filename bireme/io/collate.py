@@ -33,7 +33,7 @@ def stack_arrays(arrays: Sequence[np.ndarray], empty: Callable[..., np.ndarray] 
     return out
 
 
-def default_collate_fn(batch: Sequence[Any], stack: Stack = stack_arrays) -> Any:
+def default_collate_fn(batch: Sequence[Any], stack: Stack | None = None) -> Any:
     """A batch from a list of samples: arrays, numbers and tensors are stacked field by field; dicts stay dicts, other sequences become lists.
 
     >>> bireme.io.collate.default_collate_fn([{"x": 1, "name": "a"}, {"x": 2, "name": "b"}])
@@ -44,11 +44,12 @@ def default_collate_fn(batch: Sequence[Any], stack: Stack = stack_arrays) -> Any
         number = next(i for i, s in enumerate(batch) if s is None)
         raise TypeError(f"collate: expected samples of arrays, numbers, text, dicts and lists, got None (sample {number})")
     if isinstance(sample, np.ndarray):
-        return stack(batch)
+        return (stack or stack_arrays)(batch)
     if isinstance(sample, Tensor):
-        if stack is not stack_arrays or all(t.stop_gradient and t.place.is_cpu_place() for t in batch):
-            return stack([t._host() for t in batch])
-        return stack_tensors(list(batch), 0)
+        # a collate_fn of one's own that calls this gets a tensor; the loader, which gives `stack`, makes one of the whole batch later
+        if stack is None or (stack is stack_arrays and not all(t.stop_gradient and t.place.is_cpu_place() for t in batch)):
+            return stack_tensors(list(batch), 0)
+        return stack([t._host() for t in batch])
     if isinstance(sample, (numbers.Number, np.generic)):
         return np.array(batch)
     if isinstance(sample, (str, bytes)):

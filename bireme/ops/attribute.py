@@ -81,7 +81,7 @@ def rank(input: Tensor) -> Tensor:
 
 @errors.named
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """The tensor in another type, on another device, or both: `to(dtype)`, `to(device, dtype)`, `to(other)`.
+    """The tensor in another type, on another device, or both: `to(dtype)`, `to(device, dtype)`, `to(other)`; itself if nothing changes.
 
     >>> bireme.to_tensor([1.7]).to("int64").tolist()
     [1]
@@ -89,9 +89,8 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     device, dtype, blocking = _destination(args, kwargs)
     del blocking  # a copy is always complete when its values are asked for
     out = self if device is None else self._to_device(devices.parse(device, "to(device)"))
-    if dtype is not None:
-        out = cast(out, dtype)
-    return cast(self, self.dtype) if out is self else out
+    # a type that is given by its name makes a copy in any case, as in Paddle
+    return cast(out, dtype) if isinstance(dtype, str) else out if dtype is None else astype(out, dtype)
 
 
 def _destination(args: tuple, kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
@@ -148,7 +147,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
     >>> bireme.to_tensor([1.7]).type_as(bireme.to_tensor([1])).tolist()
     [1]
     """
-    return cast(self, _tensor(other, "type_as(other)").dtype)
+    return astype(self, _tensor(other, "type_as(other)").dtype)
 
 
 def is_same_shape(self: Tensor, y: Tensor, /) -> bool:
@@ -171,7 +170,7 @@ def astype(self: Tensor, dtype: Any) -> Tensor:
 
 def _casts(name: str, dtype: dtypes.DType) -> Any:
     def method(self: Tensor) -> Tensor:
-        return cast(self, dtype)
+        return astype(self, dtype)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"The tensor in {dtype.name}.\n\n>>> bireme.zeros([1]).{name}().dtype\nbireme.{dtype.name}"

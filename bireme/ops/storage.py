@@ -144,7 +144,7 @@ def _clear(self: Tensor) -> None:
 def _reset_grad_inplace_version(self: Tensor, set_to_zero: bool = False, /) -> None:
     """Count the changes of the gradient from 0 again, if told to: what was saved of it counts as unchanged."""
     if set_to_zero and self.grad is not None:
-        self.grad = self.grad.detach().clone()  # type: ignore[attr-defined]  # installed by core.view
+        self._grad = self.grad.detach().clone()  # type: ignore[attr-defined]  # installed by core.view
 
 
 def _share_buffer_to(self: Tensor, other: Tensor, /) -> None:
@@ -297,7 +297,6 @@ def _install() -> None:
         "_ptr": data_ptr,
         "_clear_data": _clear,
         "_share_data_with": lambda self, other: _share_buffer_to(other, self),
-        "_to_dlpack": Tensor.__dlpack__,
         "_dtype": lambda self: self.dtype,
         "_place": lambda self: self.place,
         "_grad_value": _grad_ivar,

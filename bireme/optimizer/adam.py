@@ -43,7 +43,7 @@ class Adam(Optimizer):
     0.5
     """
 
-    _accumulators = _moment1_acc_str, _moment2_acc_str = ("moment1", "moment2")
+    _accumulator_names = _moment1_acc_str, _moment2_acc_str = ("moment1", "moment2")
     _decoupled = False
 
     def __init__(
@@ -70,7 +70,7 @@ class Adam(Optimizer):
         self._multi_precision = multi_precision
         self._amsgrad, self._lazy_mode = amsgrad, bool(lazy_mode)
         if amsgrad:
-            self._accumulators = ("moment1", "moment2", "moment2_max")
+            self._accumulator_names = ("moment1", "moment2", "moment2_max")
 
     def _decay_inside(self, group: dict) -> Any:
         decay = group["weight_decay"]
@@ -90,13 +90,13 @@ class Adam(Optimizer):
 
     def _update(self, group: dict, pairs: Pairs) -> None:
         for pows, slots, grads in self._by_pows(pairs):
-            operands = [slot.target for slot in slots], grads, *([s.state[a] for s in slots] for a in self._accumulators)
+            operands = [slot.target for slot in slots], grads, *([s.state[a] for s in slots] for a in self._accumulator_names)
             numbers = self.get_lr(), *self._betas(group), group.get("epsilon", self._epsilon)
             ratios = tuple(self._rate(group, slot.param) * self._ratio(slot.param) for slot in slots)
             new = self._stepped(group, slots, (*operands, pows.first, pows.second, *numbers), ratios)
             if self._lazy_mode:
                 new = _rows_moved(slots, operands, new)
-            self._store(slots, new[:-2], self._accumulators)
+            self._store(slots, new[:-2], self._accumulator_names)
             self._advance(pows, slots, *self._kept([pows.first, pows.second], new[-2:]))
 
     @property
@@ -147,7 +147,7 @@ class Adam(Optimizer):
     # Paddle's files hold a pair of powers for each parameter, and those of the step to come: one factor more than ours
 
     def _state_names(self) -> tuple[str, ...]:
-        return (*self._accumulators, *_POWS)
+        return (*self._accumulator_names, *_POWS)
 
     def _shared_state(self, slots: list[Slot]) -> dict[str, Tensor]:
         out = {}
@@ -265,7 +265,10 @@ class AdamW(Adam):
 
     def _decay_of(self, group: dict, p: Tensor) -> Any:
         # what ParamAttr asks for is still added to the gradient, as in Paddle
-        return None if self._grouped else getattr(p, "regularizer", None)
+        return getattr(p, "regularizer", None)
+
+    def _hand_down_decay(self, p: Any, decay: Any) -> None:
+        """A number is no decay that a parameter could have."""
 
     def _decay_inside(self, group: dict) -> Any:
         return None

@@ -23,7 +23,7 @@ class Adagrad(Optimizer):
     0.5
     """
 
-    _accumulators = ("moment",)
+    _accumulator_names = ("moment",)
 
     def __init__(
         self,
@@ -38,10 +38,10 @@ class Adagrad(Optimizer):
         _given("Adagrad", learning_rate=learning_rate, epsilon=epsilon)
         not_negative("Adagrad", epsilon=epsilon, initial_accumulator_value=initial_accumulator_value)
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
-        self._epsilon, self._start = epsilon, initial_accumulator_value
+        self._epsilon, self.initial_accumulator_value = epsilon, initial_accumulator_value
 
     def _initial(self, p: Tensor, name: str) -> np.ndarray:
-        return super()._initial(p, name) + np.asarray(self._start, self._state_dtype(p).np)
+        return super()._initial(p, name) + np.asarray(self.initial_accumulator_value, self._state_dtype(p).np)
 
     def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
         return update_rules.adagrad_update(params, grads, *states, lr, group.get("epsilon", self._epsilon))
@@ -57,7 +57,7 @@ class Adadelta(Optimizer):
     -0.4142
     """
 
-    _accumulators = ("_avg_squared_grad", "_avg_squared_update")
+    _accumulator_names = ("_avg_squared_grad", "_avg_squared_update")
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class RMSProp(Optimizer):
     [0.5]
     """
 
-    _accumulators = ("momentum", "mean_square", "mean_grad")
+    _accumulator_names = ("momentum", "mean_square", "mean_grad")
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class Adamax(Optimizer):
     0.5
     """
 
-    _accumulators = ("moment", "inf_norm", "beta1_pow_acc")
+    _accumulator_names = ("moment", "inf_norm", "beta1_pow_acc")
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class Rprop(Optimizer):
     [0.75]
     """
 
-    _accumulators = ("prevs", "learning_rates")
+    _accumulator_names = ("prevs", "learning_rates")
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ class ASGD(Optimizer):
     [0.5]
     """
 
-    _accumulators = ("d", "y", "m")
+    _accumulator_names = ("d", "y", "m")
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Muon(Optimizer):
     [True, True]
     """
 
-    _accumulators = ("momentum",)
+    _accumulator_names = ("momentum",)
 
     def __init__(
         self,
@@ -100,7 +100,10 @@ class Muon(Optimizer):
         return decay
 
     def _decay_of(self, group: dict, p: Tensor) -> Any:
-        return None if self._grouped else getattr(p, "regularizer", None)
+        return getattr(p, "regularizer", None)
+
+    def _hand_down_decay(self, p: Any, decay: Any) -> None:
+        """A number is no decay that a parameter could have."""
 
     def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
         numbers = lr, group.get("momentum", self._momentum), group.get("epsilon", self._epsilon), group["weight_decay"]

@@ -10,6 +10,7 @@ from bireme.core.tensor import Tensor
 from bireme.ops import update
 from bireme.optimizer.lr import LRScheduler
 from bireme.optimizer.optimizer import Optimizer, Pairs
+from bireme.regularizer import L2Decay
 
 
 class Momentum(Optimizer):
@@ -25,7 +26,7 @@ class Momentum(Optimizer):
     [0.5]
     """
 
-    _accumulators = (_velocity_acc_str,) = ("velocity",)
+    _accumulator_names = (_velocity_acc_str,) = ("velocity",)
 
     def __init__(
         self,
@@ -45,6 +46,9 @@ class Momentum(Optimizer):
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         self._momentum, self._use_nesterov, self._rescale_grad = momentum, bool(use_nesterov), rescale_grad
         self._multi_precision = multi_precision
+
+    def _hand_down_decay(self, p: Any, decay: Any) -> None:
+        p.regularizer = None if type(decay) is L2Decay else decay  # in Paddle it is part of the rule, and of no other optimizer's
 
     def _decayed(self, group: dict, pairs: Pairs) -> Pairs:
         factor = group.get("rescale_grad", self._rescale_grad)

@@ -24,7 +24,7 @@ class Optimizer(States):
     """Base of update rules.
 
     `parameters` is a list of parameters, or of dicts with `params` and settings of their own; in such a group
-    `learning_rate` is a factor on the optimizer's, and what ParamAttr says about rate and decay does not count.
+    `learning_rate` is a factor on the optimizer's; it and the decay take the place of what ParamAttr said.
     """
 
     def __init__(
@@ -43,13 +43,16 @@ class Optimizer(States):
         if isinstance(learning_rate, float) and not math.isfinite(learning_rate):
             raise errors.bad(f"{self._where}(learning_rate)", "a finite number", learning_rate)
         self._learning_rate = learning_rate
-        self._weight_decay = self._regularizer(weight_decay, "weight_decay")
+        self.regularization = self._regularizer(weight_decay, "weight_decay")
         self._grad_clip = self._clipper(grad_clip, "grad_clip")
         self._name = name
         self._multi_precision = False
         self._param_groups = self._make_groups(parameters)
         self._parameter_list: list[Tensor] = [p for group in self._param_groups for p in group["params"]]
         self._check_names()
+        if self._grouped:
+            for group in self._param_groups:
+                self._hand_down(group)
         self._slots: dict[int, Slot] = {}
         self._added, self._waiting = {}, {}
         self._skip: Tensor | None = None
@@ -77,7 +80,7 @@ class Optimizer(States):
             return [
                 {
                     "params": self._distinct(given, where),
-                    "weight_decay": self._weight_decay,
+                    "weight_decay": self.regularization,
                     "grad_clip": self._grad_clip,
                 }
             ]
@@ -90,7 +93,7 @@ class Optimizer(States):
                 raise errors.bad(where, "a list of parameters in 'params'", group["params"], hint, kind=TypeError)
             params = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
             new = {**group, "params": self._distinct(params, where)}
-            new["weight_decay"] = self._regularizer(group.get("weight_decay", self._weight_decay), "weight_decay")
+            new["weight_decay"] = self._regularizer(group.get("weight_decay", self.regularization), "weight_decay")
             new["grad_clip"] = self._clipper(group.get("grad_clip", self._grad_clip), "grad_clip")
             groups.append(new)
         ids = [id(p) for group in groups for p in group["params"]]
@@ -110,6 +113,17 @@ class Optimizer(States):
         self._param_groups.append(new)
         self._parameter_list += new["params"]
         self._check_names()
+        self._hand_down(new)
+
+    def _hand_down(self, group: dict) -> None:
+        """Write a group's settings to its parameters, as Paddle does: programs read them there, and change them between steps."""
+        for p in group["params"]:
+            if hasattr(p, "optimize_attr"):  # a plain tensor has none
+                p.optimize_attr["learning_rate"] = group.get("learning_rate", 1.0)
+                self._hand_down_decay(p, group["weight_decay"])
+
+    def _hand_down_decay(self, p: Any, decay: Any) -> None:
+        p.regularizer = decay
 
     def _distinct(self, params: list, where: str) -> list[Tensor]:
         for p in params:
@@ -185,8 +199,8 @@ class Optimizer(States):
     def _update(self, group: dict, pairs: Pairs) -> None:
         """Update the parameters of one group, all in one operator where their settings agree."""
         for lr, slots, grads in self._by_rate(group, pairs):
-            states = [[slot.state[name] for slot in slots] for name in self._accumulators]
-            self._store(slots, self._new(group, lr, [slot.target for slot in slots], grads, states), self._accumulators)
+            states = [[slot.state[name] for slot in slots] for name in self._accumulator_names]
+            self._store(slots, self._new(group, lr, [slot.target for slot in slots], grads, states), self._accumulator_names)
 
     def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
         """Parameters and accumulators after a step; written by each rule."""
@@ -239,8 +253,8 @@ class Optimizer(States):
         return out
 
     def _decay_of(self, group: dict, p: Tensor) -> Any:
-        """The decay of one parameter: its own, else the group's. Settings of a group leave no room for its own."""
-        own = None if self._grouped else getattr(p, "regularizer", None)
+        """The decay of one parameter: its own, else the group's."""
+        own = getattr(p, "regularizer", None)
         return group["weight_decay"] if own is None else own
 
     def _decay_inside(self, group: dict) -> Any:
@@ -249,10 +263,8 @@ class Optimizer(States):
 
     def _rate(self, group: dict, p: Tensor) -> float:
         """Factor on the learning rate for one parameter."""
-        if self._grouped:
-            return float(group.get("learning_rate", 1.0))
-        attr = getattr(p, "optimize_attr", None)
-        return 1.0 if attr is None else float(attr["learning_rate"])
+        attr = getattr(p, "optimize_attr", group)  # what a plain tensor's group says is told nowhere else
+        return float(attr.get("learning_rate", 1.0))
 
     def _by_rate(self, group: dict, pairs: Pairs) -> list[tuple[float, list[Slot], list[Tensor]]]:
         """Learning rate, slots and gradients of the parameters that share a rate."""
@@ -280,7 +292,7 @@ class Optimizer(States):
     def minimize(self, loss: Tensor, startup_program: Any = None, parameters: Any = None, no_grad_set: Any = None) -> tuple[list, Pairs]:
         """Update with the gradients that `loss.backward()` left; returns the pairs (parameter, gradient) it used."""
         if not isinstance(loss, Tensor):
-            raise errors.bad("minimize(loss)", "a Tensor", loss, kind=TypeError)
+            raise errors.bad("minimize(loss)", "a Tensor", loss, kind=errors.Alien)
         return [], self._step({id(p) for p in self._wanted(parameters, no_grad_set)})
 
     def backward(self, loss: Tensor, startup_program: Any = None, parameters: Any = None, no_grad_set: Any = None, callbacks: Any = None) -> Pairs:

@@ -37,9 +37,9 @@ class Slot:
 
 
 class States:
-    """The part of Optimizer that owns the accumulators. A rule names them in `_accumulators`."""
+    """The part of Optimizer that owns the accumulators. A rule names them in `_accumulator_names`."""
 
-    _accumulators: tuple[str, ...] = ()
+    _accumulator_names: tuple[str, ...] = ()
     _where: str
     _name: str | None
     _learning_rate: float | LRScheduler
@@ -52,6 +52,15 @@ class States:
     _rule_skips: Any = False  # whether the update operator itself leaves everything as it was where `_skip` says so
 
     @property
+    def _accumulators(self) -> dict[str, dict[str, Tensor]]:
+        """What is kept, by accumulator and then by the parameter's name, as programs look it up in Paddle."""
+        out: dict[str, dict[str, Tensor]] = {}
+        for slot in self._slots.values():
+            for name in (*self._state_names(), *(a for a in self._added if a in slot.state)):
+                out.setdefault(name, {})[slot.param.name] = self._get_accumulator(name, slot.param)
+        return out
+
+    @property
     def _master_weights(self) -> dict[str, Tensor]:
         """The float32 copies by their parameters' names."""
         return {slot.param.name: slot.master for slot in self._slots.values() if slot.master is not None}
@@ -59,7 +68,7 @@ class States:
     def _get_accumulator(self, name: str, param: Tensor) -> Tensor:
         """What is kept for a parameter under the accumulator's name."""
         slot = self._slots.get(id(param))
-        held = {} if slot is None else {**self._shared_state([slot]), **{self._filed_as(param, n): t for n, t in slot.state.items()}}
+        held = {} if slot is None else {**self._shared_state([slot]), **{self._filed_as(param, n): self._filed(slot, n) for n in slot.state}}
         found = next((held[key] for key in (self._filed_as(param, name), f"{self._key(param, name)}_0") if key in held), None)
         if found is None:
             raise errors.bad(f"{self._where}._get_accumulator(name)", f"one of {', '.join(held) or 'none yet'}", name, kind=RuntimeError)
@@ -85,7 +94,7 @@ class States:
             slot = Slot(p)
             if p.dtype in HALF and self._multi_precision:
                 self._set_master(slot, wrap(read(p)).astype(dtypes.float32))  # no detach(): the two would share storage from then on
-            for name in self._accumulators:
+            for name in self._accumulator_names:
                 # made on the host and not by an operator: the first step then records the same program as all others
                 self._set_state(slot, name, to_tensor(self._initial(p, name), place=p.place))
             self._slots[id(p)] = slot  # whole, or not at all: Ctrl-C may come at any line
@@ -160,7 +169,7 @@ class States:
         ['w_moment1_0', 'w_moment2_0', 'w_beta1_pow_acc_0', 'w_beta2_pow_acc_0']
         """
         slots = [self._slots[id(p)] for p in self._parameter_list if id(p) in self._slots]
-        out: dict[str, Any] = {slot.state[a].name: self._filed(slot, a) for a in self._accumulators for slot in slots}
+        out: dict[str, Any] = {slot.state[a].name: self._filed(slot, a) for a in self._accumulator_names for slot in slots}
         out.update({slot.state[a].name: slot.state[a] for a in self._added for slot in slots if a in slot.state})
         out.update(self._shared_state(slots))
         masters = {slot.param.name: slot.master for slot in slots if slot.master is not None}
@@ -189,7 +198,7 @@ class States:
         rest = dict(state_dict)
         schedule, masters = rest.pop("LR_Scheduler", None), rest.pop("master_weights", {})
         if isinstance(self._learning_rate, LRScheduler) and schedule is None:
-            raise errors.bad(where, "the state of the schedule under LR_Scheduler", ", ".join(map(str, rest)) or "{}")
+            raise errors.bad(where, "the state of the schedule under LR_Scheduler", ", ".join(map(str, rest)) or "{}", kind=errors.Unfit)
         # Paddle counts optimizers of the same parameter in the numbers; which one it was, and whether it had a master weight, does
         # not matter here
         found = {_NUMBERED.sub("", key): (key, value) for key, value in rest.items()}
@@ -203,12 +212,12 @@ class States:
                 continue
             if len(have) < len(self._state_names()):
                 lacking = [name for name in self._state_names() if name not in have]
-                raise errors.bad(where, f"{', '.join(lacking)} of {p.name}", f"only {', '.join(have)}")
+                raise errors.bad(where, f"{', '.join(lacking)} of {p.name}", f"only {', '.join(have)}", kind=errors.Unfit)
             taken[id(p)] = {name: self._loaded(f"{where}, {key}", v, p, name) for name, (key, v) in have.items()}
         others = [whole for key, (whole, _) in found.items() if key.endswith(tuple(f"_{name}" for name in self._state_names()))]
         if without and others:
             hint = "build the model in the same order as when it was saved, or inside bireme.utils.unique_name.guard()"
-            raise errors.bad(where, f"the state of {without[0]}", f"that of {others[0]}", hint)
+            raise errors.bad(where, f"the state of {without[0]}", f"that of {others[0]}", hint, kind=errors.Unfit)
         self._slots.clear()
         self._waiting = {key: value for key, (_, value) in found.items()}
         for p in self._parameter_list:
@@ -220,7 +229,7 @@ class States:
             self._learning_rate.set_state_dict(schedule)
 
     def _state_names(self) -> tuple[str, ...]:
-        return self._accumulators
+        return self._accumulator_names
 
     def _restore(self, slot: Slot, values: dict[str, Any]) -> None:
         for name, value in values.items():
@@ -235,7 +244,7 @@ def _like(where: str, value: Any, p: Tensor, dtype: Any, shape: tuple[int, ...] 
     host = value._host() if isinstance(value, Tensor) else np.asarray(value)
     expected = p.shape if shape is None else list(shape)
     if list(host.shape) != expected:
-        raise errors.bad(where, f"shape {expected}", f"shape {list(host.shape)}")
+        raise errors.bad(where, f"shape {expected}", f"shape {list(host.shape)}", kind=errors.Unfit)
     return to_tensor(host, dtype=dtype, place=p.place)
 
 

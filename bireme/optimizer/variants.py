@@ -71,7 +71,7 @@ class NAdam(_Running):
     """
 
     _numbers = ("momentum_decay_pow", "beta2_pow", "mu_product")
-    _accumulators = (*_numbers, "moment1", "moment2")
+    _accumulator_names = (*_numbers, "moment1", "moment2")
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class RAdam(_Running):
     """
 
     _numbers = ("beta1_pow", "beta2_pow", "rho")
-    _accumulators = (*_numbers, "moment1", "moment2")
+    _accumulator_names = (*_numbers, "moment1", "moment2")
 
     def __init__(
         self,

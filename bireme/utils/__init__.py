@@ -3,7 +3,9 @@
 from bireme.utils import dlpack, download, unique_name
 from bireme.utils.check import run_check
 from bireme.utils.requirement import deprecated, require_version, try_import
+from bireme.utils.structure import assert_same_structure as assert_same_structure
 from bireme.utils.structure import flatten, map_structure, pack_sequence_as
+from bireme.utils.structure import is_sequence as is_sequence
 
 __all__ = [
     "dlpack", "download", "unique_name", "deprecated", "require_version", "run_check", "try_import", "flatten", "map_structure",

@@ -26,7 +26,7 @@ def to_dlpack(x: Tensor) -> Any:
     """
     if not isinstance(x, Tensor):
         raise errors.bad("to_dlpack(x)", "a Tensor", x, kind=TypeError)
-    return x.__dlpack__()
+    return x._to_dlpack()
 
 
 def from_dlpack(dlpack: Any) -> Tensor:
@@ -43,7 +43,7 @@ def from_dlpack(dlpack: Any) -> Tensor:
     try:
         return from_foreign(dlpack)
     except (BufferError, RuntimeError, TypeError, ValueError) as e:
-        raise errors.bad("from_dlpack(dlpack)", "memory that can be shared", str(e).partition("\n")[0], kind=RuntimeError) from None
+        raise errors.bad("from_dlpack(dlpack)", "memory that can be shared", str(e).partition("\n")[0], kind=errors.Misfit) from None
 
 
 class _Capsule:

@@ -20,7 +20,7 @@ class Around(Optimizer):
 
     def set_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a checkpoint."""
-        own = {self._key(p, self._accumulators[0]) for p in self._parameter_list}
+        own = {self._key(p, self._accumulator_names[0]) for p in self._parameter_list}
         mine = {key: value for key, value in state_dict.items() if key.rpartition("_")[0] in own}
         super().set_state_dict(mine)
         self.inner_optimizer.set_state_dict({key: value for key, value in state_dict.items() if key not in mine and key != self._count_name})

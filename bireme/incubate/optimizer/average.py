@@ -36,7 +36,7 @@ class ModelAverage(Optimizer):
     [-1.0]
     """
 
-    _accumulators = ("sum_1", "sum_2", "sum_3", "restore")
+    _accumulator_names = ("sum_1", "sum_2", "sum_3", "restore")
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class ModelAverage(Optimizer):
     # ------------------------------------------------------------ states
 
     def _state_names(self) -> tuple[str, ...]:
-        return (*self._accumulators, *_COUNTS)
+        return (*self._accumulator_names, *_COUNTS)
 
     def _shared_state(self, slots: list[Slot]) -> dict[str, Tensor]:
         counted = [(f"{self._key(slot.param, name)}_0", slot.pows[i]) for i, name in enumerate(_COUNTS) for slot in slots]

@@ -26,7 +26,7 @@ class GradientMergeOptimizer(Around):
     [-0.5]
     """
 
-    _accumulators = ("gradient_merge",)
+    _accumulator_names = ("gradient_merge",)
     _count_name = "gradient_merge_step"
 
     def __init__(self, inner_optimizer: Optimizer, k_steps: int = 1, avg: bool = True):

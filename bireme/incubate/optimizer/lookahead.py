@@ -24,7 +24,7 @@ class LookAhead(Around):
     [-0.5]
     """
 
-    _accumulators = ("slow",)
+    _accumulator_names = ("slow",)
     _count_name = "lookahead_step"
 
     def __init__(self, inner_optimizer: Optimizer, alpha: float = 0.5, k: int = 5, name: str | None = None):
