@@ -6,6 +6,7 @@ import pytest
 import bireme
 from bireme.core import executor
 from bireme.core.capture import capture
+from bireme.ops import places
 
 E, N, S = Ellipsis, None, slice
 MASK_1 = np.array([True, False, True])
@@ -269,3 +270,18 @@ def test_what_is_under_a_mask_gets_no_gradient():
     x[x > 2.0] = 0.0
     x.sum().backward()
     assert w.grad.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize("how", ["set", "add", "multiply", "min", "max"])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_interpreted_writes_take_every_place_in_turn(how, axis):
+    rng = np.random.default_rng(0)
+    x = np.asfortranarray(rng.integers(-9, 9, (4, 5, 3)).astype("float32"))
+    index = np.array([2, 0, 2, 1, 2], "int32")  # one place three times
+    part = rng.integers(-9, 9, [5 if k == axis else n for k, n in enumerate(x.shape)]).astype("float32")
+    expected, steps = np.moveaxis(x, axis, 0).copy(), {"add": np.add, "multiply": np.multiply, "min": np.minimum, "max": np.maximum}
+    for place, row in zip(index, np.moveaxis(part, axis, 0), strict=True):
+        expected[place] = row if how == "set" else steps[how](expected[place], row)
+    before = x.copy()
+    np.testing.assert_array_equal(np.moveaxis(places.put_axis(x, index, part, axis, how), axis, 0), expected)
+    np.testing.assert_array_equal(x, before)
