@@ -219,8 +219,12 @@ class Op:
             segments.local.trace.calls.append((self, bound, operands, made))
         return self.container(made) if self.many else made[0]
 
+    def settled(self, operands: list, *attrs: Any) -> Any:
+        """The same for operands that are there all of them and attributes that were converted, as those of a composite are."""
+        return self.record(self.bind((1,) * len(operands), attrs), operands)
+
     def draw(self, operands: list, *attrs: Any) -> Any:
-        """The same for one that ends with a `Key`, which is drawn here; operands are there all of them."""
+        """The same for one that ends with a `Key`, which is drawn here."""
         key = [(dtypes.uint32, k) for k in random.next_key()]
         return self.record(self.bind((*[1] * len(operands), len(key)), attrs), [*operands, *key])
 

@@ -60,9 +60,10 @@ full_of.numpy_form = lambda fill_value, shape, dtype: np.full(shape, fill_value,
 def _filled(where: str, shape: Any, value: Any, dtype: Any, device: Any = None, requires_grad: bool = False) -> Tensor:
     kind = dtypes.of(dtype, f"{where}(dtype)")
     shape = () if shape is None else shape
-    if not isinstance(value, Tensor):
-        value = (kind, number(_plain(value, f"{where}(fill_value)"), kind, f"{where}(fill_value)"))
-    return placed(full_of.call({"fill_value": value, "shape": shape, "dtype": kind}), device, requires_grad)
+    if isinstance(value, Tensor):
+        return placed(full_of.call({"fill_value": value, "shape": shape, "dtype": kind}), device, requires_grad)
+    given = (kind, number(_plain(value, f"{where}(fill_value)"), kind, f"{where}(fill_value)"))
+    return placed(full_of.settled([given], tuple(shape), kind), device, requires_grad)
 
 
 def _plain(value: Any, where: str) -> Any:
