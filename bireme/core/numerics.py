@@ -15,6 +15,8 @@ _least: Any = np.minimum.reduce
 _some: Any = np.logical_or.reduce
 _every: Any = np.logical_and.reduce
 
+SMALL = 4096  # elements
+
 
 class _Numerics(types.ModuleType):
     """NumPy's names; those below come first."""
@@ -59,6 +61,15 @@ class _Numerics(types.ModuleType):
         shape = list(a.shape)
         shape.insert(axis + (axis < 0) * (a.ndim + 1), 1)
         return a.reshape(shape)
+
+    @staticmethod
+    def broadcast_to(a: Any, shape: Any) -> Any:
+        """A small one is filled in, which is faster than NumPy's search for strides."""
+        if math.prod(shape) > SMALL or a.__class__ is not np.ndarray:
+            return np.broadcast_to(a, shape)
+        out = np.empty(shape, a.dtype)
+        out[...] = a
+        return out
 
 
 numerics: Any = _Numerics("numerics")

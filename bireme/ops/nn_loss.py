@@ -32,7 +32,21 @@ def _picked(x, label):
     return jnp.take_along_axis(x, label[..., None], axis=-1)
 
 
-@op(dtypes=FLOAT, of_the_past=True, numpy=True, amp="high")
+def _labelled(x, label, ignore_index):
+    """Where labels are not ignored, and the places of labelled elements in the flattened array: NumPy's own take twice as long."""
+    valid = label != ignore_index
+    return valid, np.arange(label.size) * x.shape[-1] + np.where(valid, label, 0).reshape(-1)
+
+
+def _nll_numpy(x, label, ignore_index):
+    valid, at = _labelled(x, label, ignore_index)
+    top = np.maximum.reduce(x, -1, None, None, True)
+    lse = np.log(np.add.reduce(np.exp(x - top), -1, None, None, True)) + top
+    loss = lse[..., 0] - x.reshape(-1)[at].reshape(label.shape)
+    return np.where(valid, loss, np.zeros((), x.dtype))
+
+
+@op(dtypes=FLOAT, of_the_past=True, numpy=_nll_numpy, amp="high")
 def nll_of_logits(x: Tensor, label: Tensor, ignore_index: int) -> Tensor:
     """Log-sum-exp minus the labelled logit, along the last axis; zero where the label is ignored. Use `cross_entropy`.
 
@@ -60,13 +74,12 @@ def _nll_grad(g, x, label, ignore_index):
 
 
 def _nll_grad_numpy(g, x, label, ignore_index):
-    p = x - np.max(x, axis=-1, keepdims=True)
+    valid, at = _labelled(x, label, ignore_index)
+    p = np.subtract(x, np.maximum.reduce(x, -1, None, None, True), order="C")
     np.exp(p, out=p)
-    p /= np.sum(p, axis=-1, keepdims=True)
-    valid = label != ignore_index
-    at = np.where(valid, label, 0)[..., None]
-    np.put_along_axis(p, at, np.take_along_axis(p, at, -1) - 1, -1)
-    p *= np.where(valid, g, 0)[..., None]
+    p /= np.add.reduce(p, -1, None, None, True)
+    p.reshape(-1)[at] -= 1
+    p *= np.where(valid, g, np.zeros((), g.dtype))[..., None]
     return p, None
 
 
