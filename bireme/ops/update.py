@@ -84,22 +84,28 @@ def _of_adam(p1, p2, lr, ratio, beta1, beta2, epsilon, weight_decay, kind):
     root = jnp.sqrt(1 - p2)
     lr, epsilon = lr.astype(root.dtype), epsilon.astype(root.dtype)
     rate, b1, b2, decay = (lr if ratio == 1 else lr * ratio).astype(kind), beta1.astype(kind), beta2.astype(kind), weight_decay.astype(kind)
-    return b1, 1 - b1, b2, 1 - b2, rate * (root / (1 - p1)).astype(kind), (epsilon * root).astype(kind), decay, 1 - rate * decay
+    numbers = b1, 1 - b1, b2, 1 - b2, rate * (root / (1 - p1)).astype(kind), (epsilon * root).astype(kind), decay, 1 - rate * decay
+    return tuple([jnp.asarray(n) for n in numbers])  # NumPy multiplies by an array sooner than by a number of its own
 
 
 @traced_once
 def _adam(p, g, m, v, numbers, skip, *, decay, decoupled):
     """One parameter and its moments."""
     b1, rest1, b2, rest2, rate, epsilon, weight_decay, shrink = numbers
-    wide, g = p.astype(m.dtype), g.astype(m.dtype)
+    wide, g = p.astype(m.dtype, copy=False), g.astype(m.dtype, copy=False)
     if decay and decoupled:
         wide = wide * shrink
     elif decay:
         g = g + weight_decay * wide
-    new_m = b1 * m + rest1 * g
-    new_v = b2 * v + rest2 * (g * g)
-    step = rate * (new_m / (jnp.sqrt(new_v) + epsilon))
-    return _unless(skip, p, (wide - step).astype(p.dtype)), _unless(skip, m, new_m), _unless(skip, v, new_v)
+    new_m, new_v, square = b1 * m, b2 * v, g * g  # in place from here on, where there are places
+    new_m += rest1 * g
+    square *= rest2
+    new_v += square
+    root = jnp.sqrt(new_v)
+    root += epsilon
+    step = new_m / root
+    step *= rate
+    return _unless(skip, p, (wide - step).astype(p.dtype, copy=False)), _unless(skip, m, new_m), _unless(skip, v, new_v)
 
 
 def _unless(skip, old, new):
