@@ -135,18 +135,18 @@ def test_a_jax_array_stays(trainer):
 
 
 def test_dlpack_to_numpy_stays(trainer):
-    held = np.from_dlpack(trainer.weight)
+    held = np.from_dlpack(trainer.weight.detach())
     unchanged(trainer, lambda: held)
 
 
 def test_dlpack_to_jax_stays(trainer):
-    held = jax.dlpack.from_dlpack(trainer.weight)
+    held = jax.dlpack.from_dlpack(trainer.weight.detach())
     unchanged(trainer, lambda: held)
 
 
 def test_dlpack_to_torch_stays(trainer):
     torch = pytest.importorskip("torch")
-    held = torch.from_dlpack(trainer.weight)
+    held = torch.from_dlpack(trainer.weight.detach())
     unchanged(trainer, held.numpy)
 
 

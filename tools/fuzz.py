@@ -259,7 +259,7 @@ class Worker:
 
     def lines(self) -> Iterator[dict[str, Any] | None]:
         """What it tells; None if it told nothing for too long. Ends when the process does."""
-        patience = 10 * SECONDS  # to start
+        patience = 10 * SECONDS  # to start, and between two calls: only a machine that is busy with others takes long there
         while True:
             ready, _, _ = select.select([self.report], [], [], patience)
             if not ready:
@@ -269,8 +269,10 @@ class Worker:
             if not data:
                 return
             *whole, self.rest = (self.rest + data).split(b"\n")
-            yield from (json.loads(text) for text in whole)
-            patience = SECONDS
+            told = [json.loads(text) for text in whole]
+            yield from told
+            if told:
+                patience = SECONDS if "call" in told[-1] else 10 * SECONDS
 
     def close(self) -> str:
         """End it if it has not ended; what it said last."""
