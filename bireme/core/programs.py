@@ -49,7 +49,7 @@ class Entry:
 
     __slots__ = (
         "graph", "met", "hits", "exact", "compiled", "interpreted", "family", "cheap", "patience", "note", "last", "recent", "looked",
-        "watch", "early", "others", "ahead",
+        "watch", "early", "others", "ahead", "slow",
     )  # fmt: skip
 
     def __init__(self, graph: Graph, family: Family):
@@ -61,6 +61,7 @@ class Entry:
         self.compiled: list[Program] = []
         self.interpreted: Program | None = None
         self.cheap, self.patience = False, 1  # interpreted always; the first so many times
+        self.slow: bool | None = None  # what `_waits` says of it, once somebody asked
         self.note = debug.Note(graph)
         self.watch = early.Watch() if early.worth_it(graph) else None
         self.ahead: ahead.Reading | None = None  # what is read while the first run is interpreted
@@ -397,7 +398,9 @@ def _may_compile(entry: Entry, may_interpret: bool) -> bool:
     if entry.compiled or entry.early:
         return True
     if len(family.entries) < bound:
-        often, few = (RARE, FEWEST) if _waits(entry.graph) else (OFTEN, FEW)
+        if entry.slow is None:  # looks at each call: once, and not in every run of a shape that is not compiled
+            entry.slow = _waits(entry.graph)
+        often, few = (RARE, FEWEST) if entry.slow else (OFTEN, FEW)
         busy = len(entry.recent) >= often and family.clock - entry.recent[-often] < often * SHARE
         first = len(family.entries) < FIRST and family.graphs <= few
         return busy or first or not may_interpret
