@@ -72,7 +72,7 @@ class Composite:
                     key += (precision.state.meaning, *repeats)
                     steps = memo.get(key)
                     if steps is not None:
-                        result = steps.again(tensors)
+                        result = steps.on(tensors)
                         if call is not None and not repeats:
                             path = steps.path(state, seg)
                             if path is not None:

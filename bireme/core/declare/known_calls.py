@@ -11,7 +11,8 @@ from bireme.core.declare import precision
 from bireme.core.declare.repetition import Path, Trace, given, repeats, steps_of
 from bireme.core.graph import segment
 from bireme.core.graph.bound import bounded, signs
-from bireme.core.graph.graph import Sig, Value
+from bireme.core.graph.graph import Value
+from bireme.core.graph.segment import reference
 from bireme.core.tensor import tape
 from bireme.core.tensor.tensor import Tensor
 from bireme.core.tensor.view import attach
@@ -79,7 +80,7 @@ def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, A
     if _modes.at_once or _local.trace is not None or len(args) > len(places):
         return None
     seg, meaning, needs = _local.segment, _mixed.meaning, False
-    device, waits = seg.device, _local.waiting is not None
+    device = seg.device
     key: list[Any] = [call] if meaning is None else [call, meaning]
     operands: list[Any] = []
     numbers: list[float] = []
@@ -90,17 +91,12 @@ def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, A
             if view is not None and view.version != view.cell.version:
                 return None
             v = x._value
-            if v.segment is seg:
-                key.append(v.index)
-            elif v.leaf_of is seg:
-                key.append(~v.leaf)
-            else:
-                if device is None:
-                    device = v.device
-                if waits or v.array is None or v.device is not device or v in leaves:
-                    return None
-                key.append(v.sig)
-                leaves[v] = None
+            if device is None:
+                device = v.device
+            r = reference(seg, v, device, leaves)
+            if r is None:
+                return None
+            key.append(r)
             operands.append(x)
             if not x.stop_gradient:
                 needs = True
@@ -111,12 +107,14 @@ def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, A
         elif code and (x.__class__ is list or x.__class__ is tuple) and x and isinstance(x[0], Tensor):
             key += (x.__class__, len(x))
             for t in x:
-                r = None if not isinstance(t, Tensor) or waits else _reference(t, seg, device, leaves)
+                if not isinstance(t, Tensor) or (t._view is not None and t._view.version != t._view.cell.version):
+                    return None
+                if device is None:
+                    device = t._value.device
+                r = reference(seg, t._value, device, leaves)
                 if r is None:
                     return None
                 key.append(r)
-                if r.__class__ is Sig:
-                    device = t._value.device
                 needs = needs or not t.stop_gradient
             operands += x
         elif not _add_value(key, x):
@@ -130,21 +128,6 @@ def _coded(args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: 
     for name, x in kwargs.items():
         coded += ((name, ATTRIBUTE), (x, takes.get(name, ATTRIBUTE)))
     return coded
-
-
-def _reference(t: Tensor, seg: segment.Segment, device: Any, leaves: dict[Value, None]) -> Any:
-    """Where a tensor of a list lies: a value or leaf of the segment, or a Sig where it is read for the first time; None for the long way."""
-    view, v = t._view, t._value
-    if view is not None and view.version != view.cell.version:
-        return None
-    if v.segment is seg:
-        return v.index
-    if v.leaf_of is seg:
-        return ~v.leaf
-    if v.array is None or (device is not None and v.device is not device) or v in leaves:
-        return None
-    leaves[v] = None
-    return v.sig
 
 
 def remembered(op: Any) -> Callable:
@@ -197,7 +180,7 @@ def remembered(op: Any) -> Callable:
             if found is not None and _local.trace is None:
                 tensors = given(args, kwargs)
                 if not repeats(tensors):
-                    result = found.again(tensors)
+                    result = found.on(tensors)
                     path = None if state is None else found.path(state, seg)
                     if path is not None:
                         state[line] = path  # type: ignore[index]  # there is a path only where there is a state

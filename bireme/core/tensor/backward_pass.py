@@ -169,7 +169,7 @@ class Wiring:
         self.state: Node = seg.state
         self.edges: list[Any] = [r() for r in seg.edges]
         self.places: dict[Any, int] = {}
-        self.seeds: list[Value] = []  # gradients given by the user that the segment has not read yet
+        self.seeds: dict[Value, None] = {}  # gradients given by the user that the segment has not read yet
         self.key: tuple | None = None
         if len(self.edges) < 8 or walk.leaves or segment.debug_mode.at_once or seg.symbolic:
             return
@@ -198,8 +198,9 @@ class Wiring:
                         return None
                     code.append((at << 20) + target[1])
                 else:
-                    v = target._value
-                    at = ~v.leaf if v.leaf_of is seg else ~v.index - _PENDING if v.segment is seg else None
+                    at = segment.known(seg, target._value)
+                    if at is not None and at >= 0:  # pending itself
+                        at = ~at - _PENDING
                     if at is None or owners.setdefault(at, target) is not target:
                         return None
                     code.append(at)
@@ -216,15 +217,7 @@ class Wiring:
 
     def _place_of(self, v: Value) -> Any:
         """Where a gradient given by the user is; one that the segment has not read yet is known by its Sig."""
-        seg = self.segment
-        if v.segment is seg:
-            return v.index
-        if v.leaf_of is seg:
-            return ~v.leaf
-        if v.array is None or v.device is not seg.device or v in self.seeds:
-            return None
-        self.seeds.append(v)
-        return v.sig
+        return segment.reference(self.segment, v, self.segment.device, self.seeds)
 
 
 class Path:
@@ -292,19 +285,13 @@ class Path:
         seg, start, end, edges = wiring.segment, self.start, self.end, wiring.edges
         assert self.numbers is not None
         numbers = [edges[place].saved[i][1] for place, i in self.numbers]
-        new, device, made = Value.__new__, seg.device, {}
-        for _, _, index, sig in self.leaves:
-            made[index] = v = new(Value)
-            v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = sig, None, seg, index, None, device, 0, None
+        made = {index: segment.pending(seg, sig, index) for _, _, index, sig in self.leaves}
         values = [_GONE] * (end.end - start.end)
         for index, v in made.items():
             values[index - start.end] = ref(v)
         try:
-            for place, i in enumerate(self.reads, start.leaves):
-                v = wiring.seeds[i]
-                seg.leaves.append(ref(v))
-                seg.arrays.append(v.array)
-                v.leaf_of, v.leaf = seg, place
+            seeds = list(wiring.seeds)
+            flush.read_first(seg, [seeds[i] for i in self.reads])
             seg.numbers.extend(numbers)
             seg.values.extend(values)
             seg.state = end
