@@ -149,7 +149,7 @@ class Loss(Layer):
 
 
 def _loss(title: str, function: Callable[..., Any], doc: str, inputs: dict[str, str], /, **defaults: Any) -> type[Loss]:
-    """A class of the loss `function`; `inputs` says what each argument of its `forward` means."""
+    """A class for the loss function; ``inputs`` says what each argument of its ``forward`` means."""
     body = {"_function": staticmethod(function), "_defaults": defaults, "__doc__": doc, "__module__": __name__}
     cls = type(title, (Loss,), body)
     keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -701,7 +701,7 @@ class CosineEmbeddingLoss(Loss):
 
 
 class CTCLoss(Layer):
-    """Connectionist temporal classification: minus the log-probability of all alignments of the labels with the time steps.
+    """Connectionist temporal classification: minus the log-probability of all alignments of labels and time steps.
 
     The mean divides each loss by the length of its label first. A label that has no alignment costs nothing.
 
@@ -756,8 +756,8 @@ RNNTLoss = _loss(
 
     Args:
         blank: Class of the blank. Default: 0.
-        fastemit_lambda: By what fraction the gradient of emitting a label is enlarged, so that labels come early; the value
-            of the loss does not change. Default: 0.001.
+        fastemit_lambda: Fraction by which the gradient of emitting a label is enlarged, so that labels come early; the
+            value of the loss does not change. Default: 0.001.
         reduction: ``'mean'``, ``'sum'``, or ``'none'`` for the loss of each sample. Default: ``'mean'``.
         name: Kept as an attribute; it has no effect. Default: None.
 
@@ -774,7 +774,7 @@ RNNTLoss = _loss(
         2.0
     """,
     {
-        "input": "Log-probabilities of shape ``[N, T, U + 1, C]``; they are not normalized: apply ``log_softmax`` first.",
+        "input": "Log-probabilities ``[N, T, U + 1, C]``, not normalized here: apply ``log_softmax`` first.",
         "label": "Integer classes of shape ``[N, U]``, padded.",
         "input_lengths": "Number of time steps of each sample, integers of shape ``[N]``.",
         "label_lengths": "Number of labels of each sample, integers of shape ``[N]``.",
@@ -789,7 +789,7 @@ RNNTLoss = _loss(
 class HSigmoidLoss(Layer):
     """Hierarchical sigmoid: sum of the binary cross entropies on the way to the labelled class in a binary tree.
 
-    Each inner node has a row of the weight and an element of the bias; a step costs ``log C`` nodes instead of ``C``.
+    Each inner node has a row of the weight and an element of the bias; a sample visits ``log2(num_classes)`` nodes.
 
     Args:
         feature_size: Size of the last axis of the input.
@@ -812,8 +812,16 @@ class HSigmoidLoss(Layer):
         1.3863
     """
 
-    def __init__(self, feature_size: int, num_classes: int, weight_attr: Attr = None, bias_attr: Attr = None, is_custom: bool = False,
-                 is_sparse: bool = False, name: str | None = None):  # fmt: skip
+    def __init__(
+        self,
+        feature_size: int,
+        num_classes: int,
+        weight_attr: Attr = None,
+        bias_attr: Attr = None,
+        is_custom: bool = False,
+        is_sparse: bool = False,
+        name: str | None = None,
+    ):
         super().__init__()
         if num_classes < 2 and not is_custom:
             raise errors.bad("HSigmoidLoss(num_classes)", "2 or more", num_classes)
@@ -877,8 +885,17 @@ class AdaptiveLogSoftmaxWithLoss(Layer):
         1.0986
     """
 
-    def __init__(self, in_features: int, n_classes: int, cutoffs: Sequence[int], weight_attr: Attr = None, bias_attr: Attr = None, div_value: float = 4.0,
-                 head_bias: bool = False, name: str | None = None):  # fmt: skip
+    def __init__(
+        self,
+        in_features: int,
+        n_classes: int,
+        cutoffs: Sequence[int],
+        weight_attr: Attr = None,
+        bias_attr: Attr = None,
+        div_value: float = 4.0,
+        head_bias: bool = False,
+        name: str | None = None,
+    ):
         super().__init__()
         cuts = list(cutoffs)
         if (
