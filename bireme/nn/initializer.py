@@ -325,7 +325,7 @@ class Bilinear(Initializer):
 
 
 class Dirac(Initializer):
-    """Fills the kernel of a convolution so that it passes its input on: a one at the center of each own channel.
+    """Fills the kernel of a convolution so that it is the identity: a one at the center of the matching channel.
 
     Args:
         groups: Number of groups of output channels, each of which starts with the first input channel. Default: 1.
