@@ -87,7 +87,7 @@ class State:
         use_hook: bool = True,
         keep_vars: bool = True,
     ) -> dict[str, Tensor]:
-        """What both have in common; as in Paddle, a ``state_dict`` that a layer or a sublayer overrides is not called."""
+        """Common part; as in Paddle, a ``state_dict`` that a layer or a sublayer overrides is not called."""
         state = OrderedDict() if destination is None else destination
         hidden = () if include_non_persistable_buffer else self._non_persistable_buffer_names_set
         own = [*self._parameters.items(), *((n, b) for n, b in self._buffers.items() if n not in hidden)]
