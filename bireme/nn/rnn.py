@@ -141,7 +141,8 @@ def split_states(states: Any, bidirectional: bool = False, state_components: int
         A list with the states of each layer.
 
     Examples:
-        >>> [[t.tolist() for t in pair] for pair in bireme.nn.rnn.split_states(bireme.to_tensor([[1], [2], [3], [4]]), True)]
+        >>> pairs = bireme.nn.rnn.split_states(bireme.to_tensor([[1], [2], [3], [4]]), True)
+        >>> [[t.tolist() for t in pair] for pair in pairs]
         [[[1], [2]], [[3], [4]]]
     """
     rows = unbind(states, 0) if state_components == 1 else list(zip(*[unbind(part, 0) for part in states], strict=True))
@@ -381,7 +382,7 @@ class RNNBase(LayerList):
             initial_states: States ``[num_layers * num_directions, N, hidden_size]``; for an LSTM a pair of hidden and
                 cell states, the hidden one with ``proj_size`` if there is a projection. Default: None, zeros.
             sequence_length: Integer tensor ``[N]``: beyond this time step the states of a sample stay as they are and
-                its outputs are zero. Default: None, all time steps count.
+                its outputs are zero, except with a projection. Default: None, all time steps count.
 
         Returns:
             A tuple (outputs, final states): the outputs of the last layer at all time steps, with both directions
