@@ -54,7 +54,7 @@ class Activation(Layer):
         given = self._take(args, kwargs)
         self._name = given.pop("name")
         self._arguments = given
-        # what the operator does by itself need not be said at each call
+        # defaults of the operator need not be passed at each call
         self._said = {k: v for k, v in given.items() if v != self._defaults[k]}
 
     @classmethod

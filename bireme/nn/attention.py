@@ -56,7 +56,7 @@ def _convert_attention_mask(attn_mask: Tensor | None, dtype: Any) -> Tensor | No
     """A mask to add to scores of ``dtype``: 0 where bool or integers keep, floats as they are; programs call it."""
     if attn_mask is None or attn_mask.dtype.is_inexact:
         return attn_mask if attn_mask is None else attn_mask.astype(dtype)
-    # as in Paddle, so large a number that it leaves no weight, but where nothing is kept: there all weigh alike
+    # as in Paddle a large number, not infinity: where nothing is kept, all weights are equal
     kept = attn_mask if attn_mask.dtype.name == "bool" else attn_mask.astype("bool")
     return (kept.astype(dtype) - 1.0) * 1e9
 

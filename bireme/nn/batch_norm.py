@@ -248,7 +248,7 @@ class SyncBatchNorm(_BatchNormBase):
         name: str | None = None,
     ):
         super().__init__(num_features, momentum, epsilon, weight_attr, bias_attr, data_format, None, name)
-        # unlike others it keeps what attributes leave out, as ones and zeros that are not trained: checkpoints have their keys
+        # unlike the others it keeps what attributes leave out as constants: checkpoints have their keys
         for attr, what, start in ((weight_attr, "weight", 1.0), (bias_attr, "bias", 0.0)):
             if attr is False:
                 still = ParamAttr(initializer=Constant(start), trainable=False)
@@ -270,7 +270,7 @@ class SyncBatchNorm(_BatchNormBase):
         """Replace every batch normalization in a layer by one of this class, which takes over its parameters.
 
         Args:
-            layer: A batch normalization, or a layer that holds some, which is changed in place.
+            layer: A batch normalization, or a layer that holds some, which is changed inplace.
 
         Returns:
             ``layer``, or its replacement if it is a batch normalization itself.
@@ -282,7 +282,7 @@ class SyncBatchNorm(_BatchNormBase):
         """
         made = layer
         if isinstance(layer, _BatchNormBase) and not isinstance(layer, SyncBatchNorm):
-            # its own parameters are given up at once: no other parameter may have the name that an attribute gives
+            # its own parameters are dropped at once: names that attributes give may not occur twice
             attrs = [False if attr is False else None for attr in (layer._weight_attr, layer._bias_attr)]
             made = cls(layer._num_features, layer._momentum, layer._epsilon, *attrs, layer._data_format, layer._name)
             made._weight_attr, made._bias_attr = layer._weight_attr, layer._bias_attr

@@ -93,7 +93,7 @@ class ClipGradByNorm(ClipGradBase):
         return [_scaled(g, self._factor(_square_sum(g, _wide([g])))) for g in grads]
 
     def _factor(self, square_sum: Tensor) -> Tensor:
-        # the larger of norm and limit below the line: never a division by zero, and exactly 1 where nothing is clipped
+        # divided by the larger of norm and limit: never by zero, and exactly 1 where nothing is clipped
         return self.clip_norm / clip(sqrt(square_sum), min=self.clip_norm)
 
 
@@ -128,7 +128,7 @@ class ClipGradByGlobalNorm(ClipGradByNorm):
         return clipped
 
 
-# the names that these had before
+# older names
 GradientClipBase, GradientClipByValue = ClipGradBase, ClipGradByValue
 GradientClipByNorm, GradientClipByGlobalNorm = ClipGradByNorm, ClipGradByGlobalNorm
 

@@ -82,7 +82,7 @@ class Linear(Layer):
 
     def extra_repr(self) -> str:
         name = f", name={self.name}" if self.name else ""
-        # the sizes are no attributes, as in Paddle: programs give the class properties of these names
+        # the sizes are no attributes, as in Paddle: programs define properties of these names on the class
         return f"in_features={self.weight.shape[0]}, out_features={self.weight.shape[1]}, dtype={self._dtype}{name}"
 
 

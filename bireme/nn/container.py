@@ -71,7 +71,7 @@ class Sequential(Layer):
         return list(self._sub_layers)[_position("Sequential", name, len(self))]
 
     def _free_key(self) -> str:
-        # after a deletion the numbers have holes; a new layer must not replace one that is there
+        # after a deletion the numbers have gaps; a new layer must not replace an existing one
         n = len(self)
         while str(n) in self._sub_layers:
             n += 1

@@ -28,7 +28,7 @@ from bireme.ops import (
 )
 from bireme.utils.structure import flatten, map_structure
 
-NEVER = 1e9  # the logarithm of a probability that is none, with its sign turned
+NEVER = 1e9  # minus the log-probability of what is impossible
 
 
 class Decoder:
@@ -224,7 +224,7 @@ class BeamSearchDecoder(Decoder):
         if not 0 <= self.end_token < words:
             raise errors.bad("BeamSearchDecoder(end_token)", f"a token in [0, {words - 1}]", self.end_token)
         steps = log_softmax(logits.astype(states.log_probs.dtype))
-        # a beam that has ended goes on with the end token alone, at no cost
+        # a beam that has ended continues with the end token alone, at no cost
         stays = where(arange(0, words) == self.end_token, full([], 0.0, steps.dtype), full([], -NEVER, steps.dtype))
         steps = where(states.finished.unsqueeze(2), stays, steps)
         scores = reshape(steps + states.log_probs.unsqueeze(2), [-1, self.beam_size * words])

@@ -56,7 +56,7 @@ class Initializer:
         return self.forward(param, block)
 
     def _compute_fans(self, var: Tensor) -> tuple[float, float]:
-        # under Paddle's name, as the next: initializers of one's own, which write `forward`, call them
+        # under Paddle's name, as the next: initializers of users, which define `forward`, call them
         return _fans(var.shape)
 
     def _check_block(self, block: Any) -> Any:
@@ -319,8 +319,8 @@ class Bilinear(Initializer):
             raise errors.bad("Bilinear", "a floating type", kind.name, kind=errors.NoKernel)
         size = shape[3]
         half = math.ceil(size / 2.0)
-        centre = (2 * half - 1 - half % 2) / (2.0 * half)
-        hat = 1 - np.abs(np.arange(size) / half - centre)
+        center = (2 * half - 1 - half % 2) / (2.0 * half)
+        hat = 1 - np.abs(np.arange(size) / half - center)
         return to_tensor(np.broadcast_to(np.outer(hat, hat), shape), dtype=kind)
 
 
@@ -486,7 +486,7 @@ def choose(own: Any, default: Any, is_bias: bool) -> Any:
 
 
 def _fans(shape: Sequence[int]) -> tuple[float, float]:
-    """Inputs and outputs of one unit: rows and columns of a matrix [in, out], or a kernel [out, in, *window]."""
+    """Inputs and outputs of one unit, of a matrix ``[in, out]`` or a kernel ``[out, in, *window]``."""
     if len(shape) < 2:
         n = shape[0] if shape else 1
         return n, n
@@ -525,7 +525,7 @@ def _normal(shape: Sequence[int], dtype: Any, mean: float, std: float) -> Tensor
 
 
 def _number(owner: Initializer, what: str, value: Any) -> Any:
-    # a Tensor is looked at when values are drawn: programs write `TruncatedNormal(layer.weight)` and call nothing, which does nothing
+    # a Tensor is checked when values are drawn: programs write `TruncatedNormal(layer.weight)` and never call it
     if isinstance(value, np.ndarray) and not value.ndim:
         return value.item()
     if not isinstance(value, (int, float, complex, np.number, Tensor)):

@@ -95,14 +95,12 @@ class Layer(State, Conversions):
 
     def __init__(self, name_scope: str | None = None, dtype: DTypeLike = "float32"):
         scope = _snake(type(self).__name__) if name_scope is None else name_scope
-        # filled by hand: __setattr__ needs the stores to be there
+        # filled directly: __setattr__ needs the stores
         self.__dict__.update(
             training=True, _full_name=unique_name.generate(scope), _dtype=dtypes.of(dtype).name, _parameters={},
             _sub_layers={}, _buffers={}, _non_persistable_buffer_names_set=set(), _forward_pre_hooks={},
             _forward_post_hooks={}, _state_dict_hooks={}, _loaddict_holder={},
         )  # fmt: skip
-
-    # ------------------------------------------------------------ calling
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Compute the output; to be defined by each layer, and called by ``layer(...)``.
@@ -211,8 +209,6 @@ class Layer(State, Conversions):
         """
         return Hook(self._state_dict_hooks, hook)
 
-    # ------------------------------------------------------------ attributes
-
     def __getattr__(self, name: str) -> Any:
         own = self.__dict__
         for store in _STORES:
@@ -246,7 +242,7 @@ class Layer(State, Conversions):
         if held is not None and held != kind:
             del self.__dict__[held][name]
         if kind == "_buffers" and held is None:
-            # Paddle keeps a tensor that was merely assigned as a buffer that is not saved
+            # in Paddle a tensor that was merely assigned is a non-persistable buffer
             self._non_persistable_buffer_names_set.add(name)
         elif kind != "_buffers":
             self._non_persistable_buffer_names_set.discard(name)
@@ -263,8 +259,6 @@ class Layer(State, Conversions):
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *self._parameters, *self._sub_layers, *self._buffers})
-
-    # ------------------------------------------------------------ parameters
 
     def create_parameter(
         self,
@@ -484,8 +478,6 @@ class Layer(State, Conversions):
                 seen.add(id(held))
                 yield (f"{path}.{name}" if path else name), held
 
-    # ------------------------------------------------------------ sublayers
-
     def children(self) -> Iterator[Layer]:
         """Iterate over the direct sublayers, each once."""
         for _, layer in self.named_children():
@@ -595,8 +587,6 @@ class Layer(State, Conversions):
         for p in self.parameters():
             if p.trainable:
                 p.clear_gradient(set_to_zero)
-
-    # ------------------------------------------------------------ text
 
     def extra_repr(self) -> str:
         """Return what ``repr`` shows between the parentheses; to be defined by each layer."""

@@ -169,7 +169,7 @@ class State:
                 raise errors.bad(f"{where}, {key}", held.dtype.name, kind.name, kind=errors.Unfit)
             used.add(key)
             found.append((held, value))
-        # nothing is changed before everything was found good
+        # nothing is changed before everything has been checked
         for held, value in found:
             held.set_value(value)
         return missing, [k for k in state_dict if k not in used]

@@ -132,7 +132,7 @@ class GroupNorm(Layer):
             data_format,
         )
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
-        # False keeps the parameter at its first value, unlike elsewhere: state dicts have it
+        # False keeps the parameter at its initial value, unlike elsewhere: state dicts have it
         self.weight = self.create_parameter([num_channels], weight_attr or None, default_initializer=Constant(1.0))
         self.bias = self.create_parameter([num_channels], bias_attr or None, is_bias=True)
         for held, attr in ((self.weight, weight_attr), (self.bias, bias_attr)):

@@ -34,7 +34,7 @@ class _Pool(Layer):
 
 
 class MaxPool1D(_Pool):
-    """Maximum over windows of a sequence.
+    """Max pooling of sequences: the maximum over each window.
 
     Padding counts as minus infinity; of equal elements the first one gets the gradient.
 
@@ -82,7 +82,7 @@ class MaxPool1D(_Pool):
 
 
 class MaxPool2D(_Pool):
-    """Maximum over windows of an image.
+    """Max pooling of images: the maximum over each window.
 
     Padding counts as minus infinity; of equal elements the first one gets the gradient.
 
@@ -140,7 +140,7 @@ class MaxPool2D(_Pool):
 
 
 class MaxPool3D(_Pool):
-    """Maximum over windows of a volume.
+    """Max pooling of volumes: the maximum over each window.
 
     Padding counts as minus infinity; of equal elements the first one gets the gradient.
 
@@ -195,7 +195,7 @@ class MaxPool3D(_Pool):
 
 
 class AvgPool1D(_Pool):
-    """Mean over windows of a sequence.
+    """Average pooling of sequences: the mean over each window.
 
     Args:
         kernel_size: Length of the windows.
@@ -241,7 +241,7 @@ class AvgPool1D(_Pool):
 
 
 class AvgPool2D(_Pool):
-    """Mean over windows of an image.
+    """Average pooling of images: the mean over each window.
 
     Args:
         kernel_size: Size of the windows: one integer, or height and width.
@@ -295,7 +295,7 @@ class AvgPool2D(_Pool):
 
 
 class AvgPool3D(_Pool):
-    """Mean over windows of a volume.
+    """Average pooling of volumes: the mean over each window.
 
     Args:
         kernel_size: Size of the windows: one integer, or depth, height and width.
@@ -349,7 +349,7 @@ class AvgPool3D(_Pool):
 
 
 class LPPool1D(_Pool):
-    """Power sum over windows of a sequence: ``sum(x ** norm_type) ** (1 / norm_type)``.
+    """Power pooling of sequences: ``sum(x ** norm_type) ** (1 / norm_type)`` over each window.
 
     For an even ``norm_type`` this is the p-norm of the window; signs are kept, not absolute values taken.
 
@@ -402,7 +402,7 @@ class LPPool1D(_Pool):
 
 
 class LPPool2D(_Pool):
-    """Power sum over windows of an image: ``sum(x ** norm_type) ** (1 / norm_type)``.
+    """Power pooling of images: ``sum(x ** norm_type) ** (1 / norm_type)`` over each window.
 
     For an even ``norm_type`` this is the p-norm of the window; signs are kept, not absolute values taken.
 

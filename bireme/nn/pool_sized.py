@@ -1,4 +1,4 @@
-"""Pooling layers that are told the size of the result, and those that undo a pooling."""
+"""Pooling layers with a given size of the output: adaptive and fractional pooling, and unpooling."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Adaptive(Layer):
 
 
 class AdaptiveAvgPool1D(_Adaptive):
-    """Mean over as many windows of a sequence as asked for, whatever its length.
+    """Adaptive average pooling: the mean over ``output_size`` windows of a sequence, whatever its length.
 
     Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``.
 
@@ -57,7 +57,7 @@ class AdaptiveAvgPool1D(_Adaptive):
 
 
 class AdaptiveAvgPool2D(_Adaptive):
-    """Mean over as many windows of an image as asked for, whatever its size.
+    """Adaptive average pooling: the mean over ``output_size`` windows of an image, whatever its size.
 
     Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``.
 
@@ -91,7 +91,7 @@ class AdaptiveAvgPool2D(_Adaptive):
 
 
 class AdaptiveAvgPool3D(_Adaptive):
-    """Mean over as many windows of a volume as asked for, whatever its size.
+    """Adaptive average pooling: the mean over ``output_size`` windows of a volume, whatever its size.
 
     Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``.
 
@@ -134,7 +134,7 @@ class _AdaptiveMax(_Adaptive):
 
 
 class AdaptiveMaxPool1D(_AdaptiveMax):
-    """Maximum over as many windows of a sequence as asked for, whatever its length.
+    """Adaptive max pooling: the maximum over ``output_size`` windows of a sequence, whatever its length.
 
     Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``.
 
@@ -166,7 +166,7 @@ class AdaptiveMaxPool1D(_AdaptiveMax):
 
 
 class AdaptiveMaxPool2D(_AdaptiveMax):
-    """Maximum over as many windows of an image as asked for, whatever its size.
+    """Adaptive max pooling: the maximum over ``output_size`` windows of an image, whatever its size.
 
     Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``.
 
@@ -198,7 +198,7 @@ class AdaptiveMaxPool2D(_AdaptiveMax):
 
 
 class AdaptiveMaxPool3D(_AdaptiveMax):
-    """Maximum over as many windows of a volume as asked for, whatever its size.
+    """Adaptive max pooling: the maximum over ``output_size`` windows of a volume, whatever its size.
 
     Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``.
 
@@ -252,7 +252,7 @@ class _Fractional(Layer):
 
 
 class FractionalMaxPool2D(_Fractional):
-    """Maximum over windows of an image that are placed at random.
+    """Fractional max pooling of images: the maximum over windows that are placed at random.
 
     The sizes of the windows alternate in a pseudorandom sequence that ``random_u`` determines (Graham, 2014).
 
@@ -287,7 +287,7 @@ class FractionalMaxPool2D(_Fractional):
 
 
 class FractionalMaxPool3D(_Fractional):
-    """Maximum over windows of a volume that are placed at random.
+    """Fractional max pooling of volumes: the maximum over windows that are placed at random.
 
     The sizes of the windows alternate in a pseudorandom sequence that ``random_u`` determines (Graham, 2014).
 

@@ -25,9 +25,6 @@ def _mapped(change: Callable, *trees: Any) -> Any:
     return {k: _mapped(change, *[t[k] for t in trees]) for k in first} if isinstance(first, dict) else change(*trees)
 
 
-# ---------------------------------------------------------------- loops over time
-
-
 def _is_plain(cell: Layer) -> bool:
     """Whether a cell is one of the three here, unchanged: then the whole sequence is one operator."""
     return (
@@ -261,9 +258,6 @@ class BiRNN(Layer):
             A tuple (outputs, pair of final states).
         """
         return birnn(self.cell_fw, self.cell_bw, inputs, initial_states, sequence_length, self.time_major, **kwargs)
-
-
-# ---------------------------------------------------------------- stacks
 
 
 class RNNBase(LayerList):

@@ -70,7 +70,7 @@ class RNNCellBase(Layer):
             if not _is_shape(shape):
                 kinds = dtype if isinstance(dtype, (list, tuple)) else [dtype] * len(shape)
                 return type(shape)([filled(s, d) for s, d in zip(shape, kinds, strict=True)])
-            sizes = list(shape[1:]) if shape and shape[0] == -1 else list(shape)  # -1 in front stands for the samples
+            sizes = list(shape[1:]) if shape and shape[0] == -1 else list(shape)  # a leading -1 is the batch
             return full([batch, *sizes], init_value, dtype)
 
         return filled(shape, dtype)
@@ -112,7 +112,7 @@ class Cell(RNNCellBase):
             return self.create_parameter(
                 shape, attr, is_bias=is_bias, default_initializer=Uniform(-self._bound, self._bound)
             )
-        # Paddle keeps what is switched off as constants, so that it has its place in a state dict
+        # Paddle keeps what is switched off as constants, so that state dicts have it
         made = self.create_parameter(
             shape, None, is_bias=is_bias, default_initializer=Constant(0.0 if is_bias else 1.0)
         )

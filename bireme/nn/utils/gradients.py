@@ -50,7 +50,7 @@ def clip_grad_norm_(
         raise errors.bad("clip_grad_norm_(max_norm)", "a norm of 0 or more", max_norm)
     wide = dtypes.float64 if any(g.dtype is dtypes.float64 for g in held) else dtypes.float32
     *new, total = clip_to_norm(held, limit, float(norm_type), wide)
-    # read only for who asks: the step stays one program otherwise
+    # read only if asked for: the step stays one program otherwise
     if error_if_nonfinite and not math.isfinite(total.item()):
         hint = "error_if_nonfinite=False scales them anyway"
         raise errors.bad(

@@ -12,7 +12,7 @@ from bireme.nn.initializer import Constant
 from bireme.nn.layer import Layer
 from bireme.ops import clip, matmul, randn, sqrt, transpose
 
-# layers whose weight has its outputs on the second axis
+# layers whose weight has the outputs on the second axis
 _SECOND = ("Linear", "Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose")
 
 
@@ -67,7 +67,7 @@ def weight_norm(layer: Layer, name: str = "weight", dim: int | None = 0) -> Laye
         raise errors.bad(
             "weight_norm(dim)", f"an axis in [-{weight.ndim}, {weight.ndim}) or None", dim, kind=errors.Unfit
         )
-    # Paddle's own sign for "all of it" is -1
+    # in Paddle -1 means the whole weight
     hook = _WeightNorm(name, None if dim is None or dim == -1 else dim % weight.ndim)
     with no_grad():
         length = hook.length(weight)

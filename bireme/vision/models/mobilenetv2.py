@@ -10,7 +10,7 @@ from bireme.core.tensor import Tensor
 from bireme.vision.models.weights import refuse
 from bireme.vision.ops import ConvNormActivation
 
-# how many times as many channels inside, channels, blocks, stride of the first
+# expansion ratio, channels, blocks, stride of the first block
 STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 
 
