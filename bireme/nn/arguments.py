@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bireme.core.device import Device, Place
-from bireme.core.dtype import DType
+from bireme.core.base.device import Device, Place
+from bireme.core.base.dtype import DType
 from bireme.nn.initializer import Initializer
 from bireme.param_attr import ParamAttr
 from bireme.regularizer import WeightDecayRegularizer

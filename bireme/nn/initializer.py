@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import dtype as dtypes
-from bireme.core import errors
-from bireme.core.dtype import DType
-from bireme.core.tensor import Tensor
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.base.dtype import DType
+from bireme.core.tensor.tensor import Tensor
 from bireme.ops import clip, erfinv, expand, full, qr, randn, sign, to_tensor, uniform
 
 __all__ = [

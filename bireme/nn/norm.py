@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn.arguments import Attr, DTypeLike
 from bireme.nn.initializer import Constant, Normal
 from bireme.nn.layer import Layer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bireme.core.tensor import Tensor
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn import functional as F  # as users write it
 from bireme.nn.arguments import Padding, Sizes
 from bireme.nn.layer import Layer

@@ -8,8 +8,8 @@ import numbers
 from collections.abc import Sequence
 from typing import Any
 
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn import functional
 from bireme.nn.arguments import Attr
 from bireme.nn.attention import Cache, MultiHeadAttention, StaticCache, must_be_positive

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn.arguments import DTypeLike
 from bireme.ops import concat, to_tensor
 

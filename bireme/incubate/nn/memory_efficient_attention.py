@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.incubate.nn.attn_bias import (
     AttentionBias,
     BlockDiagonalCausalMask,

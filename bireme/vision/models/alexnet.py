@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bireme import nn
-from bireme.core.tensor import Tensor
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn.functional import relu
 from bireme.nn.initializer import Uniform
 from bireme.vision.models.weights import refuse
