@@ -27,7 +27,7 @@ def leaf(*values):
 
 
 def walked(monkeypatch):
-    monkeypatch.setattr(backward_pass.Walk, "run_remembered", lambda self, retain: self.run(retain, None, {}, set()))
+    monkeypatch.setattr(backward_pass.BackwardPass, "run_remembered", lambda self, retain: self.run(retain, None, {}, set()))
 
 
 def chain(x, w, k=0.5):

@@ -53,7 +53,7 @@ class Composite:
             try:
                 if segment.local.trace is not None:  # inside another one's body, which is to remember these steps as its own
                     return self.call(sign.bind(args, kwargs))
-                call = known_calls.written(self, args, places, kwargs, takes)
+                call = known_calls.call_key(self, args, places, kwargs, takes)
                 if call is not None:
                     line, seg, device, tensors, _, leaves, needs = call
                     state = seg.state
@@ -84,7 +84,7 @@ class Composite:
                 new += 1
                 with repetition.Trace() as trace:
                     result = self.call(arguments)
-                memo[key] = repetition.steps_of(trace, tensors, result)
+                memo[key] = repetition.recorded_steps(trace, tensors, result)
                 return result
             except errors.TELLING as e:
                 # the same error, by the name that the user called, and shorter

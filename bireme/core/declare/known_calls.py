@@ -8,7 +8,7 @@ from typing import Any
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare import precision
-from bireme.core.declare.repetition import Path, Trace, given, repeats, steps_of
+from bireme.core.declare.repetition import Path, Trace, given, recorded_steps, repeats
 from bireme.core.graph import segment
 from bireme.core.graph.bound import bounded, signs
 from bireme.core.graph.graph import Value
@@ -72,7 +72,7 @@ _EXACT = 1 << 53
 LIST = object()  # in what a call's memory knows of an operand: all tensors of a list
 
 
-def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: dict[str, int]) -> tuple | None:
+def call_key(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: dict[str, int]) -> tuple | None:
     """A call as it is written, as a key that the segment's state may know: (key, segment, device, operands, numbers, new leaves, gradients wanted).
 
     None where only the long way will do: a view that must be refreshed, work that waits, a composite's body that is looked at.
@@ -144,7 +144,7 @@ def remembered(op: Any) -> Callable:
 
     def public(*args: Any, **kwargs: Any) -> Any:
         try:
-            call, state = written(op, args, places, kwargs, takes), None
+            call, state = call_key(op, args, places, kwargs, takes), None
             if call is not None:
                 line, seg, device, operands, numbers, leaves, needs = call
                 state = seg.state
@@ -209,7 +209,7 @@ def remembered(op: Any) -> Callable:
         if sources is not None and not cast:
             bounded(memo, 1024)[key] = (bound, sources)
         elif op._may_be_remembered and not repeats(tensors) and not _has_numbers(own, named):
-            steps = steps_of(trace, tensors, result)
+            steps = recorded_steps(trace, tensors, result)
             if steps is not None:
                 bounded(memo, 1024)[key] = steps
         return result

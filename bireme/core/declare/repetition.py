@@ -209,7 +209,7 @@ def _as(like: Any, items: list) -> Any:
     return getattr(like, "_make", type(like))(items)
 
 
-def steps_of(trace: Trace, tensors: list[Tensor], result: Any) -> Steps | None:
+def recorded_steps(trace: Trace, tensors: list[Tensor], result: Any) -> Steps | None:
     """The calls that lead from the arguments to the result; None where something else had a part in it."""
     if trace.spoiled:
         return None

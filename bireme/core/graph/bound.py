@@ -19,7 +19,7 @@ from bireme.core.graph import cost
 from bireme.core.graph.graph import Sig, shared, sig_of
 
 MAX_AXES = 64
-SMALL = 1 << 30  # bytes of a result whose size nobody has to look at
+UNCHECKED_BYTES = 1 << 30  # bytes of a result whose size nobody has to look at
 NARROW = frozenset(np.dtype(d.np) for d in dtypes.NARROW)
 MAX_BOUND = 4096  # attributes, plans and gradients remembered per operator
 
@@ -173,7 +173,7 @@ class Bound:
         for s in found:
             if s.ndim > MAX_AXES:
                 raise errors.bad(f"{self.op.told}()", f"a result of at most {MAX_AXES} axes", f"{s.ndim} axes")
-            if (s.nbytes > SMALL and s.nbytes > devices.current().capacity) or (s.size == 0 and _unthinkable(s)):
+            if (s.nbytes > UNCHECKED_BYTES and s.nbytes > devices.current().capacity) or (s.size == 0 and _unthinkable(s)):
                 raise self._too_large(s)
         return found
 

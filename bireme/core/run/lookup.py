@@ -226,7 +226,7 @@ def _execute(seg: Any, held: set[int]) -> None:
         if program.tier in ("xla", "xla_per_op"):
             start = time.perf_counter()
             counters.STATS["op_by_op"] += program.tier == "xla_per_op"
-            xla.run(seg, program, vectors, set(dead))
+            xla.call(seg, program, vectors, set(dead))
             counters.STATS["call_ms"] += (time.perf_counter() - start) * 1e3
         else:
             counters.STATS["interprets"] += program.tier == "interpreter"
@@ -528,7 +528,7 @@ def forked() -> None:
 
 def before_fork() -> None:
     """An array that is still being computed would never be there in the child."""
-    prefetch.settle()
+    prefetch.wait_for_all()
     if started():
         xla.wait_for_all()
 

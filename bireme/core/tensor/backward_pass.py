@@ -20,7 +20,7 @@ from bireme.core.tensor.grad_mode import GradMode
 from bireme.core.tensor.tensor import Tensor, read, wrap
 
 
-class Walk:
+class BackwardPass:
     """Gradients on their way, by edge and by leaf."""
 
     def __init__(self, create_graph: bool, outer: bool):
@@ -45,7 +45,7 @@ class Walk:
             else:
                 slot[1] = add(slot[1], g)
 
-    def run(self, retain: bool, useful: set | None, wanted: dict[Any, Tensor | None], blocked: set, path: Path | None = None) -> None:
+    def run(self, retain: bool, useful: set | None, wanted: dict[Any, Tensor | None], blocked: set, path: RememberedPass | None = None) -> None:
         border = flush.border()
         while self.heap:
             edge = heapq.heappop(self.heap)[2]
@@ -83,7 +83,7 @@ class Walk:
         passes = wiring.state.passes
         path = None if passes is None else passes.get(wiring.key)
         if path is None:
-            path = Path(wiring)
+            path = RememberedPass(wiring)
             self.run(True, None, {}, set(), path)
             if path.finish(self):
                 if passes is None:
@@ -164,20 +164,20 @@ class Wiring:
 
     __slots__ = ("edges", "key", "places", "seeds", "segment", "state")
 
-    def __init__(self, walk: Walk):
+    def __init__(self, current: BackwardPass):
         self.segment = seg = segment.local.segment
         self.state: Node = seg.state
         self.edges: list[Any] = [r() for r in seg.edges]
         self.places: dict[Any, int] = {}
         self.seeds: dict[Value, None] = {}  # gradients given by the user that the segment has not read yet
         self.key: tuple | None = None
-        if len(self.edges) < 8 or walk.leaves or segment.debug_mode.at_once or seg.symbolic:
+        if len(self.edges) < 8 or current.leaves or segment.debug_mode.at_once or seg.symbolic:
             return
-        code = self._code(walk)
+        code = self._code(current)
         if code is not None:
             self.key = tuple(code)
 
-    def _code(self, walk: Walk) -> list | None:
+    def _code(self, current: BackwardPass) -> list | None:
         """The wiring as a list of numbers: by edge, its place in the segment, then for each operand a leaf or an edge."""
         seg, places = self.segment, self.places
         code: list[Any] = []
@@ -204,7 +204,7 @@ class Wiring:
                     if at is None or owners.setdefault(at, target) is not target:
                         return None
                     code.append(at)
-        for edge, gs in walk.waiting.items():
+        for edge, gs in current.waiting.items():
             if edge not in places:
                 return None
             code.append(places[edge])
@@ -220,7 +220,7 @@ class Wiring:
         return segment.reference(self.segment, v, self.segment.device, self.seeds)
 
 
-class Path:
+class RememberedPass:
     """A pass as it was walked: where the segment ended, where its numbers came from, which value each leaf received."""
 
     __slots__ = ("end", "leaves", "numbers", "over", "places", "reads", "seeds", "segment", "start", "visited", "_before")
@@ -253,7 +253,7 @@ class Path:
         else:
             self.numbers = None
 
-    def finish(self, walk: Walk) -> bool:
+    def finish(self, current: BackwardPass) -> bool:
         """Whether the pass can be repeated: it has to be one run of steps from the start to the end of the segment."""
         seg, start = self.segment, self.start
         self.end = node = seg.state
@@ -272,7 +272,7 @@ class Path:
             self.over = self.over or node.over
             node = node.parent
         owners = {id(t): (self.places[e], i) for e in self.places for i, t in enumerate(e.inputs) if t is not None and t.__class__ is not tuple}
-        for leaf, g in walk.leaves.values():
+        for leaf, g in current.leaves.values():
             v = g._value
             if v.segment is not seg or v.index < start.end or id(leaf) not in owners:
                 return False
@@ -280,7 +280,7 @@ class Path:
         self.segment, self.places, self.seeds = None, {}, None
         return True
 
-    def repeat(self, walk: Walk, wiring: Wiring) -> bool:
+    def repeat(self, current: BackwardPass, wiring: Wiring) -> bool:
         """Take the segment to the end of the pass, and hand the gradients to the leaves."""
         seg, start, end, edges = wiring.segment, self.start, self.end, wiring.edges
         assert self.numbers is not None
@@ -301,10 +301,10 @@ class Path:
         if seg.closed:  # another thread cut it meanwhile
             return False
         counters.STATS["repeated_backwards"] += 1
-        walk.heap, walk.waiting = [], {}
+        current.heap, current.waiting = [], {}
         for place, i, index, _ in self.leaves:
             leaf = edges[place].inputs[i]
-            walk.leaves[id(leaf)] = [leaf, wrap(made[index])]
+            current.leaves[id(leaf)] = [leaf, wrap(made[index])]
         if self.over:
             flush.limit(seg)
         return True

@@ -1,6 +1,6 @@
 """Recordings: calls that are recorded again, on other tensors. Remembered composites and recomputation are made of them.
 
-A backward pass that is remembered (`backward_pass.Pass`) is not: it takes the segment straight to the state where it ended,
+A backward pass that is remembered (`backward_pass.RememberedPass`) is not: it takes the segment straight to the state where it ended,
 which is 40 times as fast as recording its calls one by one.
 """
 

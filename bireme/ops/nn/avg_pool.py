@@ -17,7 +17,7 @@ from bireme.core.declare.op import Attr, Const, Tensor, composite, op
 from bireme.core.numpy_exec.convolution import taps
 from bireme.ops.nn import window_args
 from bireme.ops.nn.conv_lowering import back, move
-from bireme.ops.nn.max_pool import LONG, axis_slices, axis_windows, fitted, max_pool_of, pooled, wide, windows
+from bireme.ops.nn.max_pool import MAX_SLICED_SIZE, axis_slices, axis_windows, fitted, max_pool_of, pooled, wide, windows
 from bireme.ops.nn.window_args import Windows
 
 
@@ -28,7 +28,7 @@ def _sums(x, at: Windows):
         return x.reshape(x.shape[0], *axes, x.shape[-1]).sum(tuple(range(2, 2 * len(at.size) + 1, 2)))
     for i in range(len(at.size) - 1, -1, -1):
         along = (i + 1, at.size[i], at.stride[i], at.out[i])
-        x = functools.reduce(jnp.add, axis_slices(x, *along)) if at.size[i] <= LONG else axis_windows(x, *along).sum(i + 2)
+        x = functools.reduce(jnp.add, axis_slices(x, *along)) if at.size[i] <= MAX_SLICED_SIZE else axis_windows(x, *along).sum(i + 2)
     return x
 
 

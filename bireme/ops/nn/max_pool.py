@@ -22,7 +22,7 @@ from bireme.ops.nn.conv_lowering import back, move
 from bireme.ops.nn.window_args import Windows
 
 _UNROLLED = 25  # elements of a window that are told apart one by one
-LONG = 16  # elements along one axis up to which it is cut into slices
+MAX_SLICED_SIZE = 16  # elements along one axis up to which it is cut into slices
 
 
 def wide(x: Any) -> Any:
@@ -85,7 +85,7 @@ def _largest(x, at: Windows):
     tap, step = jnp.zeros(x.shape, kind), 1
     for i in range(len(at.size) - 1, -1, -1):
         along = (i + 1, at.size[i], at.stride[i], at.out[i])
-        if at.size[i] <= LONG:
+        if at.size[i] <= MAX_SLICED_SIZE:
             size, stride = [1] * x.ndim, [1] * x.ndim
             size[i + 1], stride[i + 1] = at.size[i], at.stride[i]
             # a maximum of slices would be computed anew for each window of the next axis
