@@ -165,7 +165,8 @@ class Wiring:
     def __init__(self, walk: Walk):
         self.segment = seg = segments.local.segment
         self.state: Node = seg.state
-        self.edges: list[Any] = [r() for r in seg.edges]
+        # places count those that are left: which others there were is in no key
+        self.edges: list[Any] = [edge for r in seg.edges if (edge := r()) is not None]
         self.places: dict[Any, int] = {}
         self.seeds: list[Value] = []  # gradients given by the user that the segment has not read yet
         self.key: tuple | None = None
@@ -176,13 +177,11 @@ class Wiring:
             self.key = tuple(code)
 
     def _code(self, walk: Walk) -> list | None:
-        """The wiring as a list of numbers: by edge, its place in the segment, then for each operand a leaf or an edge."""
+        """The wiring as numbers: how many edges; for each its place in the segment, then by operand a leaf or an edge."""
         seg, places = self.segment, self.places
-        code: list[Any] = []
+        code: list[Any] = [len(self.edges)]
         owners: dict[int, Tensor] = {}
         for place, edge in enumerate(self.edges):
-            if edge is None:
-                continue
             if not edge.plain or edge.first < 0 or edge.hooks or edge.unpack is not None or edge.inputs is None or edge.order < changed[0]:
                 return None
             places[edge] = place
