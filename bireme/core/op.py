@@ -22,7 +22,7 @@ from typing import Any
 
 from bireme.core import amp, convert, errors, random, registry, segments, shortcut, tape, view
 from bireme.core import dtype as dtypes
-from bireme.core.bound import Bound, GradOp, Interned, signs
+from bireme.core.bound import Bound, GradOp, Interned, exact
 from bireme.core.composite import Composite, told_as
 from bireme.core.convert import Attr, Axes, Axis, Const, DTypeArg, Extra, Ints, Key, Shape, Size
 from bireme.core.graph import shared
@@ -193,8 +193,7 @@ class Op:
         return passes, None if len(reads) == i else reads, "out" in self.grad_names
 
     def bind(self, layout: tuple, attrs: tuple) -> Bound:
-        # equal numbers of different types (1, 1.0, True) or signs (0.0, -0.0) must not share an entry
-        key = (layout, attrs, *map(type, attrs), *signs(attrs)) if attrs else layout
+        key = (layout, *map(exact, attrs)) if attrs else layout
         return self._bounds[key] or self._bounds.keep(key, Bound(self, layout, attrs))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

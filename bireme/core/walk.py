@@ -177,7 +177,7 @@ class Wiring:
             self.key = tuple(code)
 
     def _code(self, walk: Walk) -> list | None:
-        """The wiring as numbers: how many edges; for each its place in the segment, then by operand a leaf or an edge."""
+        """The wiring as numbers: how many edges; of each its place in the segment, and by operand a leaf or an edge."""
         seg, places = self.segment, self.places
         code: list[Any] = [len(self.edges)]
         owners: dict[int, Tensor] = {}
