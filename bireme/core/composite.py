@@ -66,11 +66,11 @@ class Composite:
                 if key is not None:
                     tensors = replay.given(args, kwargs)
                     repeats = replay.repeats(tensors)
-                    key += (amp.state.meaning, *repeats)
+                    key += (None, *repeats)
                     steps = memo.get(key)
                     if steps is not None:
                         result = steps.again(tensors)
-                        if call is not None and not repeats:
+                        if call is not None and not repeats and line[1] == key[0]:
                             path = steps.path(state, seg)
                             if path is not None:
                                 state[line] = path.nodes[0] if steps.is_one_call() else path
@@ -81,7 +81,8 @@ class Composite:
                 new += 1
                 with replay.Trace() as trace:
                     result = self.call(arguments)
-                memo[key] = replay.steps_of(trace, tensors, result)
+                if amp.state.meaning == key[0]:  # and no other thread has changed what it means
+                    memo[key] = replay.steps_of(trace, tensors, result)
                 return result
             except errors.TELLING as e:
                 # the same error, by the name that the user called, and shorter

@@ -23,14 +23,14 @@ def travels(x: Any) -> bool:
 
 
 def kinds_of(args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], names: dict[str, int]) -> tuple | None:
-    """What a call's memory is keyed by: Sigs of operands, types of numbers that travel, values of all else.
+    """What a call's memory is keyed by: what calls mean now, Sigs of operands, types of numbers that travel, all other values.
 
     One part for each argument, so that no two calls have one key. None where something is in it that a key cannot stand
     for: a tensor as an attribute, a list with tensors.
     """
     if len(args) > len(places):
         return None
-    key: list[Any] = [*kwargs]
+    key: list[Any] = [_mixed.meaning, *kwargs]
     for x, takes in _coded(args, places, kwargs, names) if kwargs else zip(args, places):
         kind = x.__class__
         if isinstance(x, Tensor):
@@ -60,9 +60,9 @@ def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, A
     """
     if _modes.at_once or _local.trace is not None or len(args) > len(places):
         return None
-    seg, meaning, needs = _local.segment, _mixed.meaning, False
+    seg, needs = _local.segment, False
     device, waits = seg.device, _local.waiting is not None
-    key: list[Any] = [call] if meaning is None else [call, meaning]
+    key: list[Any] = [call, _mixed.meaning]
     if kwargs:
         key += kwargs  # names: nothing else in a key is a bare string
     operands: list[Any] = []
@@ -167,9 +167,9 @@ def remembered(op: Any) -> Callable:
                                 attach(one, operands[0], node.bound, tape.paired(node, operands)[1:] if len(operands) > 1 else [])
                             return one
             key = kinds_of(args, places, kwargs, takes)
-            if key is not None and _mixed.meaning is not None:
-                key = (_mixed.meaning, *key)
             found = memo.get(key) if key is not None else None
+            if call is not None and key is not None and line[1] != key[0]:
+                state = None  # what calls mean was changed in between
             if found.__class__ is tuple:
                 bound, sources = found
                 result = op.record(bound, _fetched(sources, args, kwargs))
@@ -204,6 +204,8 @@ def remembered(op: Any) -> Callable:
             operands, layout, attrs = op._operands_and_attrs(arguments)
             bound, sources = op.bind(layout, attrs), op.sources(operands, layout, args, kwargs)
             result = op.record(bound, operands)
+        if _mixed.meaning != key[0]:
+            return result  # another thread has changed what it means
         cast = any(x is not y for x, y in zip((*own, *named.values()), (*args, *kwargs.values())))
         if sources is not None and not cast:
             bounded(memo, 1024)[key] = (bound, sources)
