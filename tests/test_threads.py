@@ -433,7 +433,7 @@ def test_the_end_while_a_daemon_compiles_the_first_program():
 
 
 def test_the_default_type_is_one_for_all_threads():
-    """As in Paddle; what a thread remembers of its calls does not outlive a change by another one, in auto_cast or not."""
+    """As in Paddle; what a thread remembers of its calls does not outlive a change by another, in auto_cast or not."""
     mask, x, n = bireme.to_tensor([True, False]), bireme.to_tensor([1.0, 2.0]), bireme.to_tensor([1, 2])
     turns = [threading.Barrier(3, timeout=60) for _ in range(6)]
 

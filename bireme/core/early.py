@@ -109,7 +109,7 @@ def look_back(entry: Any, watch: Watch) -> None:
     """
     asked = watch.read == {"front"}
     watch.front, watch.rest = [], []
-    if flags.deterministic.value or executor.forced() is not None:  # then there is no choice; later, runs are counted anew
+    if flags.deterministic.value or executor.forced() is not None:  # no choice then; later, runs are counted anew
         watch.runs = watch.against = 0
         return
     if not watch.runs:

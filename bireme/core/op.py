@@ -69,6 +69,7 @@ class Op:
         self.changes_numbers: tuple[str, ...] | None = ()  # given one of these, `prepare` may change numbers; None: it always may
         self.put_rule: Callable | None = None
         self.layout_rule: Callable | None = None
+        self.path_rule: Callable | None = None
         self.size_rule: Callable | None = None
         self.index_rule: Callable | None = None
         self.index_told = self.told
@@ -141,6 +142,14 @@ class Op:
         None says that the elements do not lie so that they could be shared: then the result has storage of its own.
         """
         self.layout_rule = rule
+        return rule
+
+    def path(self, rule: Callable) -> Callable:
+        """Declare how any view is reached in few steps: (sig, shape, strides, place of the first, shapes on the way) in.
+
+        Paths out, lists of (bound, numbers). The first that leads to the same strides is taken; the last one always does.
+        """
+        self.path_rule = rule
         return rule
 
     def size(self, rule: Callable) -> Callable:

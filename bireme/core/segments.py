@@ -80,7 +80,7 @@ def root() -> Node:
 
 
 def _drop_tree() -> None:
-    """Take the tree apart: a graph that is remembered holds its path up to the root, and must not hold all others with it."""
+    """Take the tree apart: a graph that is remembered holds its path to the root, and must not hold the others with it."""
     old, _roots[0], nodes[0] = _roots[0], Node(), 0
     left: list[Any] = [old]
     while left:

@@ -23,7 +23,7 @@ def travels(x: Any) -> bool:
 
 
 def kinds_of(args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], names: dict[str, int]) -> tuple | None:
-    """What a call's memory is keyed by: what calls mean now, Sigs of operands, types of numbers that travel, all other values.
+    """What a call's memory is keyed by: what calls mean now, Sigs of operands, types of numbers that travel, values.
 
     One part for each argument, so that no two calls have one key. None where something is in it that a key cannot stand
     for: a tensor as an attribute, a list with tensors.
