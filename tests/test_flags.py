@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import bireme
-from bireme.core import flags, programs, segments
+from bireme.core.base import flags
+from bireme.core.graph import segment
+from bireme.core.run import lookup
 
 ALL = dict(flags._ALL)
 
@@ -113,8 +115,8 @@ def test_a_change_is_seen_by_the_next_run_of_what_is_warm(name):
     values = (ALL[name].default, STEERS[name])
     cold = {}
     for value in reversed(values):  # what the default leaves is warm below
-        programs.clear()
-        segments._drop_tree()
+        lookup.clear()
+        segment._drop_tree()
         for _ in range(3):
             cold[value] = run(value)
     assert cold[values[0]][:2] != cold[values[1]][:2]
@@ -138,7 +140,7 @@ def test_deterministic_fits_what_is_held_as_soon_as_it_is_set():
         b.numpy()
         return bireme.debug.stats()["compiles"] - before
 
-    programs.clear()
+    lookup.clear()
     assert [compiled(True) for _ in range(4)] == [0, 1, 0, 0]
     assert [compiled(False) for _ in range(2)] == [0, 0]  # the program that gives both serves
     bireme.set_flags({"FLAGS_deterministic": True})
@@ -203,7 +205,7 @@ def test_check_nan_inf_level_says_whether_it_stops(level, capsys):
     bireme.set_flags({"FLAGS_check_nan_inf": True, "FLAGS_check_nan_inf_level": level})
     try:
         if level == 0:
-            with pytest.raises(bireme.core.errors.NonFiniteError, match="log: There are NAN or INF"):
+            with pytest.raises(bireme.core.base.errors.NonFiniteError, match="log: There are NAN or INF"):
                 bireme.log(bireme.to_tensor([-1.0]))
         else:
             assert bireme.log(bireme.to_tensor([-1.0])).isnan().item()

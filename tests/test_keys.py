@@ -6,10 +6,13 @@ import math
 import pytest
 
 import bireme
-from bireme.core import flush, registry, segments, shortcut
-from bireme.core.bound import exact
-from bireme.core.composite import Composite
-from bireme.core.graph import Graph
+from bireme.core.base import registry
+from bireme.core.declare import known_calls
+from bireme.core.declare.composite import Composite
+from bireme.core.graph import segment
+from bireme.core.graph.bound import exact
+from bireme.core.graph.graph import Graph
+from bireme.core.record import flush
 
 # equal to each other, equal once they are flattened, equal to where a tensor lies, or equal to nothing
 VALUES = [
@@ -50,7 +53,7 @@ def tensors():
     flush.flush()
 
 
-@pytest.mark.parametrize("takes", (shortcut.ATTRIBUTE, shortcut.OPERAND, shortcut.NUMBER))
+@pytest.mark.parametrize("takes", (known_calls.ATTRIBUTE, known_calls.OPERAND, known_calls.NUMBER))
 def test_calls_are_told_apart(tensors, takes):
     names = {id(t): name for name, t in tensors.items()}
     known = [{}, {}]
@@ -60,12 +63,12 @@ def test_calls_are_told_apart(tensors, takes):
             return names[id(x)] if by_place else "float32[2]"
         if isinstance(x, (list, tuple)) and any(isinstance(i, bireme.Tensor) for i in x):
             return type(x), [told(i, by_place) for i in x]
-        return type(x) if takes is shortcut.NUMBER and shortcut.travels(x) else repr(x)
+        return type(x) if takes is known_calls.NUMBER and known_calls.travels(x) else repr(x)
 
     def look(*args, **kwargs):
-        codes, of = (shortcut.OPERAND, takes, takes, takes), dict.fromkeys(("axis", "x"), takes)
-        written = shortcut.written(look, args, codes, kwargs, of)
-        for by_place, key in enumerate((shortcut.kinds_of(args, codes, kwargs, of), written and written[0])):
+        codes, of = (known_calls.OPERAND, takes, takes, takes), dict.fromkeys(("axis", "x"), takes)
+        written = known_calls.written(look, args, codes, kwargs, of)
+        for by_place, key in enumerate((known_calls.kinds_of(args, codes, kwargs, of), written and written[0])):
             if key is not None:
                 call = ([told(x, by_place) for x in args], {n: told(x, by_place) for n, x in kwargs.items()})
                 assert known[by_place].setdefault(key, call) == call
@@ -92,13 +95,13 @@ def test_calls_are_told_apart(tensors, takes):
 
 def recorded(call, *args, **kwargs):
     """What a call from an empty segment comes to: the steps that it records with their numbers, or the error."""
-    segments.local.segment = segments.Segment()
+    segment.local.segment = segment.Segment()
     bireme.seed(0)
     try:
         made = call(*args, **kwargs)
     except Exception as e:  # noqa: BLE001  # whatever is raised has to be raised again
         return type(e)
-    seg = segments.local.segment
+    seg = segment.local.segment
     graph = Graph(seg.state, None)
     return type(made), graph.key, [vector.tobytes() for vector in graph.pack(seg.numbers)]
 
@@ -135,7 +138,7 @@ OPERATORS = sorted(name for name, op in registry.OPS.items() if is_remembered(op
 @pytest.mark.parametrize("name", OPERATORS)
 def test_an_operator_never_gives_another_calls_result(name):
     op = registry.find(name)
-    outer = segments.local.segment
+    outer = segment.local.segment
     try:
         calls = list(calls_of(op))
         expected = [recorded(fresh, op, args, kwargs) for args, kwargs in calls]
@@ -143,4 +146,4 @@ def test_an_operator_never_gives_another_calls_result(name):
             args, kwargs = calls[i]
             assert recorded(op.public, *args, **kwargs) == expected[i], (args[1:], kwargs)
     finally:
-        segments.local.segment = outer
+        segment.local.segment = outer

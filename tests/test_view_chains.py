@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import bireme
-from bireme.core import view
+from bireme.core.tensor import view
 
 # ---------------------------------------------------------------- random chains
 
