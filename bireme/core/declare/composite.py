@@ -69,11 +69,11 @@ class Composite:
                 if key is not None:
                     tensors = repetition.given(args, kwargs)
                     repeats = repetition.repeats(tensors)
-                    key += (precision.state.meaning, *repeats)
+                    key += (None, *repeats)
                     steps = memo.get(key)
                     if steps is not None:
                         result = steps.on(tensors)
-                        if call is not None and not repeats:
+                        if call is not None and not repeats and line[1] == key[0]:
                             path = steps.path(state, seg)
                             if path is not None:
                                 state[line] = path.nodes[0] if steps.is_one_call() else path
@@ -84,7 +84,8 @@ class Composite:
                 new += 1
                 with repetition.Trace() as trace:
                     result = self.call(arguments)
-                memo[key] = repetition.recorded_steps(trace, tensors, result)
+                if precision.state.meaning == key[0]:  # and no other thread has changed what it means
+                    memo[key] = repetition.recorded_steps(trace, tensors, result)
                 return result
             except errors.TELLING as e:
                 # the same error, by the name that the user called, and shorter

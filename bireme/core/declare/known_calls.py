@@ -10,7 +10,7 @@ from bireme.core.base import errors
 from bireme.core.declare import precision
 from bireme.core.declare.repetition import Path, Trace, given, recorded_steps, repeats
 from bireme.core.graph import segment
-from bireme.core.graph.bound import bounded, signs
+from bireme.core.graph.bound import bounded, exact
 from bireme.core.graph.graph import Value
 from bireme.core.graph.segment import reference
 from bireme.core.tensor import tape
@@ -27,47 +27,32 @@ def travels(x: Any) -> bool:
 
 
 def kinds_of(args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], names: dict[str, int]) -> tuple | None:
-    """What a call's memory is keyed by: Sigs of operands, types of numbers that travel, values of all else.
+    """What a call's memory is keyed by: what calls mean now, Sigs of operands, types of numbers that travel, values.
 
-    None where something is in it that a key cannot stand for: a tensor as an attribute, a list with tensors.
+    One part for each argument, so that no two calls have one key. None where something is in it that a key cannot stand
+    for: a tensor as an attribute, a list with tensors.
     """
     if len(args) > len(places):
         return None
-    key: list[Any] = []
-    for x, takes in zip(args, places):
-        if not _add_kind(key, x, takes):
-            return None
-    for name, x in kwargs.items():
-        key.append(name)
-        if not _add_kind(key, x, names.get(name, ATTRIBUTE)):
+    key: list[Any] = [_mixed.meaning, *kwargs]
+    for x, takes in _coded(args, places, kwargs, names) if kwargs else zip(args, places):
+        kind = x.__class__
+        if isinstance(x, Tensor):
+            if takes is ATTRIBUTE:
+                return None
+            key.append(x._value.sig)
+        elif takes is NUMBER and travels(x):
+            key.append(kind)
+        elif takes is not ATTRIBUTE and (kind is list or kind is tuple) and x and isinstance(x[0], Tensor):
+            if not all(isinstance(t, Tensor) for t in x):
+                return None
+            key.append((kind, *[t._value.sig for t in x]))
+        elif not _add_value(key, x):
             return None
     return tuple(key)
 
 
-def _add_kind(key: list, x: Any, takes: int) -> bool:
-    if isinstance(x, Tensor):
-        if takes is ATTRIBUTE:
-            return False
-        key.append(x._value.sig)
-        return True
-    kind = x.__class__
-    if takes is NUMBER and travels(x):
-        key.append(kind)
-    elif kind is int or kind is bool or kind is str or kind is float or x is None or kind is dtypes.DType:
-        key += (kind, x) if x or kind is not float else (kind, x, str(x))
-    elif kind is list or kind is tuple:
-        if takes is not ATTRIBUTE and all(isinstance(t, Tensor) for t in x):
-            key += (kind, len(x), *[t._value.sig for t in x])
-        elif all(i.__class__ in SIMPLE for i in x):
-            key += (kind, *map(type, x), *x, *signs(x))
-        else:
-            return False
-    else:
-        return False
-    return True
-
-
-SIMPLE = frozenset((int, bool, str, float, type(None), dtypes.DType))  # attributes that stand for themselves in a key
+SIMPLE = frozenset((int, bool, str, float, type(None), dtypes.DType))  # attributes that a key can stand for
 _EXACT = 1 << 53
 LIST = object()  # in what a call's memory knows of an operand: all tensors of a list
 
@@ -79,9 +64,11 @@ def call_key(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, 
     """
     if _modes.at_once or _local.trace is not None or len(args) > len(places):
         return None
-    seg, meaning, needs = _local.segment, _mixed.meaning, False
+    seg, needs = _local.segment, False
     device = seg.device
-    key: list[Any] = [call] if meaning is None else [call, meaning]
+    key: list[Any] = [call, _mixed.meaning]
+    if kwargs:
+        key += kwargs  # names: nothing else in a key is a bare string
     operands: list[Any] = []
     numbers: list[float] = []
     leaves: dict[Value, None] = {}
@@ -105,7 +92,7 @@ def call_key(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, 
             operands.append(x)
             numbers.append(x)
         elif code and (x.__class__ is list or x.__class__ is tuple) and x and isinstance(x[0], Tensor):
-            key += (x.__class__, len(x))
+            where: list[Any] = [Tensor, x.__class__]  # told apart from a list of integers
             for t in x:
                 if not isinstance(t, Tensor) or (t._view is not None and t._view.version != t._view.cell.version):
                     return None
@@ -114,8 +101,9 @@ def call_key(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, 
                 r = reference(seg, t._value, device, leaves)
                 if r is None:
                     return None
-                key.append(r)
+                where.append(r)
                 needs = needs or not t.stop_gradient
+            key.append(tuple(where))
             operands += x
         elif not _add_value(key, x):
             return None
@@ -123,11 +111,8 @@ def call_key(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, 
 
 
 def _coded(args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: dict[str, int]) -> list[tuple[Any, int]]:
-    """Arguments with what their parameters take; a name comes before what is given under it."""
-    coded = list(zip(args, places))
-    for name, x in kwargs.items():
-        coded += ((name, ATTRIBUTE), (x, takes.get(name, ATTRIBUTE)))
-    return coded
+    """Arguments with what their parameters take."""
+    return [*zip(args, places), *[(x, takes.get(name, ATTRIBUTE)) for name, x in kwargs.items()]]
 
 
 def remembered(op: Any) -> Callable:
@@ -168,9 +153,9 @@ def remembered(op: Any) -> Callable:
                                 attach(one, operands[0], node.bound, tape.paired(node, operands)[1:] if len(operands) > 1 else [])
                             return one
             key = kinds_of(args, places, kwargs, takes)
-            if key is not None and _mixed.meaning is not None:
-                key = (_mixed.meaning, *key)
             found = memo.get(key) if key is not None else None
+            if call is not None and key is not None and line[1] != key[0]:
+                state = None  # what calls mean was changed in between
             if found.__class__ is tuple:
                 bound, sources = found
                 result = op.record(bound, _fetched(sources, args, kwargs))
@@ -205,6 +190,8 @@ def remembered(op: Any) -> Callable:
             operands, layout, attrs = op._operands_and_attrs(arguments)
             bound, sources = op.bind(layout, attrs), op.sources(operands, layout, args, kwargs)
             result = op.record(bound, operands)
+        if _mixed.meaning != key[0]:
+            return result  # another thread has changed what it means
         cast = any(x is not y for x, y in zip((*own, *named.values()), (*args, *kwargs.values())))
         if sources is not None and not cast:
             bounded(memo, 1024)[key] = (bound, sources)
@@ -216,23 +203,23 @@ def remembered(op: Any) -> Callable:
 
     def _has_numbers(args: tuple, kwargs: dict[str, Any]) -> bool:
         """Whether a number is among the operands: a key does not know its value, which steps would keep."""
-        coded = [*zip(args, places), *[(x, takes.get(name, ATTRIBUTE)) for name, x in kwargs.items()]]
-        return any(code is NUMBER and travels(x) for x, code in coded)
+        return any(code is NUMBER and travels(x) for x, code in _coded(args, places, kwargs, takes))
 
     return public
 
 
 def _add_value(key: list, x: Any) -> bool:
-    """Write an attribute into a key, with its type: 1, 1.0 and True are equal. So are 0.0 and -0.0."""
+    """Write an attribute into a key; False for one that a key cannot stand for."""
     kind = x.__class__
     if kind in SIMPLE:
-        key += (kind, x) if x or kind is not float else (kind, x, str(x))
-    elif (kind is list or kind is tuple) and all(i.__class__ is int for i in x):
-        key += (kind, tuple(x))
-    elif kind is tuple and all(i.__class__ in SIMPLE for i in x):
-        key += (tuple(map(type, x)), x, *signs(x))
-    else:
+        key.append((kind, x) if kind is not float or x == x != 0.0 else (kind, repr(x)))
+        return True
+    if kind is not list and kind is not tuple:
         return False
+    for i in x:
+        if i.__class__ not in SIMPLE:
+            return False
+    key.append(exact(x))
     return True
 
 

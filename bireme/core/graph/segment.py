@@ -106,18 +106,33 @@ MAX_TREE = 100_000
 def root() -> Node:
     """The empty state. The tree under it is dropped when it grows too large: only look-ups get slower for a while."""
     if nodes[0] > MAX_TREE:
-        old, _roots[0], nodes[0] = _roots[0], Node(), 0
-        _fell(old)
+        _drop_tree()
     return _roots[0]
 
 
-def _fell(old: Node) -> None:
-    """Take a tree apart: a graph that is remembered holds its own path up to the root, and must not hold all others with it."""
+def _drop_tree() -> None:
+    """Take the tree apart: a graph that is remembered holds its path to the root, and must not hold the others with it."""
+    old, _roots[0], nodes[0] = _roots[0], Node(), 0
     left: list[Any] = [old]
     while left:
         node = left.pop()
         left += [after for after in list(node.values()) if after.__class__ is Node]  # a copy: other threads may record here
         node.clear()
+        node.passes = None
+
+
+_limits: list[tuple[int, int]] = []  # those that the nodes were made under
+
+
+def _read_limits() -> None:
+    """Nodes know whether they reach a limit on what is pending: where one was changed, they are made anew."""
+    now = (flags.max_pending_nodes.value, flags.max_pending_bytes.value)
+    if _limits != [now]:
+        _limits[:] = [now]
+        _drop_tree()
+
+
+flags.on_change(_read_limits)
 
 
 local = _Local()

@@ -167,7 +167,8 @@ class Wiring:
     def __init__(self, current: BackwardPass):
         self.segment = seg = segment.local.segment
         self.state: Node = seg.state
-        self.edges: list[Any] = [r() for r in seg.edges]
+        # places count those that are left: which others there were is in no key
+        self.edges: list[Any] = [edge for r in seg.edges if (edge := r()) is not None]
         self.places: dict[Any, int] = {}
         self.seeds: dict[Value, None] = {}  # gradients given by the user that the segment has not read yet
         self.key: tuple | None = None
@@ -178,13 +179,11 @@ class Wiring:
             self.key = tuple(code)
 
     def _code(self, current: BackwardPass) -> list | None:
-        """The wiring as a list of numbers: by edge, its place in the segment, then for each operand a leaf or an edge."""
+        """The wiring as numbers: how many edges; of each its place in the segment, and by operand a leaf or an edge."""
         seg, places = self.segment, self.places
-        code: list[Any] = []
+        code: list[Any] = [len(self.edges)]
         owners: dict[int, Tensor] = {}
         for place, edge in enumerate(self.edges):
-            if edge is None:
-                continue
             if not edge.plain or edge.first < 0 or edge.hooks or edge.unpack is not None or edge.inputs is None or edge.order < changed[0]:
                 return None
             places[edge] = place
