@@ -138,11 +138,7 @@ def _max_pool_numpy(x, kernel_size, stride, padding, ceil_mode, data_format):
 
 @op(dtypes=FLOAT, numpy=_max_pool_numpy, selects=True)
 def max_pool_of(x: Tensor, kernel_size: Attr, stride: Attr, padding: Attr, ceil_mode: bool, data_format: str) -> list[Tensor]:
-    """Largest element of each window and its place there, which the gradient goes to; use `max_pool2d`.
-
-    >>> bireme.nn.functional.max_pool2d(bireme.to_tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 2).tolist()
-    [[[[4.0]]]]
-    """
+    """Maximum of each window and its index there, which the gradient goes to; use `max_pool2d`."""
     last = data_format[-1] == "C"
     at = windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
     if 0 in at.out:
@@ -242,11 +238,7 @@ def _max_grad_numpy(g, tap, kernel_size, stride, padding, ceil_mode, data_format
 
 @op(differentiable=False, numpy=True)
 def max_pool_places(tap: Tensor, dims: Attr, kernel_size: Attr, stride: Attr, padding: Attr, ceil_mode: bool, data_format: str) -> Tensor:
-    """Where in its plane the largest element of each window is; use `max_pool2d` with `return_mask`.
-
-    >>> bireme.nn.functional.max_pool2d(bireme.to_tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 2, return_mask=True)[1].tolist()
-    [[[[3]]]]
-    """
+    """Indices in their planes of the maxima of windows; use `max_pool2d` with `return_mask`."""
     last = data_format[-1] == "C"
     return back(places_of(move(tap, last), Windows(dims, kernel_size, stride, padding, ceil_mode)), last)
 
@@ -265,10 +257,27 @@ def _max_pool(name: str, n: int, return_mask: bool, arguments: dict[str, Any]) -
 
 @composite(plain=True)
 def max_pool1d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False) -> Any:
-    """Largest element of each window of a sequence, and with `return_mask` where it is; the first of equals.
+    """Max pooling of sequences: the maximum of each window.
 
-    >>> bireme.nn.functional.max_pool1d(bireme.to_tensor([[[1.0, 2.0, 4.0, 3.0]]]), 2).tolist()
-    [[[2.0, 4.0]]]
+    Of equal elements the first is taken, which gets the whole gradient.
+
+    Args:
+        x: Input tensor of shape ``[N, C, L]``, of a floating-point dtype.
+        kernel_size: Size of the window.
+        stride: Step between two windows; ``None`` means ``kernel_size``. Default: None.
+        padding: Number of elements, which are never the maximum, added at both ends: an integer, a pair (before,
+            after), ``'SAME'`` or ``'VALID'``. Default: 0.
+        return_mask: Whether to return the indices of the maxima too. Default: False.
+        ceil_mode: Whether windows that reach over the end count; ``False`` leaves them out. Default: False.
+
+    Returns:
+        Tensor of shape ``[N, C, L_out]``, where ``L_out = (L + before + after - kernel_size) // stride + 1``;
+        ``ceil_mode`` rounds the quotient up. With ``return_mask`` a pair of this and an int32 tensor of the same shape
+        with the index of each maximum in its sequence.
+
+    Examples:
+        >>> bireme.nn.functional.max_pool1d(bireme.to_tensor([[[1.0, 2.0, 4.0, 3.0]]]), 2).tolist()
+        [[[2.0, 4.0]]]
     """
     rest = {"x": x, "kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode": ceil_mode, "data_format": "NCL"}
     return _max_pool("max_pool1d", 1, return_mask, rest)
@@ -277,10 +286,31 @@ def max_pool1d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0
 @composite(plain=True)
 def max_pool2d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False,
                data_format: str = "NCHW") -> Any:  # fmt: skip
-    """Largest element of each window of an image, and with `return_mask` where in its plane it is; the first of equals.
+    """Max pooling of images: the maximum of each window.
 
-    >>> bireme.nn.functional.max_pool2d(bireme.to_tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 2).tolist()
-    [[[[4.0]]]]
+    Of equal elements the first is taken, which gets the whole gradient.
+
+    Args:
+        x: Input tensor in ``data_format``, of a floating-point dtype.
+        kernel_size: Size of the window: one integer, or one for each spatial axis.
+        stride: Step between two windows: one integer, or one for each spatial axis; ``None`` means ``kernel_size``.
+            Default: None.
+        padding: Number of elements, which are never the maximum, added at both ends of each spatial axis: one integer,
+            one for each axis, a pair (before, after) for each axis in one flat list, such pairs for all axes of ``x``
+            in nested lists, ``'SAME'`` or ``'VALID'``. Default: 0.
+        return_mask: Whether to return the indices of the maxima too; channels must come first then. Default: False.
+        ceil_mode: Whether windows that reach over the end count; ``False`` leaves them out. Default: False.
+        data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
+
+    Returns:
+        Tensor of shape ``[N, C, H_out, W_out]`` in ``data_format``, where
+        ``H_out = (H + before + after - kernel_size) // stride + 1``, and likewise for the other axes; ``ceil_mode``
+        rounds the quotient up. With ``return_mask`` a pair of this and an int32 tensor of the same shape with the index
+        of each maximum in its plane, flattened.
+
+    Examples:
+        >>> bireme.nn.functional.max_pool2d(bireme.to_tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 2).tolist()
+        [[[[4.0]]]]
     """
     rest = {"x": x, "kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode": ceil_mode, "data_format": data_format}
     return _max_pool("max_pool2d", 2, return_mask, rest)
@@ -289,10 +319,31 @@ def max_pool2d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0
 @composite(plain=True)
 def max_pool3d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False,
                data_format: str = "NCDHW") -> Any:  # fmt: skip
-    """Largest element of each window of a volume, and with `return_mask` where in its volume it is; the first of equals.
+    """Max pooling of volumes: the maximum of each window.
 
-    >>> bireme.nn.functional.max_pool3d(bireme.to_tensor([[[[[1.0, 2.0], [3.0, 4.0]]]]]), [1, 2, 2]).tolist()
-    [[[[[4.0]]]]]
+    Of equal elements the first is taken, which gets the whole gradient.
+
+    Args:
+        x: Input tensor in ``data_format``, of a floating-point dtype.
+        kernel_size: Size of the window: one integer, or one for each spatial axis.
+        stride: Step between two windows: one integer, or one for each spatial axis; ``None`` means ``kernel_size``.
+            Default: None.
+        padding: Number of elements, which are never the maximum, added at both ends of each spatial axis: one integer,
+            one for each axis, a pair (before, after) for each axis in one flat list, such pairs for all axes of ``x``
+            in nested lists, ``'SAME'`` or ``'VALID'``. Default: 0.
+        return_mask: Whether to return the indices of the maxima too; channels must come first then. Default: False.
+        ceil_mode: Whether windows that reach over the end count; ``False`` leaves them out. Default: False.
+        data_format: ``'NCDHW'`` or ``'NDHWC'``. Default: ``'NCDHW'``.
+
+    Returns:
+        Tensor of shape ``[N, C, D_out, H_out, W_out]`` in ``data_format``, where
+        ``D_out = (D + before + after - kernel_size) // stride + 1``, and likewise for the other axes; ``ceil_mode``
+        rounds the quotient up. With ``return_mask`` a pair of this and an int32 tensor of the same shape with the index
+        of each maximum in its volume, flattened.
+
+    Examples:
+        >>> bireme.nn.functional.max_pool3d(bireme.to_tensor([[[[[1.0, 2.0], [3.0, 4.0]]]]]), [1, 2, 2]).tolist()
+        [[[[[4.0]]]]]
     """
     rest = {"x": x, "kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode": ceil_mode, "data_format": data_format}
     return _max_pool("max_pool3d", 3, return_mask, rest)
