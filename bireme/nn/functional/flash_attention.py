@@ -26,11 +26,26 @@ flash_attn_varlen_func = flash_attention_v3_varlen
 
 @contextlib.contextmanager
 def sdp_kernel(enable_math: bool = False, enable_flash: bool = True, enable_mem_efficient: bool = True) -> Iterator[None]:
-    """Say which kernels attention may use; one of them at least. All give the same numbers, and which one runs follows from the shapes.
+    """Context in which attention may use certain kernels only.
 
-    >>> with bireme.nn.functional.flash_attention.sdp_kernel(enable_math=True):
-    ...     bireme.nn.functional.scaled_dot_product_attention(*[bireme.ones([1, 1, 1, 2])] * 3).tolist()
-    [[[[1.0, 1.0]]]]
+    All kernels give the same numbers, and which one runs follows from device, dtype and shapes; only the arguments are
+    checked.
+
+    Args:
+        enable_math: Whether plain operators are allowed. Default: False.
+        enable_flash: Whether the flash kernel is allowed. Default: True.
+        enable_mem_efficient: Whether the memory-efficient kernel is allowed. Default: True.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        ValueError: If no kernel is allowed.
+
+    Examples:
+        >>> with bireme.nn.functional.flash_attention.sdp_kernel(enable_math=True):
+        ...     bireme.nn.functional.scaled_dot_product_attention(*[bireme.ones([1, 1, 1, 2])] * 3).tolist()
+        [[[[1.0, 1.0]]]]
     """
     if not (enable_math or enable_flash or enable_mem_efficient):
         raise errors.bad("sdp_kernel()", "one kernel at least for scaled_dot_product_attention", "all three switched off", kind=errors.Unfit)
