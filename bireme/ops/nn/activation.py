@@ -141,7 +141,7 @@ def _gelu_slope(x, approximate, tanh, erf, exp):
 
 
 def _gate(x):
-    """0.5 (1 + tanh(u)) of the approximation as 1 / (1 + exp(-2u)): half the instructions, which is what it takes long for on a GPU."""
+    """0.5 (1 + tanh(u)) of the approximation as 1 / (1 + exp(-2u)): half the instructions, which bound it on a GPU."""
     return 1 / (1 + jnp.exp(x * (-2 * _ROOT_2_PI - 2 * 0.044715 * _ROOT_2_PI * (x * x))))
 
 
@@ -517,7 +517,7 @@ def _(g, x):
     size = jnp.abs(x)
     if not jnp.iscomplexobj(x):
         return g / jnp.square(1 + size)
-    # what changes the size of a complex number is the part of the gradient that points its way
+    # the magnitude of a complex number changes only by the part of the gradient along it
     along = jnp.real(jnp.conj(g) * x) / jnp.where(size == 0, 1, size)
     return g / (1 + size) - along * x / jnp.square(1 + size)
 

@@ -1,4 +1,4 @@
-"""Pooling into a given number of results: windows as even as the extent allows, or of random sizes."""
+"""Pooling into a given number of results: windows as even as the size of an axis allows, or of random sizes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bireme.ops.random.generators import rand
 
 
 def _sizes(name: str, n: int, x: Any, output_size: Any, last: bool) -> tuple[int, ...]:
-    """The extents asked for; None keeps an axis as it is."""
+    """The sizes asked for; None keeps an axis as it is."""
     window_args.check_image(name, x, n, last)
     dims = window_args.spatial(x.shape, last)
     if isinstance(output_size, (list, tuple)) and len(output_size) == n:
@@ -29,7 +29,7 @@ def _sizes(name: str, n: int, x: Any, output_size: Any, last: bool) -> tuple[int
 
 
 def _bounds(n: int, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """First elements of the windows, and the first ones after them; they overlap where the extent is no multiple."""
+    """First elements of the windows, and the first ones after them; they overlap where the size is no multiple."""
     i = np.arange(size)
     return i * n // max(size, 1), -(-(i + 1) * n // max(size, 1))
 
@@ -166,13 +166,13 @@ adaptive_avg_pool2d.infer(lambda x, output_size, data_format: sig_of(_sized(x, o
 adaptive_avg_pool3d.infer(lambda x, output_size, data_format: sig_of(_sized(x, output_size, data_format[-1] == "C"), x.dtype))
 
 
-# ---------------------------------------------------------------- the largest, of windows of any length
+# ---------------------------------------------------------------- maxima, of windows of any length
 
 
 def _largest(x, windows):
-    """The largest of each window and its place in the plane; `windows` has the elements of each by axis, the last one repeated.
+    """The maximum of each window and its index in the plane; `windows` has indices by axis, the last one repeated.
 
-    Axis by axis, from the last: the first largest of the first row that has it is the first of all.
+    Axis by axis, from the last: the first maximum of the first row that has it is the first of all.
     """
     dims, place, step = x.shape[1:-1], None, 1
     for i in range(len(dims) - 1, -1, -1):
@@ -191,7 +191,7 @@ def _largest(x, windows):
 
 
 def _grad(g, out, sigs):
-    """Each gradient goes to the element that was the largest."""
+    """Each gradient goes to the element that was the maximum."""
     if not all(sigs[0].shape[2:]):
         return jnp.zeros(sigs[0].shape, g[0].dtype)
     found = scattered(move(wide(g[0]), False), move(out[1], False), sigs[0].shape[2:])
@@ -216,7 +216,7 @@ def _pair(x, sizes):
 @op(dtypes=FLOAT, numpy=True, selects=True)
 def adaptive_max_of(x: Tensor, output_size: Attr) -> list[Tensor]:
     """Maxima of windows as even as possible, and their indices in their planes; use `adaptive_max_pool2d`."""
-    if not all(x.shape[2:]):  # Paddle has no number for the largest of nothing, and 0 for its place
+    if not all(x.shape[2:]):  # Paddle has NaN for the maximum of nothing, and 0 for its index
         shape = (*x.shape[:2], *output_size)
         return [jnp.full(shape, np.nan, x.dtype), jnp.zeros(shape, np.int32)]
     windows = []

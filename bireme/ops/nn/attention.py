@@ -23,7 +23,7 @@ BLOCK = 1 << 24  # scores that exist at a time: above it, blocks of rows come on
 
 
 def _scores(q, k, mask, bounds, start, shift, scale, softcap):
-    """Masked scaled products of q and k, [batch, heads, rows, keys]; `start` is the place of the first row."""
+    """Masked scaled products of q and k, [batch, heads, rows, keys]; `start` is the index of the first row."""
     b, h, rows, d = q.shape
     shared = h // k.shape[1]  # heads of the query that have one head of the keys in common
     s = jnp.einsum("bhqd,bhkd->bhqk", q.reshape(b, k.shape[1], shared * rows, d), k) * np.asarray(scale, q.dtype)
@@ -132,7 +132,7 @@ def check_shapes(where, query, key, value, mask=None, mask_name="attn_mask"):
 
 
 class _Steps:
-    """The interpreter's attention: nothing is traced for a new length, and of long rows a block at a time has its scores."""
+    """The interpreter's attention: nothing is traced for a new length; scores are computed by blocks of rows."""
 
     def __init__(self, query, key, value, mask, bounds=None, drop=None, shift=None, scale=None, softcap=0.0):
         self.b, self.rows, self.h, d = query.shape
@@ -152,7 +152,7 @@ class _Steps:
         return np.ascontiguousarray(x.reshape(x.shape[0], x.shape[1] // shared, shared, *x.shape[2:]), self.wide)
 
     def joined(self, x):
-        """The other way round, in the type of the operands."""
+        """The other way round, in the dtype of the operands."""
         return np.swapaxes(x.reshape(x.shape[0], -1, *x.shape[3:]), 1, 2).astype(self.kind)
 
     def by_head(self, x):
@@ -160,7 +160,7 @@ class _Steps:
         return x[:, :, None] if x.shape[1] == 1 else x.reshape(x.shape[0], -1, self.shared, *x.shape[2:])
 
     def weights(self, rows):
-        """Weights, the factor of each that dropout leaves, logarithms of the denominators, and what the cap made of the scores."""
+        """Weights, the factors that dropout leaves, logarithms of the denominators, and tanh of the capped scores."""
         s, bent, least = blas.matmul(self.q[..., rows, :], np.swapaxes(self.k, -1, -2)) * self.scale, None, np.asarray(-np.inf, self.wide)
         row = np.arange(self.rows)[rows, None]
         if self.softcap:

@@ -33,7 +33,7 @@ def _sums(x, at: Windows):
 
 
 def _sums_numpy(x, at: Windows):
-    """The same, a strided slice for each place in the window."""
+    """The same, a strided slice for each position in the window."""
     made = np.zeros((x.shape[0], *at.out, x.shape[-1]), x.dtype)
     for place in taps(at.size, at.stride, (1,) * len(at.size), at.out):
         made += x[:, *place]

@@ -106,7 +106,7 @@ def _complete(name: str, n: int, transposed: bool = False) -> Callable:
 
 
 def _output_size(name, arguments, dims, window, stride, padding, dilation):
-    """Several extents have the same number of windows: the least of them, or more by `output_padding`, or as asked."""
+    """Several sizes have the same number of windows: the least of them, or more by `output_padding`, or as asked."""
     n = len(dims)
     least = [(m - 1) * s - a - b + (k - 1) * d + 1 for m, s, (a, b), k, d in zip(dims, stride, padding, window, dilation)]
     extra, asked = arguments["output_padding"], arguments["output_size"]
@@ -146,7 +146,7 @@ def _check(name: str, transposed: bool = False) -> Callable:
         if not transposed and x.size:
             for m, k, s, d, p in zip(window_args.spatial(x.shape, last), weight.shape[2:], stride, dilation, padding):
                 room, window = m + sum(p), (k - 1) * d + 1
-                if room < window and window_args.count(m, window, s, p):  # one step short of a place there is an empty result, as Paddle has it
+                if room < window and window_args.count(m, window, s, p):  # one step short, the result is empty
                     raise errors.bad(f"{name}(weight)", f"a kernel within {room} elements", window)
 
     return check

@@ -25,7 +25,7 @@ def edit_distance_of(input: Tensor, label: Tensor, input_length: Tensor, label_l
         token, number = at
         kept = jnp.minimum(row[:, 1:] + 1, row[:, :-1] + (label != token[:, None]))
         reached = jnp.concatenate([jnp.broadcast_to(number, (batch, 1)), kept], axis=1)
-        # insertions cost 1 for each place to the right: the least of all places to the left, each with its way
+        # an insertion costs 1 for each step to the right: the minimum over all columns to the left, each with its distance
         row = places + lax.cummin(reached - places, axis=1)
         return row, row
 

@@ -18,7 +18,7 @@ MODES = {"linear": (3,), "bilinear": (4,), "bicubic": (4,), "trilinear": (5,), "
 
 
 def _taps(mode: str, n: int, m: int, ratio: np.float32, align_corners: bool, align_mode: int) -> tuple[np.ndarray, np.ndarray]:
-    """For each of `m` results, the places of its sources among `n` elements and their weights; both of shape [taps, m]."""
+    """For each of `m` results, the indices of its sources among `n` elements and their weights, both [taps, m]."""
     i = np.arange(m, dtype=np.float32)
     if mode == "area":
         begin, end = (np.arange(m) * n) // m, -((-(np.arange(m) + 1) * n) // m)
@@ -48,7 +48,7 @@ def _cubic(t: np.ndarray, far: bool) -> np.ndarray:
 
 
 def _plans(shape, axes, sizes, scales, mode, align_corners, align_mode):
-    """By axis: its taps, or the whole number of times each element is repeated, or None where nothing changes."""
+    """By axis: its taps, or how many times each element is repeated."""
     for axis, m, scale in zip(axes, sizes, scales):
         n, one = shape[axis], np.float32(1)
         if align_corners:
@@ -125,7 +125,7 @@ def _(g, sigs, axes, sizes, scales, mode, align_corners, align_mode):
 
 
 def _target(name: str, x: Any, axes: list[int], size: Any, scale_factor: Any, recompute: bool, whole: bool) -> tuple[tuple, tuple]:
-    """Sizes of the spatial axes, and the factors where they decide (0 where they do not); fractions of sizes are cut off unless `whole`."""
+    """Sizes of the spatial axes, and the factors where they decide, else 0; sizes are truncated unless `whole`."""
     count = len(axes)
     if size is not None:
         given = size.tolist() if isinstance(size, Tensor) or hasattr(size, "tolist") else size

@@ -130,7 +130,7 @@ def embedding(x: Tensor, weight: Tensor, padding_idx: Const = None, max_norm: fl
         padding_idx = rows - 1
     if sparse and scale_grad_by_freq:
         raise errors.bad("embedding(scale_grad_by_freq)", "False with sparse", scale_grad_by_freq, kind=AttributeError)
-    if max_norm:  # 0 and False leave the table alone: older code has `sparse` in this place
+    if max_norm:  # 0 and False leave the table alone: older code has `sparse` at this position
         embedding_renorm_(x, weight, max_norm, norm_type)
     return embedding_of(x, weight, padding_idx, scale_grad_by_freq)
 

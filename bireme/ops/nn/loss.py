@@ -35,7 +35,7 @@ def _picked(x, label):
 
 
 def _labelled(x, label, ignore_index):
-    """Where labels are not ignored, and the places of labelled elements in the flattened array: NumPy's own take twice as long."""
+    """Where labels are not ignored, and flat indices of the labelled elements: take_along_axis takes twice as long."""
     valid = label != ignore_index
     return valid, np.arange(label.size) * x.shape[-1] + np.where(valid, label, 0).reshape(-1)
 
@@ -234,7 +234,7 @@ def cross_entropy(input: Tensor, label: Tensor, weight: Tensor | None = None, ig
         label = reshape.transpose(label, order) if soft_label and label.ndim == len(order) else label
     if not soft_label:
         if label.dtype.kind in "fb":
-            label = cast(label, dtypes.int64)  # Paddle takes classes in any type
+            label = cast(label, dtypes.int64)  # Paddle takes classes in any dtype
         elif label.dtype.kind != "i":
             raise errors.bad("cross_entropy(label)", "integer labels, or soft_label=True", label.dtype.name, kind=errors.NoKernel)
         label, had_axis = _class_shape(input, label, axis)
@@ -252,7 +252,7 @@ def cross_entropy(input: Tensor, label: Tensor, weight: Tensor | None = None, ig
 
 
 def _class_shape(input: Tensor, label: Tensor, axis: int) -> tuple[Tensor, bool]:
-    """The label without its axis of extent 1, and whether it had one."""
+    """The label without its axis of size 1, and whether it had one."""
     wanted = input.shape[:-1]
     if label.shape == wanted:
         return label, False

@@ -23,7 +23,7 @@ from bireme.ops.reduction import reductions
 
 
 def _steps(input, weight, bias, table):
-    """What each inner node of a leaf's path says, limited to [-40, 40] but for gradients; 0 where the path has ended."""
+    """The logit of each inner node of a leaf's path, limited to [-40, 40] but for gradients; 0 after its end."""
     at = jnp.maximum(table, 0)
     pre = jnp.einsum("nd,nld->nl", input, weight[at])
     pre = pre if bias is None else pre + bias.reshape(-1)[at]

@@ -1,4 +1,4 @@
-"""Losses of sequences without alignment: connectionist temporal classification and the transducer, summed in log space."""
+"""Losses of sequences without alignment, summed in log space: connectionist temporal classification, transducer."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _ctc(logits, labels, input_lengths, label_lengths, blank):
 
 
 class _Lattice:
-    """The same on NumPy arrays, for the interpreter: nothing is traced for a new length. Keeps the chances of every step."""
+    """The same on NumPy arrays, for the interpreter: nothing is traced for a new length. Keeps all probabilities."""
 
     def __init__(self, logits, labels, input_lengths, label_lengths, blank):
         x = logits.astype(np.float32) if logits.dtype.itemsize < 4 else logits

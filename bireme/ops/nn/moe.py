@@ -1,4 +1,4 @@
-"""Tokens of a mixture of experts: sorted by expert, and put together again; and a sample of the classes that a batch needs."""
+"""Tokens of a mixture of experts, sorted by expert and back; and a sample of the classes that a batch needs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def moe_permute(hidden_states: Tensor, scale: Tensor | None, expert_routemap_top
 
     Args:
         hidden_states: Tokens of shape ``[tokens, width]``.
-        scale: Scales of quantized tokens, which are sorted alike: one row for each token, or ``None``.
+        scale: Scales of quantized tokens, which are sorted in the same way: one row for each token, or ``None``.
         expert_routemap_topk: Experts of each token, integers of shape ``[tokens, k]``; -1 means none.
         expert_prob_topk: Weight of each of these experts, of the same shape.
         num_experts: Number of experts.

@@ -1,4 +1,4 @@
-"""Normalisation: over the last axes, over the batch, over groups of channels, over neighbouring channels, to length one."""
+"""Normalization: over the last axes, the batch, groups of channels, neighbouring channels, and to norm 1."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _backward(g, x, weight, bias, epsilon, axes, platform):
     y = (_wide(fresh(x, platform)) - mean) * inv
     wide = _wide(g)
     d = wide if weight is None else wide * _wide(weight)
-    # numbers of rows stay numbers: weighing to make them anew inside of every reader takes XLA half of a compile on a GPU
+    # one number a row is kept: to weigh recomputing it in every reader takes XLA half of a compile on a GPU
     average, dot = fresh((jnp.mean(d, axis=axes, keepdims=True), jnp.mean(d * y, axis=axes, keepdims=True)), platform)
     grads = [((d - average - y * dot) * inv).astype(x.dtype)]
     front = tuple(range(x.ndim - len(axes)))
@@ -164,7 +164,7 @@ def _check_channels(name: str, x: Any, axis: int, **vectors: Any) -> None:
     for which, shape in shapes.items():
         if shape == (count,):
             continue
-        if len(shape) == 1 and len(shapes) > 1 and set(shapes.values()) == {shape}:  # they agree, as a layer's do: it is the input
+        if len(shape) == 1 and len(shapes) > 1 and set(shapes.values()) == {shape}:  # they agree: it is the input
             raise errors.bad(f"{name}(x)", f"{shape[0]} channels in axis {axis}, as {which} has", f"shape {list(x.shape)}")
         raise errors.bad(f"{name}({which})", f"shape [{count}], one number a channel", f"shape {list(shape)}")
 
@@ -296,7 +296,7 @@ def batch_norm(x: Tensor, running_mean: Tensor, running_var: Tensor, weight: Ten
     _check_channels("batch_norm", x, axis, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     if not training if use_global_stats is None else use_global_stats:
         return normalised_by(x, running_mean, running_var, weight, bias, epsilon, axis)
-    if x._value.sig.size == x.shape[axis]:  # one element a channel has no variance: Paddle hands it on, and so do its users expect
+    if x._value.sig.size == x.shape[axis]:  # no variance of one element: Paddle returns the input
         y = x * 1.0
         for t in (weight, bias):  # which have no part in it, and gradients all the same: zeros
             y = y if t is None else tie([y], t)[0]
@@ -312,7 +312,7 @@ def batch_norm(x: Tensor, running_mean: Tensor, running_var: Tensor, weight: Ten
 
 
 def _grouped(shape: Any, groups: int, axis: int) -> tuple[list[int], tuple[int, ...], list[int]]:
-    """The shape with the channels' axis cut into groups, the axes of one group, and the shape of a number for each channel."""
+    """The shape with the channels' axis split into groups, the axes of a group, the shape of one number a channel."""
     parts = [groups, shape[axis] // groups]
     axes = tuple([i if i < axis else i + 1 for i in range(1, len(shape)) if i != axis] + [axis + 1])
     cut = [*shape[:axis], *parts, *shape[axis + 1 :]]

@@ -1,4 +1,4 @@
-"""Activations made of pieces: rectifiers and exponential units, shrinkage, hard limits, the largest of a group."""
+"""Activations made of pieces: rectifiers and exponential units, shrinkage, hard limits, the maximum of a group."""
 
 from __future__ import annotations
 
@@ -375,7 +375,7 @@ def slopes(where: str, lower: Any, upper: Any) -> None:
         raise errors.bad(f"{where}(upper)", f"a number in [{lower}, 1]", upper)
 
 
-# ---------------------------------------------------------------- the largest of a group
+# ---------------------------------------------------------------- the maximum of a group
 
 
 @op(dtypes=FLOAT, numpy=True)

@@ -16,7 +16,7 @@ from bireme.core.graph.graph import sig_of
 
 
 class _Jax:
-    """Sums and maxima by place, and the rest of what the computation takes."""
+    """Sums and maxima by index, and the rest of what the computation takes."""
 
     xp: Any = jnp
 

@@ -1,4 +1,4 @@
-"""Windows as columns and back, and values put back where pooling took them from."""
+"""Windows as columns and back, and the inverse of max pooling."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bireme.ops.nn import window_args
 
 
 def _columns(x, size, stride, edges, dilation):
-    """[batch, channels * window, places]"""
+    """Shape [batch, channels * window, windows]."""
     out = [places(*axis) for axis in zip(x.shape[2:], size, stride, edges, dilation)]
     grown = lax.pad(x, np.zeros((), x.dtype), [(0, 0, 0), (0, 0, 0), *[(a, b, 0) for a, b in edges]])
     parts = [grown[:, :, *at] for at in taps(size, stride, dilation, out)]

@@ -1,4 +1,4 @@
-"""Images: pixels moved between channels and space, shifts in time, sampling at given places, masks of sequences."""
+"""Images: pixels moved between channels and space, shifts in time, sampling at given positions, masks of sequences."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def _inside(t, n, padding_mode, align_corners):
 
 
 def _flat(places, dims):
-    """Whole places counted row by row, and whether they are inside."""
+    """Integer positions as flat indices, and whether they are inside."""
     flat, valid = 0, True
     for p, n in zip(places, dims):
         inside = (p >= 0) & (p <= n - 1)  # not for NaN either
@@ -199,7 +199,7 @@ def _flat(places, dims):
 
 
 def _pixels(rows, dims, places):
-    """Rows of channels at whole places, zeros outside; `rows` has shape [batch, pixels, channels]."""
+    """Rows of channels at integer positions, zeros outside; `rows` has shape [batch, pixels, channels]."""
     flat, valid = _flat(places, dims)
     batch = jnp.arange(rows.shape[0], dtype=jnp.int32).reshape(-1, *[1] * (flat.ndim - 1))
     return jnp.where(valid[..., None], rows[batch, flat], np.zeros((), rows.dtype))
@@ -251,7 +251,7 @@ def grid_sample(x: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: s
 
 
 def _slope(t, n, padding_mode, align_corners):
-    """How fast a coordinate moves where `_inside` has brought it, for one in [-1, 1]; at an edge as just inside of it."""
+    """The slope of a pixel coordinate, as `_inside` limits it, in one of [-1, 1]; at an edge as just inside of it."""
     scale = np.asarray((n - 1) / 2 if align_corners else n / 2, t.dtype)
     if padding_mode == "zeros":
         return jnp.full_like(t, scale)
@@ -268,7 +268,7 @@ def _slope(t, n, padding_mode, align_corners):
 
 
 def _grid_grads(g, x, grid, mode, padding_mode, align_corners, needs, add):
-    """`add(shape, places, values)` gives zeros to which values [batch, places, channels] were added."""
+    """`add(shape, places, values)` gives zeros to which values [batch, positions, channels] were added."""
     dims, kind = x.shape[2:], g.dtype
     if not x.size or not grid.size:
         return jnp.zeros(x.shape, kind), jnp.zeros(grid.shape, kind)
