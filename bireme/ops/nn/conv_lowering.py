@@ -180,7 +180,7 @@ def weight_grad(x, g, window, stride, pads, dilation, groups, last, platform="cp
 
 
 def _depthwise_input_grad(g, w, dims, stride, pads, dilation, groups, last):
-    """The gradient, dilated by the stride, under the flipped kernel; the transpose would add one padded image a shift."""
+    """The gradient, dilated by the stride, under the flipped kernel; the transpose would add a padded image a shift."""
     config = []
     for n, m, k, s, (a, _), d in zip(dims, _dims(g, last), w.shape[2:], stride, pads, dilation):
         config.append(((k - 1) * d - a, n + a - (m - 1) * s - 1, s - 1))
