@@ -25,22 +25,20 @@ flash_attn_varlen_func = flash_attention_v3_varlen
 
 
 @contextlib.contextmanager
-def sdp_kernel(enable_math: bool = False, enable_flash: bool = True, enable_mem_efficient: bool = True) -> Iterator[None]:
-    """Context in which attention may use certain kernels only.
+def sdp_kernel(
+    enable_math: bool = False, enable_flash: bool = True, enable_mem_efficient: bool = True
+) -> Iterator[None]:
+    """Context manager that names the kernels attention may use.
 
-    All kernels give the same numbers, and which one runs follows from device, dtype and shapes; only the arguments are
-    checked.
+    It has no effect: the implementation follows from the shapes, and all give the same numbers.
 
     Args:
-        enable_math: Whether plain operators are allowed. Default: False.
-        enable_flash: Whether the flash kernel is allowed. Default: True.
-        enable_mem_efficient: Whether the memory-efficient kernel is allowed. Default: True.
+        enable_math: Allow the plain computation. Default: False.
+        enable_flash: Allow flash attention. Default: True.
+        enable_mem_efficient: Allow memory-efficient attention. Default: True.
 
     Yields:
-        Nothing.
-
-    Raises:
-        ValueError: If no kernel is allowed.
+        None.
 
     Examples:
         >>> with bireme.nn.functional.flash_attention.sdp_kernel(enable_math=True):
@@ -48,5 +46,10 @@ def sdp_kernel(enable_math: bool = False, enable_flash: bool = True, enable_mem_
         [[[[1.0, 1.0]]]]
     """
     if not (enable_math or enable_flash or enable_mem_efficient):
-        raise errors.bad("sdp_kernel()", "one kernel at least for scaled_dot_product_attention", "all three switched off", kind=errors.Unfit)
+        raise errors.bad(
+            "sdp_kernel()",
+            "one kernel at least for scaled_dot_product_attention",
+            "all three switched off",
+            kind=errors.Unfit,
+        )
     yield
