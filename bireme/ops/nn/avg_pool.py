@@ -150,8 +150,8 @@ def avg_pool2d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr 
             or ``'VALID'``. Default: 0.
         ceil_mode: Whether windows that reach over the end count; ``False`` leaves them out. Default: False.
         exclusive: Whether padding is left out of the number of elements that a mean is divided by. Default: True.
-        divisor_override: Positive number that the sum of a whole window is divided by, in place of the number of its
-            elements. Default: None.
+        divisor_override: Positive number; the mean of a window is multiplied by the window's size over this, so that
+            without padding it divides the sum. Default: None.
         data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
 
     Returns:
@@ -181,8 +181,8 @@ def avg_pool3d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr 
             or ``'VALID'``. Default: 0.
         ceil_mode: Whether windows that reach over the end count; ``False`` leaves them out. Default: False.
         exclusive: Whether padding is left out of the number of elements that a mean is divided by. Default: True.
-        divisor_override: Positive number that the sum of a whole window is divided by, in place of the number of its
-            elements. Default: None.
+        divisor_override: Positive number; the mean of a window is multiplied by the window's size over this, so that
+            without padding it divides the sum. Default: None.
         data_format: ``'NCDHW'`` or ``'NDHWC'``. Default: ``'NCDHW'``.
 
     Returns:

@@ -60,7 +60,7 @@ def dropout2d(x: Tensor, p: Any = 0.5, training: bool = True, data_format: str =
     The other channels are multiplied by ``1 / (1 - p)``, which keeps the mean.
 
     Args:
-        x: 4-D tensor of a floating-point dtype.
+        x: 4-D tensor.
         p: Probability in ``[0, 1]`` of dropping a channel; a number or a tensor of one element. Default: 0.5.
         training: Whether to drop at all; ``False`` returns the input. Default: True.
         data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
@@ -82,7 +82,7 @@ def dropout3d(x: Tensor, p: Any = 0.5, training: bool = True, data_format: str =
     The other channels are multiplied by ``1 / (1 - p)``, which keeps the mean.
 
     Args:
-        x: 5-D tensor of a floating-point dtype.
+        x: 5-D tensor.
         p: Probability in ``[0, 1]`` of dropping a channel; a number or a tensor of one element. Default: 0.5.
         training: Whether to drop at all; ``False`` returns the input. Default: True.
         data_format: ``'NCDHW'`` or ``'NDHWC'``. Default: ``'NCDHW'``.
