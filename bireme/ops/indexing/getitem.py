@@ -324,7 +324,7 @@ def _(g, index, axes, sigs, platform):
 
 
 def picked_shape(dims: Any, axes: tuple[int, ...], indices: list) -> list[int]:
-    """The shape of what integer tensors pick along axes: theirs, at the first axis if they are adjacent, else in front."""
+    """The shape of what integer tensors pick along axes: theirs, at the first axis if adjacent, else in front."""
     picked = list(broadcast_shape("x[index]", *map(tuple, indices)))
     rest = [n for a, n in enumerate(dims) if a not in axes]
     at = axes[0] if list(axes) == list(range(axes[0], axes[0] + len(axes))) else 0
