@@ -102,11 +102,11 @@ def linspace(start: Any, stop: Any, num: Any, dtype: DTypeArg = None) -> Tensor:
 
 @composite()
 def logspace(start: Any, stop: Any, num: Any, base: Any = 10.0, dtype: DTypeArg = None) -> Tensor:
-    """Create a vector of ``num`` powers of a base whose exponents are evenly spaced from ``start`` to ``stop``, inclusive.
+    """Create a vector of ``num`` powers of a base whose exponents are evenly spaced from ``start`` to ``stop``.
 
     Args:
         start: First exponent; a Python number or a tensor of one element.
-        stop: Last exponent.
+        stop: Last exponent, included.
         num: How many numbers, at least 1.
         base: Base of the powers. Default: 10.0.
         dtype: Integer or floating-point dtype of the result; ``None`` means the default floating-point dtype. With an
