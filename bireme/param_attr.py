@@ -8,14 +8,24 @@ from bireme.core import errors
 
 
 class ParamAttr:
-    """Name, initial value, learning rate, decay and clipping of one parameter.
+    """Settings of one parameter of a layer: its name, initializer, learning rate, weight decay and clipping.
 
-    `learning_rate` is a factor on the optimizer's. A layer takes it as `weight_attr` or `bias_attr`, where a str alone
-    means the name, an initializer alone the initial value, and False no parameter at all.
+    Layers take it as ``weight_attr`` or ``bias_attr``. There a str alone means the name, an initializer alone the
+    ``initializer``, and False no parameter at all.
 
-    >>> attr = bireme.ParamAttr(initializer=bireme.nn.initializer.Constant(2.0), learning_rate=0.5)
-    >>> bireme.nn.Linear(1, 2, weight_attr=attr).weight.tolist()
-    [[2.0, 2.0]]
+    Args:
+        name: Name of the parameter, unique in the process. Default: None, a generated name.
+        initializer: Initializer of ``bireme.nn.initializer``. Default: None, the default of the layer.
+        learning_rate: Factor on the learning rate of the optimizer. Default: 1.0.
+        regularizer: ``L1Decay`` or ``L2Decay`` for this parameter instead of the optimizer's decay. Default: None.
+        trainable: Whether the parameter is trained; if False, ``stop_gradient`` is True. Default: True.
+        do_model_average: Kept as an attribute of the parameter; nothing in Bireme reads it. Default: True.
+        need_clip: Whether gradient clipping applies to the parameter. Default: True.
+
+    Examples:
+        >>> attr = bireme.ParamAttr(initializer=bireme.nn.initializer.Constant(2.0), learning_rate=0.5)
+        >>> bireme.nn.Linear(1, 2, weight_attr=attr).weight.tolist()
+        [[2.0, 2.0]]
     """
 
     def __init__(
