@@ -40,7 +40,10 @@ def _import(told: dict[str, Any]) -> None:
             importlib.import_module(name)
     current: Any = process.current_process()
     current._inheriting = True  # as in a worker: a script that starts processes when it is imported is told so
-    for key, fix in (("init_main_from_name", "_fixup_main_from_name"), ("init_main_from_path", "_fixup_main_from_path")):
+    for key, fix in (
+        ("init_main_from_name", "_fixup_main_from_name"),
+        ("init_main_from_path", "_fixup_main_from_path"),
+    ):
         if key in told:
             with _Told(told[key]):
                 getattr(spawn, fix)(told[key])  # what a worker calls, which finds it done then

@@ -38,7 +38,7 @@ def _up(n: int, step: int = ALIGN) -> int:
 
 
 class Parcel(NamedTuple):
-    """Objects on their way to workers: what pickle wrote, and large buffers beside it, each by (start, size) in the file."""
+    """Pickled objects for the workers, and large buffers beside them: the (start, size) of each in the file."""
 
     main: bool  # whether something in it was defined in the script that runs
     parts: list[tuple[int, int]]
@@ -47,7 +47,8 @@ class Parcel(NamedTuple):
 
 def pack(fd: int, objects: Any) -> Parcel:
     """Write objects into the file, arrays of them as they are: the workers will share their memory."""
-    stream, buffers = io.BytesIO(), []
+    stream = io.BytesIO()
+    buffers: list[Any] = []
     ForkingPickler(stream, 5, True, buffers.append).dump(objects)
     text = stream.getbuffer()
     parts, at = [], 0
