@@ -17,11 +17,27 @@ _HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class RecompileError(RuntimeError):
-    """Raised inside `debug.no_recompile()` when a program would have to be compiled."""
+    """Raised inside ``debug.no_recompile()`` when a program would have to be compiled.
+
+    Examples:
+        >>> issubclass(bireme.debug.RecompileError, RuntimeError)
+        True
+    """
 
 
 class NonFiniteError(RuntimeError):
-    """Raised under FLAGS_check_nan_inf when an operator produced NaN or infinity."""
+    """Raised under ``FLAGS_check_nan_inf`` when an operator produced NaN or infinity.
+
+    Examples:
+        >>> bireme.set_flags({"FLAGS_check_nan_inf": True})
+        >>> try:
+        ...     bireme.log(bireme.to_tensor([-1.0]))
+        ... except bireme.debug.NonFiniteError:
+        ...     print("found")
+        ... finally:
+        ...     bireme.set_flags({"FLAGS_check_nan_inf": False})
+        found
+    """
 
 
 def nonfinite(name: str, nans: int, infinities: int, shape: Any) -> str:

@@ -325,7 +325,14 @@ def force(v: Value) -> Any:
 
 
 def flush() -> None:
-    """Run everything this thread has pending."""
+    """Run everything that the current thread has recorded and not run yet.
+
+    Examples:
+        >>> y = bireme.ones([2]) + 1
+        >>> bireme.debug.flush()
+        >>> y.tolist()
+        [2.0, 2.0]
+    """
     run_closed()
     run(local.segment)
 

@@ -73,7 +73,7 @@ class LBFGS(Optimizer):
         self.state: dict[str, Any] = {}
 
     @no_grad()
-    def step(self, closure: Callable[[], Tensor]) -> Tensor:
+    def step(self, closure: Callable[[], Tensor]) -> Tensor:  # type: ignore[override]  # Paddle's signature
         """Iterate until the gradient or the change is small, or a limit is reached.
 
         Args:
