@@ -6,8 +6,8 @@ import contextlib
 from typing import Any
 
 from bireme.amp import GradScaler, auto_cast, decorate
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn.layer import Layer
 
 _SCALER = (

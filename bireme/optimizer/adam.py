@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import dtype as dtypes
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn.clip import ClipGradBase
-from bireme.ops import maximum, sqrt, to_tensor, update, where
+from bireme.ops import maximum, sqrt, to_tensor, where
+from bireme.ops.optimizer import updates
 from bireme.optimizer.adaptive import not_negative
 from bireme.optimizer.lr import LRScheduler
 from bireme.optimizer.optimizer import Optimizer, Pairs, Parameters
@@ -137,7 +138,7 @@ class Adam(Optimizer):
             return _amsgrad_update(
                 *operands, weight_decay=coeff, decoupled=self._decoupled, lr_ratios=ratios, decays=decays
             )
-        return update.adam_update(
+        return updates.adam_update(
             *operands, coeff, self._skip, decoupled=self._decoupled, lr_ratios=ratios, decays=decays
         )
 
@@ -382,7 +383,7 @@ def _amsgrad_update(
     lr_ratios: tuple[float, ...],
     decays: tuple[bool, ...],
 ) -> list[Tensor]:
-    """Like `update.adam_update`, divided by the largest second moment so far. Seldom asked for, so composed."""
+    """Like `updates.adam_update`, divided by the largest second moment so far. Seldom asked for, so composed."""
     p1, p2 = beta1_pow * beta1, beta2_pow * beta2
     new, first, second, top = [], [], [], []
     for p, g, m, v, most, ratio, decay in zip(params, grads, moment1s, moment2s, largest, lr_ratios, decays):

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn.clip import ClipGradBase
-from bireme.ops import update_rules
+from bireme.ops.optimizer import update_variants
 from bireme.optimizer.lr import LRScheduler
 from bireme.optimizer.optimizer import Optimizer, Parameters
 from bireme.regularizer import WeightDecayRegularizer
@@ -61,7 +61,7 @@ class Adagrad(Optimizer):
     def _new(
         self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]
     ) -> list[Tensor]:
-        return update_rules.adagrad_update(params, grads, *states, lr, group.get("epsilon", self._epsilon))
+        return update_variants.adagrad_update(params, grads, *states, lr, group.get("epsilon", self._epsilon))
 
 
 class Adadelta(Optimizer):
@@ -110,7 +110,7 @@ class Adadelta(Optimizer):
         self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]
     ) -> list[Tensor]:
         numbers = group.get("rho", self._rho), group.get("epsilon", self._epsilon)
-        return update_rules.adadelta_update(params, grads, *states, lr, *numbers)
+        return update_variants.adadelta_update(params, grads, *states, lr, *numbers)
 
 
 class RMSProp(Optimizer):
@@ -166,7 +166,7 @@ class RMSProp(Optimizer):
             group.get("momentum", self._momentum),
             group.get("epsilon", self._epsilon),
         )
-        return update_rules.rmsprop_update(
+        return update_variants.rmsprop_update(
             params, grads, *states, lr, *numbers, bool(group.get("centered", self._centered))
         )
 
@@ -228,7 +228,7 @@ class Adamax(Optimizer):
         self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]
     ) -> list[Tensor]:
         numbers = group.get("beta1", self._beta1), group.get("beta2", self._beta2), group.get("epsilon", self._epsilon)
-        return update_rules.adamax_update(params, grads, *states, lr, *numbers)
+        return update_variants.adamax_update(params, grads, *states, lr, *numbers)
 
 
 class Rprop(Optimizer):
@@ -292,7 +292,7 @@ class Rprop(Optimizer):
     def _new(
         self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]
     ) -> list[Tensor]:
-        return update_rules.rprop_update(params, grads, *states, *self._numbers)
+        return update_variants.rprop_update(params, grads, *states, *self._numbers)
 
 
 def between(where: str, **betas: Any) -> None:

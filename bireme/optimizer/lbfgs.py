@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
-from bireme.core import errors
-from bireme.core.grad_mode import enable_grad, no_grad
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.grad_mode import enable_grad, no_grad
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn.clip import ClipGradBase
 from bireme.ops import concat, to_tensor, zeros
 from bireme.optimizer.line_search import Point, strong_wolfe

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numbers
 from typing import Any
 
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn.clip import ClipGradBase
-from bireme.ops import update
+from bireme.ops.optimizer import updates
 from bireme.optimizer.lr import LRScheduler
 from bireme.optimizer.optimizer import Optimizer, Pairs, Parameters
 from bireme.regularizer import L2Decay, WeightDecayRegularizer
@@ -80,4 +80,4 @@ class Momentum(Optimizer):
         self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]
     ) -> list[Tensor]:
         nesterov = bool(group.get("use_nesterov", self._use_nesterov))
-        return update.momentum_update(params, grads, *states, lr, group.get("momentum", self._momentum), nesterov)
+        return updates.momentum_update(params, grads, *states, lr, group.get("momentum", self._momentum), nesterov)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bireme.core.tensor import Tensor
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn.clip import ClipGradBase
-from bireme.ops import update
+from bireme.ops.optimizer import updates
 from bireme.optimizer.lr import LRScheduler
 from bireme.optimizer.optimizer import Optimizer, Parameters
 from bireme.regularizer import WeightDecayRegularizer
@@ -44,4 +44,4 @@ class SGD(Optimizer):
     def _new(
         self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]
     ) -> list[Tensor]:
-        return update.sgd_update(params, grads, lr)
+        return updates.sgd_update(params, grads, lr)

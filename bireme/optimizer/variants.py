@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn.clip import ClipGradBase
-from bireme.ops import update_rules
+from bireme.ops.optimizer import update_variants
 from bireme.optimizer.adam import Adam
 from bireme.optimizer.adaptive import between, not_negative
 from bireme.optimizer.lr import LRScheduler
@@ -113,7 +113,7 @@ class NAdam(_Running):
         self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]
     ) -> list[Tensor]:
         decay = group.get("momentum_decay", self._momentum_decay)
-        return update_rules.nadam_update(params, grads, *states, lr, *self._moments(group), decay)
+        return update_variants.nadam_update(params, grads, *states, lr, *self._moments(group), decay)
 
 
 class RAdam(_Running):
@@ -159,7 +159,7 @@ class RAdam(_Running):
     def _new(
         self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]
     ) -> list[Tensor]:
-        return update_rules.radam_update(params, grads, *states, lr, *self._moments(group))
+        return update_variants.radam_update(params, grads, *states, lr, *self._moments(group))
 
 
 class Lamb(Adam):
@@ -233,4 +233,4 @@ class Lamb(Adam):
         spared = group.get("exclude_from_weight_decay_fn", self._spared)
         decays = tuple(bool(coeff) and not (spared is not None and spared(slot.param)) for slot in slots)
         adapts = tuple(decay or self._always_adapt for decay in decays)
-        return update_rules.lamb_update(*operands, coeff, lr_ratios=ratios, decays=decays, adapts=adapts)
+        return update_variants.lamb_update(*operands, coeff, lr_ratios=ratios, decays=decays, adapts=adapts)
