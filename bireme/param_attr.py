@@ -8,19 +8,19 @@ from bireme.core.base import errors
 
 
 class ParamAttr:
-    """Settings of one parameter of a layer: its name, initializer, learning rate, weight decay and clipping.
+    """Attributes of one parameter: name, initial values, learning rate, regularization and clipping.
 
-    Layers take it as ``weight_attr`` or ``bias_attr``. There a str alone means the name, an initializer alone the
-    ``initializer``, and False no parameter at all.
+    Layers take it as ``weight_attr``, ``bias_attr`` and the like. There a string alone means the name, an initializer
+    alone the initial values, a regularizer alone the regularization, and ``False`` that there is no such parameter.
 
     Args:
-        name: Name of the parameter, unique in the process. Default: None, a generated name.
-        initializer: Initializer of ``bireme.nn.initializer``. Default: None, the default of the layer.
-        learning_rate: Factor on the learning rate of the optimizer. Default: 1.0.
-        regularizer: ``L1Decay`` or ``L2Decay`` for this parameter instead of the optimizer's decay. Default: None.
-        trainable: Whether the parameter is trained; if False, ``stop_gradient`` is True. Default: True.
-        do_model_average: Kept as an attribute of the parameter; nothing in Bireme reads it. Default: True.
-        need_clip: Whether gradient clipping applies to the parameter. Default: True.
+        name: Name of the parameter. Default: None, a generated name.
+        initializer: Initializer of the values. Default: None, that of the layer.
+        learning_rate: Factor of the optimizer's learning rate. Default: 1.0.
+        regularizer: Regularization of this parameter, instead of the optimizer's. Default: None.
+        trainable: Train the parameter. Default: True.
+        do_model_average: Kept as an attribute of the parameter; it has no effect. Default: True.
+        need_clip: Let gradient clipping include the parameter. Default: True.
 
     Examples:
         >>> attr = bireme.ParamAttr(initializer=bireme.nn.initializer.Constant(2.0), learning_rate=0.5)

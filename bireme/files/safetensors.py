@@ -50,9 +50,8 @@ def write(file: BinaryIO, obj: Any, metadata: dict[str, str] | None) -> None:
     header: dict[str, Any] = {"__metadata__": dict(given)} if given else {}
     header |= dict.fromkeys(obj)
     end = 0
-    order = sorted(
-        obj, key=lambda name: -kinds[name].itemsize
-    )  # so each array begins at a multiple of its element's size
+    # so each array begins at a multiple of its element's size
+    order = sorted(obj, key=lambda name: -kinds[name].itemsize)
     for name in order:
         shape = list(obj[name].shape)
         start, end = end, end + math.prod(shape) * kinds[name].itemsize

@@ -54,9 +54,8 @@ class Recorder(Callback):
 
     def on_epoch_begin(self, epoch: int | None = None, logs: dict | None = None) -> None:
         self.epoch = epoch or 0
-        self._done = self._done or getattr(
-            self.model, "_before", 0
-        )  # the steps of a resumed run before its interruption
+        # the steps of a resumed run before its interruption
+        self._done = self._done or getattr(self.model, "_before", 0)
 
     def on_train_batch_end(self, step: int, logs: dict | None = None) -> None:
         self._done += 1

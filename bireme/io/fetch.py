@@ -83,9 +83,8 @@ class Fetcher:
                 return self.rows(indices)
             data = self.pick(indices) if job.batched else self.one(indices)
         elif job.batched:
-            data = [
-                sample for _, sample in zip(indices, self.samples, strict=False)
-            ]  # in this order zip takes no sample too many
+            # in this order zip takes no sample too many
+            data = [sample for _, sample in zip(indices, self.samples, strict=False)]
             if not data or (job.drop_last and len(data) < len(indices)):
                 return End
         else:

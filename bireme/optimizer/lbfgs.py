@@ -86,10 +86,8 @@ class LBFGS(Optimizer):
         Raises:
             RuntimeError: If ``line_search_fn`` is neither None nor ``"strong_wolfe"``.
         """
-        if self.line_search_fn not in (
-            None,
-            "strong_wolfe",
-        ):  # told here, as in Paddle, which makes the optimizer without a word
+        # raised here, not by the constructor, as in Paddle
+        if self.line_search_fn not in (None, "strong_wolfe"):
             raise errors.bad(
                 "LBFGS(line_search_fn)", "'strong_wolfe' or None", repr(self.line_search_fn), kind=RuntimeError
             )

@@ -66,9 +66,8 @@ class Momentum(Optimizer):
         self._multi_precision = multi_precision
 
     def _hand_down_decay(self, p: Any, decay: Any) -> None:
-        p.regularizer = (
-            None if type(decay) is L2Decay else decay
-        )  # in Paddle it is part of the rule, and of no other optimizer's
+        # L2 decay is part of the rule in Paddle, so another optimizer of the same parameter does not see it
+        p.regularizer = None if type(decay) is L2Decay else decay
 
     def _decayed(self, group: dict, pairs: Pairs) -> Pairs:
         factor = group.get("rescale_grad", self._rescale_grad)

@@ -252,9 +252,8 @@ class Optimizer(States):
     # ------------------------------------------------------------ custom rules, as in Paddle: parameter by parameter
 
     def _update_each(self, group: dict, pairs: Pairs) -> None:
-        if (
-            self._skip is not None and self._skip.item()
-        ):  # what such a rule writes cannot be taken back: here the answer is waited for
+        # what such a rule writes cannot be undone, so here the answer is waited for
+        if self._skip is not None and self._skip.item():
             return
         # where there are groups, Paddle hands out dicts that have their settings
         self._create_accumulators(None, self._with_settings(group, [p for p, _ in pairs]))

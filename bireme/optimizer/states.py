@@ -117,9 +117,8 @@ class States:
         if slot is None:
             slot = Slot(p)
             if p.dtype in HALF and self._multi_precision:
-                self._set_master(
-                    slot, wrap(read(p)).astype(dtypes.float32)
-                )  # no detach(): the two would share storage from then on
+                # no detach(): the two would share storage from then on
+                self._set_master(slot, wrap(read(p)).astype(dtypes.float32))
             for name in self._accumulator_names:
                 # made on the host and not by an operator: the first step then records the same program as all others
                 self._set_state(slot, name, to_tensor(self._initial(p, name), place=p.place))

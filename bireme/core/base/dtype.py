@@ -15,7 +15,20 @@ package = ["bireme"]  # in whose name types print: `compat.install_as_paddle` ma
 
 
 class DType:
-    """One element type. There is exactly one object per type, so types compare by identity."""
+    """A data type of tensors, such as ``bireme.float32``; there is exactly one object per type.
+
+    The constructor is not called by users: use the objects, or their names as strings.
+
+    Args:
+        name: Name of the type.
+        np_type: The type in NumPy.
+        kind: ``"b"``, ``"i"``, ``"f"`` or ``"c"``: bool, integer, floating point or complex.
+        rank: Position in type promotion.
+
+    Examples:
+        >>> bireme.ones([1]).dtype is bireme.float32, bireme.float32.itemsize
+        (True, 4)
+    """
 
     __slots__ = ("name", "np", "itemsize", "kind", "rank")
 
@@ -25,18 +38,22 @@ class DType:
 
     @property
     def is_floating(self) -> bool:
+        """Whether it is a floating-point type."""
         return self.kind == "f"
 
     @property
     def is_complex(self) -> bool:
+        """Whether it is a complex type."""
         return self.kind == "c"
 
     @property
     def is_integer(self) -> bool:
+        """Whether it is an integer type."""
         return self.kind == "i"
 
     @property
     def is_inexact(self) -> bool:
+        """Whether it is a floating-point or complex type."""
         return self.kind in "fc"
 
     def __repr__(self) -> str:
@@ -44,7 +61,7 @@ class DType:
 
     @property
     def value(self) -> int:
-        """The number that Paddle gives the type."""
+        """The number of the type in Paddle's enumeration."""
         return _NUMBERS[self.name]
 
     def __reduce__(self):
@@ -238,10 +255,17 @@ def promote_scalar(tensor: DType, scalar: DType) -> DType:
 
 
 class finfo:
-    """Limits of a floating type.
+    """Limits of a floating-point dtype.
 
-    >>> bireme.finfo("float32").bits
-    32
+    It has the attributes ``min``, ``max``, ``eps``, ``tiny``, ``smallest_normal``, ``resolution``, ``bits`` and
+    ``dtype``.
+
+    Args:
+        dtype: A floating-point or complex dtype; for a complex one, those of its parts.
+
+    Examples:
+        >>> bireme.finfo("float32").bits, bireme.finfo("float16").max
+        (32, 65504.0)
     """
 
     @renamed(dtype="type")
@@ -259,10 +283,16 @@ class finfo:
 
 
 class iinfo:
-    """Limits of an integer type.
+    """Limits of an integer dtype.
 
-    >>> bireme.iinfo("int8").max
-    127
+    It has the attributes ``min``, ``max``, ``bits`` and ``dtype``.
+
+    Args:
+        dtype: An integer dtype.
+
+    Examples:
+        >>> bireme.iinfo("int8").max
+        127
     """
 
     def __init__(self, dtype: Any):
