@@ -184,7 +184,7 @@ def decorate(
         for opt in [] if optimizers is None else optimizers if isinstance(optimizers, (list, tuple)) else [optimizers]:
             if not hasattr(opt, "_multi_precision"):
                 raise errors.bad("decorate(optimizers)", "an optimizer, or a list of them", opt, kind=TypeError)
-            opt._multi_precision = master_weight is not False  # False takes back what the optimizer was made with
+            opt._multi_precision = master_weight is not False  # False overrides what the optimizer was created with
         if master_grad and optimizers is not None:
             for parameter in [p for model in layers for p in model.parameters() if not p.stop_gradient]:
                 _wide_gradient(parameter)

@@ -65,7 +65,7 @@ class DebugMode(enum.Enum):
     CHECK_ALL = 3
 
 
-# ---------------------------------------------------------------- figures of one tensor
+# ---------------------------------------------------------------- statistics of one tensor
 
 
 class Figures:
@@ -224,7 +224,7 @@ class TensorCheckerConfig:
                 )
             self.start_step, self.end_step = max(debug_step[0], 0), debug_step[1]
         self.initial_seed = streams.default_generator().initial_seed()
-        self.seed = self.initial_seed if self.initial_seed < 1 << 32 else 123  # what numpy takes
+        self.seed = self.initial_seed if self.initial_seed < 1 << 32 else 123  # the largest seed of NumPy
         self._watching = False
         if enable:  # the same numbers in each run, so that runs can be compared
             streams.seed(self.seed)

@@ -82,7 +82,7 @@ class GradScaler:
             The scaled loss or losses; ``var`` itself if the scaler is disabled.
         """
         if self._use_dynamic_loss_scaling and Entered.dtype is dtypes.bfloat16 and Entered.count > self._born:
-            # gradients have the range of float32 there: nothing vanishes
+            # bfloat16 has the range of float32: nothing underflows
             self._enable = self._use_dynamic_loss_scaling = False
             self.set_init_loss_scaling(1.0)
             errors.warn("GradScaler: auto_cast computes in bfloat16, which needs no scaling; it is switched off")

@@ -253,7 +253,7 @@ class _Slots:
 
     def __init__(self, items: Iterable):
         self.tensors: list[Tensor] = []
-        self.counts: list[int | None] = []  # per place: None for a plain tensor, else how many its list has
+        self.counts: list[int | None] = []  # per slot: None for a plain tensor, else the length of its list
         for x in items:
             if isinstance(x, Tensor):
                 self.tensors.append(x)
@@ -296,7 +296,7 @@ def _result(t: Tensor, edge: backward.CustomEdge, i: int, ctx: PyLayerContext, l
         new = wrap(read(t), stop_gradient=False)
         new._edge = (edge, i)
         return assign_inplace(t, new, edge.name)
-    if taken or not t.stop_gradient:  # somebody else's tensor with a history of its own
+    if taken or not t.stop_gradient:  # a tensor with a history of its own
         t = wrap(read(t))
     t._edge, t.stop_gradient = (edge, i), False
     return t

@@ -129,7 +129,7 @@ class Same(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._own  # the import system has put the new name's in its place
+        module.__spec__ = self._own  # the import system has replaced it by that of the new name
         explain(module)
 
 
@@ -161,7 +161,7 @@ def refuse(name: str, own: Callable[[str], Any] | None) -> Callable[[str], Any]:
                 if inner is None or not isinstance(found, ModuleType):
                     return found
             except AttributeError:
-                pass  # said plainly below
+                pass  # a clear error follows below
         if inner is not None:
             return inner
         raise AttributeError(missing(f"{name}.{attribute}"), name=attribute)

@@ -1,4 +1,4 @@
-"""GPUs: how many, what they are, and how much of their memory is used, as PJRT tells it."""
+"""GPUs: their number, properties and memory, from PJRT."""
 
 from __future__ import annotations
 

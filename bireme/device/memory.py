@@ -1,4 +1,4 @@
-"""Figures of a device's memory, from what PJRT counts."""
+"""Memory statistics of a device, from PJRT."""
 
 from __future__ import annotations
 

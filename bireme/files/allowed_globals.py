@@ -14,7 +14,7 @@ from bireme.files import opcodes as op
 from bireme.files.source import BadFile
 
 MAX_AXES = 64
-SMALL = 256  # bytes from here on stand in arrays of their own
+SMALL = 256  # bytes; longer ones are kept as arrays
 
 _LIMIT = 1 << 62
 _ORDERS = {"<": "<", ">": ">", "|": "=", "=": "="}
@@ -27,7 +27,7 @@ _LATIN = ("latin1", "latin-1", "iso-8859-1")
 
 
 class Word:
-    """A global name that may stand in a file."""
+    """A global name that a file may contain."""
 
     __slots__ = ("name",)
 
@@ -57,7 +57,7 @@ class Array:
     def __init__(self) -> None:
         self.data: np.ndarray | None = None
         self.tag: str | None = None
-        self.made: Any = None  # what stands in its place in the end
+        self.made: Any = None  # what finally replaces it
 
     def value(self) -> np.ndarray:
         if self.data is None:
@@ -91,7 +91,7 @@ def _words() -> dict[tuple[str, str], Word]:
     for module in ("builtins", "__builtin__"):
         for name in ("tuple", "list", "set", "frozenset", "bytes", "bytearray", "complex"):
             found[module, name] = Word(name)
-        # Paddle writes a tensor of a static graph as a call that gives back the array in it; it is taken, not called
+        # Paddle writes a tensor of a static graph as a call of eval that returns an array; it is read, not called
         found[module, "eval"] = Word("held")
     return found
 
@@ -104,7 +104,7 @@ class Builder:
 
     def __init__(self, size: int):
         self.room = size + SMALL  # for arrays
-        self.copies = size + SMALL  # for what is copied out of objects that were made before
+        self.copies = size + SMALL  # for copies of objects that were made before
 
     def copied(self, x: Any) -> Any:
         """Count what is about to be copied: a reference to an object costs one byte in the file, its copy does not."""
@@ -166,7 +166,7 @@ class Builder:
             raise BadFile("arrays that are larger, all together, than the file")
         return raw
 
-    # ------------------------------------------------------------ what stands behind the words
+    # ------------------------------------------------------------ functions for the global names
 
     def _call_array(self, args: tuple) -> Array:
         if len(args) != 3 or type(args[0]) is not Word or args[0].name != "ndarray":

@@ -51,7 +51,7 @@ def _info(path: str) -> os.stat_result | None:
 
 
 def _like(handle: int, old: os.stat_result) -> None:
-    # only root may give files away; the rights come last, since a new owner takes special ones off
+    # only root may change the owner; the mode is set last, since changing the owner clears setuid bits
     if (os.fstat(handle).st_uid, os.fstat(handle).st_gid) != (old.st_uid, old.st_gid):
         with contextlib.suppress(PermissionError):
             os.fchown(handle, old.st_uid, old.st_gid)
@@ -60,7 +60,7 @@ def _like(handle: int, old: os.stat_result) -> None:
 
 def sync_folder(folder: str) -> None:
     """Write the directory to disk: a file whose name is lost is lost."""
-    # some systems cannot open a folder, and there is nothing to do there
+    # some systems cannot open a directory, and need no sync there
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

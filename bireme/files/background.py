@@ -1,4 +1,4 @@
-"""Saving beside the training: the numbers are taken at once, the file is written by a thread of its own."""
+"""Saving in the background: values are captured at once, and a thread writes the file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def async_save(
 ) -> None:
     """Save the current values of tensors without waiting for the file.
 
-    The training can go on at once; what it changes later is not in the file. The process ends only after the file is
+    The training can continue at once; what it changes later is not in the file. The process ends only after the file is
     written. An error is printed to stderr, and raised by the next call of ``async_save`` or
     ``clear_async_save_task_queue``.
 

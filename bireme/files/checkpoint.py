@@ -1,4 +1,4 @@
-"""Checkpoint: everything a training run needs to go on after it was killed, in one file that is whole or not there."""
+"""Checkpoint: everything a training run needs to resume after it was killed, in one file written atomically."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class Checkpoint:
                 )
         stream = state["random"]
         if stream["seeded"] and not random_state.was_seeded():
-            # whether somebody called it decides where orders are drawn from; the state itself is set next
+            # whether it was called decides which generator orders are drawn from; the state itself is set next
             random_state.seed(0)
         order.restore(stream)
         self.extra = state["extra"]

@@ -37,7 +37,7 @@ class _Describer:
         if isinstance(x, enum.Enum) and not isinstance(x, (str, int, float)):
             x = x.value
         state = x if isinstance(x, (dict, list, tuple)) else attributes(x)
-        if state is None or depth > op.MAX_DEPTH:  # data, or refused by who looks at it next
+        if state is None or depth > op.MAX_DEPTH:  # data, or rejected later
             return x
         if id(x) not in self.seen:
             self.seen[id(x)] = x, x  # for what holds itself

@@ -27,8 +27,8 @@ NAME_TABLE = "StructuredToParameterName@@"
 CUT_TABLE = "UnpackBigParamInfor@@"
 
 MAX_DEPTH = 100
-# by the memory that they take; others weigh 1
+# by memory; others weigh 1
 WEIGHTS: dict[type, int] = {dict: 3, set: 4, frozenset: 4, collections.OrderedDict: 5}
 MAX_PARTS = 4_000_000  # of containers and of what arrays are described with
 MAX_STEPS = 400_000_000
-MAX_UNFOLDED = 100_000_000  # of everything, counted as often as it is met
+MAX_UNFOLDED = 100_000_000  # of everything, each object as often as it occurs

@@ -17,7 +17,7 @@ _CHUNK = 1 << 16
 _PIECE = 1 << 20
 _HALF_A_WORD = 1 << 31
 _WORD = 1 << 32
-# types that have no code of their own, and the integers that stand for them; Paddle takes 16 bits for bfloat16 anyway
+# dtypes without a code of NumPy's, and the integers that hold them; Paddle reads 16 bits as bfloat16 anyway
 _CARRIERS = {
     "bfloat16": ("u2", None),
     "float8_e4m3fn": ("i1", "float8_e4m3fn"),
@@ -71,7 +71,7 @@ class Emitter:
 
     def flush(self) -> None:
         write_all(self.file, memoryview(self.out))
-        self.out = bytearray()  # a new one: who was given the old one may keep it
+        self.out = bytearray()  # a new one: the file may keep the old one
 
     def remember(self, key: Any) -> None:
         if key in self.numbers:
@@ -148,7 +148,7 @@ class Emitter:
         else:
             self._sized(op.BINUNICODE8, 8, len(raw))
         self.out += raw
-        if len(raw) <= 256:  # the same key or name again is the usual thing; a long text is not
+        if len(raw) <= 256:  # keys and names repeat; long texts do not
             self.remember(text)
 
     def _sized(self, code: int, width: int, n: int) -> None:
@@ -189,7 +189,7 @@ class Emitter:
             write_all(self.file, raw)
 
     def _data_as_text(self, raw: memoryview) -> None:
-        # protocol 2 knows no bytes: a character of text stands for each, and those from 128 on take two
+        # protocol 2 has no bytes: they are written as text, in which those from 128 on take two
         n = raw.nbytes
         pieces = [raw[at : at + _PIECE] for at in range(0, n, _PIECE)]
         self.call("_codecs", "encode")

@@ -171,7 +171,7 @@ def _load_open(file: Any, configs: dict) -> Any:
         start = file.tell()
         size = file.seek(0, os.SEEK_END) - start
         file.seek(start)
-    except (OSError, ValueError, AttributeError):  # a pipe, a compressed file: what cannot tell its end is read to it
+    except (OSError, ValueError, AttributeError):  # a pipe, a compressed file: its size is not known before it is read
         data = file.read()
         file, size = io.BytesIO(data), len(data)
     if not hasattr(file, "readinto"):
@@ -210,7 +210,7 @@ def _is_safetensors(head: bytes, size: int) -> bool:
     return len(head) == 9 and head[8:] == b"{" and int.from_bytes(head[:8], "little") <= size - 8
 
 
-# ---------------------------------------------------------------- what is told
+# ---------------------------------------------------------------- errors
 
 
 class telling:

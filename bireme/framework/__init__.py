@@ -1,4 +1,4 @@
-"""Names that code written for Paddle takes from `paddle.framework`; each is one that stands elsewhere too."""
+"""Names that code written for Paddle takes from `paddle.framework`; each is defined elsewhere."""
 
 from bireme.autograd import no_grad
 from bireme.base import core

@@ -1,4 +1,4 @@
-"""Callbacks: what happens beside a training loop. This file has the base, checkpoints, schedules and stopping."""
+"""Callbacks: the base class, and those that save models, step schedulers and stop the training."""
 
 from __future__ import annotations
 
@@ -316,7 +316,7 @@ class _Watching(Callback):
             mode = "auto"
         self.monitor, self.mode = monitor, mode
         self.min_delta = abs(min_delta)
-        # as Paddle has it: what is called accuracy grows, all else falls
+        # as in Paddle: a name with "acc" should increase, anything else decrease
         self._grows = mode == "max" or (mode == "auto" and "acc" in monitor)
 
     def _worst(self) -> float:

@@ -330,7 +330,7 @@ class Model:
         train = loader(train_data, sizes[0], shuffle, drop_last, num_workers)
         test = None if eval_data is None else loader(eval_data, sizes[1], False, False, num_workers)
         steps = given = length(train)
-        if num_iters is not None:  # it decides alone, whatever `epochs` says
+        if num_iters is not None:  # `epochs` is then ignored
             epochs = num_iters if given is None else -(-num_iters // max(given, 1))
             steps = num_iters if given is None else min(given, num_iters)
         every = config_callbacks(

@@ -144,7 +144,7 @@ def _made(where: str, shape: Any, kind: Any) -> Any:
         if isinstance(n, (bool, float)):
             raise errors.bad(f"{where}(input_size)", "integers, and None for the batch", list(shape), kind=TypeError)
         if (n is None or n == -1) and sum([m in (None, -1) for m in shape]) == 1:
-            n = 1  # the batch, wherever it stands: a recurrent layer's states have it second
+            n = 1  # the batch dimension, at any position: the states of a recurrent layer have it second
         if n is None or n <= 0:
             raise errors.bad(f"{where}(input_size)", "positive sizes, and None or -1 only for the batch", list(shape))
         sizes.append(int(n))
@@ -198,7 +198,7 @@ def _trace(net: Layer, args: list[Any]) -> list[_Row]:
 
 
 def _shape(x: Any) -> Any:
-    """Return shapes in the structure of the tensors; other values stand for themselves."""
+    """Return shapes in the structure of the tensors; None stays None, other values give []."""
     if isinstance(x, Tensor):
         return x.shape
     if isinstance(x, dict):

@@ -40,7 +40,7 @@ class Precision:
         dtype = configs.get("dtype", "float16")
         if self.level == "O2":
             decorate(network, optimizer, "O2", dtype)
-        if self.level != "O0" and dtype != "bfloat16":  # bfloat16 has float32's range: nothing vanishes
+        if self.level != "O0" and dtype != "bfloat16":  # bfloat16 has the range of float32: nothing underflows
             self.scaler = GradScaler(**{k: v for k, v in configs.items() if k in _SCALER})
 
     def casting(self, training: bool) -> Any:

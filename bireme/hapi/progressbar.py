@@ -100,7 +100,7 @@ class ProgressBar:
         self.live = verbose == 1 and is_live(self._stream)
         self.figures: list[tuple[str, Any]] = []
         self.samples = self.step = 0
-        self._width = 0  # of what stands on the live line
+        self._width = 0  # of the live line
         self._bar = width
         self._pace = 0.0  # seconds for a step, and samples a second, since the line before
         self._rate = 0.0
@@ -182,7 +182,7 @@ class ProgressBar:
         room = 100 if in_notebook() else shutil.get_terminal_size((80, 24)).columns - 1
         if self.num:
             if self.samples and room - len(" - ".join(parts)) < 13:
-                parts.remove(f"{duration(self._pace)}/step")  # samples/s says as much
+                parts.remove(f"{duration(self._pace)}/step")  # redundant with samples/s
             self._bar = min(self._bar, room - len(" - ".join(parts)) - 3)  # one that grows and shrinks is hard to read
             if self._bar >= 8:
                 parts[0] += f" [{_bar(self.step / self.num, self._bar)}]"

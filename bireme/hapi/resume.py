@@ -1,4 +1,4 @@
-"""Checkpoint: a run that was killed goes on where its last checkpoint was, to the same numbers."""
+"""Checkpoint: a run that was killed resumes from its last checkpoint, with the same numbers."""
 
 from __future__ import annotations
 

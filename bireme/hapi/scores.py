@@ -9,7 +9,7 @@ from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
 from bireme.hapi.batches import arrays, listed
 
-_WAIT = 64  # batches, and MiB of them, that a metric of the user's own may lag behind
+_WAIT = 64  # batches, and MiB of them, that a custom metric may lag behind
 
 
 class Scores:

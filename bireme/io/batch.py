@@ -1,4 +1,4 @@
-"""Batch samplers: which samples come together."""
+"""Batch samplers: how indices are grouped into batches."""
 
 from __future__ import annotations
 

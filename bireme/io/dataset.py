@@ -1,4 +1,4 @@
-"""Datasets: something indexed or iterated that gives samples, and datasets made of others."""
+"""Datasets: the base classes, and datasets made of tensors or of other datasets."""
 
 from __future__ import annotations
 

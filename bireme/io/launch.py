@@ -65,7 +65,7 @@ def possible() -> bool:
     return hasattr(os, "fork") and not multiprocessing.current_process().daemon
 
 
-SLOW = 1.0  # seconds of a processor that a worker may take to start
+SLOW = 1.0  # seconds of CPU time that a worker may take to start
 IMPORTS = "BIREME_WORKER_IMPORTS"
 _servers: list[Any] = []  # the last is in use; earlier ones end with this process, since their workers may live
 _imported: set[str] = set()
@@ -115,7 +115,7 @@ def _started(settings: dict[str, str]) -> Any:
 
 
 def script_can_be_imported() -> bool:
-    """Whether a worker may take classes from the script that runs: its work stands under `if __name__ == "__main__":`.
+    """Return whether a worker may import the running script: its work is under ``if __name__ == "__main__":``.
 
     Without that line, importing it would start the training again in the worker. What was typed at a prompt cannot be
     imported.

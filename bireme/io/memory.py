@@ -1,4 +1,4 @@
-"""Memory that a worker and its parent share: an anonymous file, so nothing is left behind however a process ends.
+"""Memory shared by a worker and its parent: an anonymous file, so nothing remains however a process ends.
 
 It is no file of /dev/shm, whose 64 MB in a container are soon used up, and it grows with the largest batch.
 """
@@ -63,7 +63,7 @@ def pack(fd: int, objects: Any) -> Parcel:
 
 
 def unpack(fd: int, parcel: Parcel) -> Any:
-    """The objects. Their arrays lie in the file; what is written into them stays with the process that writes."""
+    """Return the objects. Their arrays are in the file; what a process writes into them is private to it."""
     area = memoryview(mmap.mmap(fd, parcel.size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE))
     os.close(fd)
     text, *buffers = (area[start : start + size] for start, size in parcel.parts)

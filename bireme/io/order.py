@@ -1,4 +1,4 @@
-"""Where the random order of samples comes from, and how a place in it is kept."""
+"""The generator that random orders of samples are drawn from, and how its state is saved and restored."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def draws(generator: Any = None) -> Any:
 
 
 class _Resumed:
-    numpy_was_seeded = False  # in the run whose place in an epoch was restored here
+    numpy_was_seeded = False  # in the run whose epoch is resumed here
 
 
 def numpy_was_seeded() -> bool:

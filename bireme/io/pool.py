@@ -177,7 +177,7 @@ class Processes:
         try:
             worker.pipe.send((epoch, batch, indices, seed, released))
         except OSError:
-            return  # the worker is gone, or the pool closed: who waits for the batch is told
+            return  # the worker is gone, or the pool closed: `take` raises the error
 
     def listen(self) -> None:
         """Receive batches until the pool is closed or a worker is gone."""

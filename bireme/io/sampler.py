@@ -1,4 +1,4 @@
-"""Samplers: in which order the numbers of samples come."""
+"""Samplers: the order of the indices of samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker of a DataLoader: reads the batches it is told to and sends them back.
+"""A worker of a DataLoader: reads batches by index and sends them back.
 
 It talks in tuples. From the parent come (epoch, number, indices, seed, slots to release), (epoch, None, seed) for a new
 epoch, and None or a closed pipe for the end. Back go (epoch, number, kind, content, slot).
@@ -29,7 +29,7 @@ READY, DATA, END, FAILED = range(4)
 
 
 class Failure(NamedTuple):
-    """An error of the user's code, told in text: its class may not exist in another process."""
+    """An error of the user's code as text: its class may not exist in another process."""
 
     module: str
     name: str

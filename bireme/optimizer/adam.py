@@ -172,14 +172,14 @@ class Adam(Optimizer):
             pows.first._assign_value(first)
             pows.second._assign_value(second)
             return
-        # some had no gradient this time: they stay behind, and count for themselves from now on
+        # some had no gradient this time: they keep their powers, and the others get powers of their own
         pows.members -= len(slots)
         ahead = Pows(first, second, len(slots))
         for slot in slots:
             slot.pows = ahead
 
     # ------------------------------------------------------------ states
-    # Paddle's files hold a pair of powers for each parameter, and those of the step to come: one factor more than ours
+    # Paddle's files hold a pair of powers for each parameter, of the next step: one factor more than here
 
     def _state_names(self) -> tuple[str, ...]:
         return (*self._accumulator_names, *_POWS)

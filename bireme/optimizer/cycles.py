@@ -105,7 +105,7 @@ class CosineAnnealingDecay(LRScheduler):
         super().__init__(learning_rate, last_epoch, verbose)
 
     def get_lr(self) -> float:
-        # from the rate before, so that a rate set by hand is annealed from where it is
+        # from the previous rate, so that a rate set by hand is annealed
         if self.last_epoch == 0:
             return self.base_lr
         if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
@@ -160,7 +160,7 @@ class LinearLR(LRScheduler):
             return self.base_lr * self.start_factor
         if self.last_epoch > self.total_steps:
             return self.last_lr
-        # from the rate before, like Paddle: a rate set by hand goes on from where it is
+        # from the previous rate, as in Paddle: a rate set by hand is continued
         rise = self.end_factor - self.start_factor
         return self.last_lr * (1.0 + rise / (self.total_steps * self.start_factor + (self.last_epoch - 1) * rise))
 
@@ -436,7 +436,7 @@ class ReduceOnPlateau(LRScheduler):
         self.cooldown, self.min_lr, self.epsilon = cooldown, min_lr, epsilon
         self.cooldown_counter = self.num_bad_epochs = 0
         self.best: Any = None
-        # nothing is stepped here: the first step needs a metric
+        # no step here: the first one needs a metric
         self.base_lr = self.last_lr = float(learning_rate)
         self.last_epoch, self.verbose = 0, verbose
 

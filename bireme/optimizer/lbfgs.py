@@ -117,7 +117,7 @@ class LBFGS(Optimizer):
                 self._move(begin, direction, size)
             else:
                 self._move(self._parameter_list, direction, size)
-                # the last point is not looked at: the next step begins with it
+                # the last point is not evaluated: the next call begins with it
                 if left:
                     loss, grad, calls = float(self._loss(closure)), self._gradient(), 1
             state["alpha"] = size

@@ -49,7 +49,7 @@ def strong_wolfe(
             ends = [before, here]
         if ends is not None:
             break
-        # still downhill: go on, further than before, by at most ten times
+        # still downhill: extend the step, by a factor of at most ten
         further = cubic(before, here, (here.step + 0.01 * (here.step - before.step), here.step * 10))
         before, here = here, evaluate(further)
         calls += 1
@@ -77,7 +77,7 @@ def _zoom(
             break
         step, margin = cubic(ends[0], ends[1]), 0.1 * (far - near)
         if min(far - step, step - near) < margin:
-            # close to an end twice in a row, or beyond it: the stretch would hardly shrink
+            # close to an end twice in a row, or beyond it: the interval would hardly shrink
             if stuck or step >= far or step <= near:
                 step = far - margin if abs(step - far) < abs(step - near) else near + margin
                 stuck = False

@@ -1,4 +1,4 @@
-"""Optimizer: what all update rules share. A rule writes `_new`; its arithmetic is one operator of `ops.update`."""
+"""Optimizer: what all update rules share. A rule implements `_new`; its arithmetic is one operator of `ops.optimizer`."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Optimizer(States):
     def type(self, name: str) -> None:
         self._type = name
 
-    # ------------------------------------------------------------ what was given
+    # ------------------------------------------------------------ arguments
 
     def _make_groups(self, parameters: Parameters | None) -> list[dict]:
         where = f"{self._where}(parameters)"
@@ -309,7 +309,7 @@ class Optimizer(States):
 
     def _rate(self, group: dict, p: Tensor) -> float:
         """Factor on the learning rate for one parameter."""
-        attr = getattr(p, "optimize_attr", group)  # what a plain tensor's group says is told nowhere else
+        attr = getattr(p, "optimize_attr", group)  # a plain tensor has no such attribute: its group has the settings
         return float(attr.get("learning_rate", 1.0))
 
     def _by_rate(self, group: dict, pairs: Pairs) -> list[tuple[float, list[Slot], list[Tensor]]]:

@@ -1,4 +1,4 @@
-"""What an optimizer keeps from step to step: accumulators, master weights, and how they are saved and loaded."""
+"""The state of an optimizer: accumulators, master weights, and how they are saved and loaded."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class States:
     _skip: Tensor | None
     _added: dict[str, None]  # accumulators of rules that programs write, in order
     _waiting: dict[str, Any]  # what a checkpoint had for them, until they are made
-    _rule_skips: Any = False  # whether the update operator itself leaves everything as it was where `_skip` says so
+    _rule_skips: Any = False  # whether the update operator itself keeps the old values where `_skip` is true
 
     @property
     def _accumulators(self) -> dict[str, dict[str, Tensor]]:
@@ -213,7 +213,7 @@ class States:
         return out
 
     def _filed(self, slot: Slot, name: str) -> Tensor:
-        """An accumulator as it stands in a checkpoint."""
+        """Return an accumulator in the form of a checkpoint."""
         return slot.state[name]
 
     def _shared_state(self, slots: list[Slot]) -> dict[str, Tensor]:

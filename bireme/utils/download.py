@@ -1,4 +1,4 @@
-"""Files from the net: fetched once, checked, unpacked into a folder of one's own."""
+"""Downloads: files are fetched once, checked and unpacked."""
 
 from __future__ import annotations
 
@@ -135,17 +135,17 @@ def _unpack(path: str) -> str:
             names = tar.getnames()
             tops = _tops(names)
             into = folder if len(tops) == 1 else os.path.join(folder, name.split(".")[0])
-            tar.extractall(into or ".", filter="data")  # refuses links and names that lead out of the folder
+            tar.extractall(into or ".", filter="data")  # rejects links and names that lead out of the folder
     else:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
             tops = _tops(names)
             into = folder if len(tops) == 1 else os.path.join(folder, name.split(".")[0])
-            archive.extractall(into or ".")  # takes names that lead out of the folder for plain ones
+            archive.extractall(into or ".")  # strips what would lead out of the folder from names
     return os.path.join(into, tops[0]) if len(tops) == 1 else into
 
 
-# under Paddle's names for them: packages that fetch data sets take these
+# under Paddle's names, which packages that download datasets import
 _md5check, _decompress = _matches, _unpack
 
 

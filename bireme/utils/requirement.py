@@ -1,4 +1,4 @@
-"""What a program needs: versions, modules, and warnings about what goes."""
+"""Requirements of a program: versions, modules, and marks of deprecation."""
 
 from __future__ import annotations
 
