@@ -1,4 +1,4 @@
-"""Optimizer: what all update rules share. A rule implements `_new`; its arithmetic is an operator of `ops.optimizer`."""
+"""Optimizer: what all update rules share. A rule implements `_new`; its arithmetic is an operator of `ops`."""
 
 from __future__ import annotations
 
