@@ -6,6 +6,7 @@ import copy
 import os
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, BinaryIO
 
@@ -59,9 +60,7 @@ def async_save(
         if not _writer:
             _writer.append(ThreadPoolExecutor(1, "bireme.async_save"))
         before = list(_running)
-        task = _writer[0].submit(write)
-        _running.append(task)
-    task.add_done_callback(lambda done: _tell(done, name))
+        _running.append(_writer[0].submit(_write, write, name))
     _settle(before, everything=sync_other_task)
 
 
@@ -91,9 +90,13 @@ def _settle(tasks: list[Future], everything: bool) -> None:
         raise failed
 
 
-def _tell(task: Future, name: str) -> None:
-    if task.exception() is not None:
-        sys.stderr.write(f"bireme: async_save({name}): {task.exception()}\n")
+def _write(write: Callable[[], None], name: str) -> None:
+    """Write a file; an error is printed before those who wait for the task get it."""
+    try:
+        write()
+    except BaseException as e:
+        sys.stderr.write(f"bireme: async_save({name}): {e}\n")
+        raise
 
 
 class _Held(Tensor):
