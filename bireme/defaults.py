@@ -37,8 +37,7 @@ def set_default_dtype(d: str | dtypes.DType | type) -> None:
         'float64'
         >>> bireme.set_default_dtype("float32")
     """
-    dtypes.set_default(d)
-    precision.settle()
+    precision.set_default(d)
 
 
 def is_tensor(x: Any) -> bool:
