@@ -11,11 +11,7 @@ from bireme.core.declare.op import Tensor, op
 
 @op(numpy=lambda x, after: list(x))
 def tie(x: list[Tensor], after: Tensor) -> list[Tensor]:
-    """The same tensors, which the compiler sees as something new that depends on `after`.
-
-    >>> [t.tolist() for t in bireme.ops._shared.barrier.tie([bireme.to_tensor([1.0]), bireme.to_tensor(2)], bireme.ones([1]))]
-    [[1.0], 2]
-    """
+    """The same tensors, which the compiler sees as something new that depends on `after`."""
     return list(lax.optimization_barrier((*x, after))[:-1])
 
 

@@ -1,4 +1,4 @@
-"""Einstein's summation: `einsum`, its notation, and the one operator that it comes down to."""
+"""Einstein summation: `einsum`, its notation, and the one operator that it comes down to."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _labels(term: str, ndim: int, place: int | None) -> tuple[int, ...]:
 
 
 def _extents(shapes: Any, terms: tuple) -> dict[int, int]:
-    """The extent of each label; those of 1 give way."""
+    """The size of each label; sizes of 1 broadcast."""
     found: dict[int, int] = {}
     for i, (shape, term) in enumerate(zip(shapes, terms)):
         for n, label in zip(shape, term):
@@ -97,7 +97,7 @@ def _einsum(operands, terms, out, **how):
     places = {label: i for i, label in enumerate(extents)}
     args = []
     for x, term in zip(operands, terms):
-        kept = [i for i, label in enumerate(term) if x.shape[i] == extents[label]]  # axes of 1 that broadcast drop out
+        kept = [i for i, label in enumerate(term) if x.shape[i] == extents[label]]  # axes of size 1 that broadcast drop out
         args += [x.reshape([x.shape[i] for i in kept]), [places[term[i]] for i in kept]]
     once = list(dict.fromkeys(out))
     made = jnp.einsum(*args, [places[label] for label in once], **how)
@@ -150,11 +150,7 @@ _spread_on_numpy = on_numpy(_spread)
 
 @op(promote="operands", mix="complex", dtypes=NUMBER, of_the_past=True, amp="low", numpy=_einsum_numpy)
 def einsum_of(operands: list[Tensor], terms: Attr, labels: Attr) -> Tensor:
-    """Sum of products over labelled axes; use `einsum`.
-
-    >>> bireme.einsum("i,i->", bireme.to_tensor([1.0, 2.0]), bireme.to_tensor([3.0, 4.0])).item()
-    11.0
-    """
+    """Sum of products over labelled axes; use `einsum`."""
     return _einsum(operands, terms, labels)
 
 
@@ -181,10 +177,26 @@ def _(g, operands, terms, labels, needs):
 
 @errors.named
 def einsum(equation: str, *operands: Tensor) -> Tensor:
-    """Sum of products over labelled axes: labels that the result does not have are summed, `...` stands for all others.
+    """Sum of products over labelled axes, in Einstein's notation.
 
-    >>> bireme.einsum("ij,jk->ik", bireme.to_tensor([[1.0, 2.0]]), bireme.to_tensor([[3.0], [4.0]])).tolist()
-    [[11.0]]
+    Each letter labels an axis. Axes with the same label are multiplied elementwise, and labels that the result does not
+    have are summed over. A label that one operand repeats takes its diagonal; ``...`` stands for the axes that have no
+    label, which broadcast. Without ``->`` the result has the labels that occur once, in alphabetical order.
+
+    Args:
+        equation: Labels of each operand, separated by commas, and those of the result after an arrow, such as
+            ``'ij,jk->ik'``.
+        *operands: Tensors of numbers, one for each term of the equation.
+
+    Returns:
+        Tensor with one axis for each label of the result.
+
+    Raises:
+        ValueError: If the equation is not valid or does not fit the shapes.
+
+    Examples:
+        >>> bireme.einsum("ij,jk->ik", bireme.to_tensor([[1.0, 2.0]]), bireme.to_tensor([[3.0], [4.0]])).tolist()
+        [[11.0]]
     """
     if not isinstance(equation, str):
         raise errors.bad("einsum(equation)", "a string such as 'ij,jk->ik'", equation, kind=TypeError)

@@ -20,7 +20,7 @@ from bireme.ops.reduction import reductions
 
 
 def _weights(argument: str, weights: Tensor, x: Tensor, n: int) -> Tensor:
-    """Weights in the type of `x`; none is negative, and counts are integers: what the host knows is looked at now, the rest when it is known."""
+    """Weights in the dtype of `x`, non-negative, and counts integers: host values are checked now, others by a flag."""
     if weights.ndim != 1 or weights.shape[0] != n:
         raise errors.bad(f"cov({argument})", f"{n} weights, one for each observation", f"shape {weights.shape}")
     whole = argument == "fweights" and weights.dtype.is_floating
@@ -42,10 +42,26 @@ def _weights(argument: str, weights: Tensor, x: Tensor, n: int) -> Tensor:
 
 @composite(method=True)
 def cov(x: Tensor, rowvar: bool = True, ddof: Any = True, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
-    """Covariances of variables in rows, or in columns if not `rowvar`; over `ddof` observations less; `fweights` count them, `aweights` weigh them.
+    """Covariance matrix of variables, from observations of them.
 
-    >>> bireme.linalg.cov(bireme.to_tensor([[1.0, 3.0], [2.0, 8.0]])).tolist()
-    [[2.0, 6.0], [6.0, 18.0]]
+    Args:
+        x: Observations, a floating-point or complex tensor: a matrix of variables by observations, or a vector for a
+            single variable.
+        rowvar: Whether each row is a variable; otherwise each column is. Default: True.
+        ddof: What the divisor is smaller by than the number of observations; ``True`` means 1 and ``False`` means 0.
+            Default: True.
+        fweights: How often each observation counts, a 1-D tensor of non-negative integers. Default: None.
+        aweights: Relative weight of each observation, a 1-D tensor of non-negative numbers. Default: None.
+
+    Returns:
+        Square matrix with one row for each variable; a 0-D tensor for a single variable.
+
+    Raises:
+        ValueError: If ``x`` does not have one or two axes, or weights are negative or do not match the observations.
+
+    Examples:
+        >>> bireme.linalg.cov(bireme.to_tensor([[1.0, 3.0], [2.0, 8.0]])).tolist()
+        [[2.0, 6.0], [6.0, 18.0]]
     """
     if x.ndim not in (1, 2):
         raise errors.bad("cov(x)", "one or two axes", f"shape {x.shape}")
@@ -77,10 +93,20 @@ def cov(x: Tensor, rowvar: bool = True, ddof: Any = True, fweights: Tensor | Non
 
 @composite(method=True)
 def corrcoef(x: Tensor, rowvar: bool = True) -> Tensor:
-    """Correlations of variables in rows, or in columns if not `rowvar`.
+    """Matrix of the Pearson correlation coefficients of variables, from observations of them.
 
-    >>> bireme.linalg.corrcoef(bireme.to_tensor([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]])).tolist()
-    [[1.0, -1.0], [-1.0, 1.0]]
+    Args:
+        x: Observations, a floating-point or complex tensor: a matrix of variables by observations, or a vector for a
+            single variable.
+        rowvar: Whether each row is a variable; otherwise each column is. Default: True.
+
+    Returns:
+        Square matrix with one row for each variable, of numbers in ``[-1, 1]`` if they are real; a 0-D tensor for a
+        single variable.
+
+    Examples:
+        >>> bireme.linalg.corrcoef(bireme.to_tensor([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]])).tolist()
+        [[1.0, -1.0], [-1.0, 1.0]]
     """
     if x.ndim not in (1, 2):
         raise errors.bad("corrcoef(x)", "one or two axes", f"shape {x.shape}")

@@ -51,11 +51,25 @@ def _new(lines: np.ndarray) -> np.ndarray:
 @composite(method=True)
 def unique(x: Tensor, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: Attr = None,
            dtype: DTypeArg = "int64") -> Any:  # fmt: skip
-    """The distinct elements in rising order, or the distinct slices along `axis`; on request with where each stands first,
-    which one each element is, and how often each comes.
+    """Distinct elements in ascending order, or distinct slices along an axis.
 
-    >>> [t.tolist() for t in bireme.unique(bireme.to_tensor([2, 3, 3, 1]), return_counts=True)]
-    [[1, 2, 3], [1, 1, 2]]
+    The size of the result depends on the values, so the call computes them at once. It has no gradient.
+
+    Args:
+        x: Tensor of real numbers or bools; each NaN counts as distinct.
+        return_index: Whether to return the index of the first occurrence of each. Default: False.
+        return_inverse: Whether to return, for each element of ``x``, its index in the result. Default: False.
+        return_counts: Whether to return how often each occurs. Default: False.
+        axis: Axis along which slices are compared; ``None`` means the elements of the flattened tensor. Default: None.
+        dtype: Dtype of the indices and counts, int32 or int64. Default: ``'int64'``.
+
+    Returns:
+        Tensor of the distinct elements; with further results a tuple of it and 1-D tensors, in the order of the
+        arguments.
+
+    Examples:
+        >>> [t.tolist() for t in bireme.unique(bireme.to_tensor([2, 3, 3, 1]), return_counts=True)]
+        [[1, 2, 3], [1, 1, 2]]
     """
     lines, axis = _lines("unique", x, axis)
     order = np.argsort(lines[:, 0], kind="stable") if lines.shape[1] == 1 else np.lexsort(lines.T[::-1])
@@ -73,11 +87,23 @@ def unique(x: Tensor, return_index: bool = False, return_inverse: bool = False, 
 
 @composite(method=True, torch=True)
 def unique_consecutive(x: Tensor, return_inverse: bool = False, return_counts: bool = False, axis: Attr = None, dtype: DTypeArg = "int64") -> Any:
-    """The elements, or the slices along `axis`, without those that equal the one before; on request with which one each
-    became, and how many each stands for.
+    """Elements, or slices along an axis, without those that equal the one before.
 
-    >>> bireme.unique_consecutive(bireme.to_tensor([1, 1, 2, 2, 1])).tolist()
-    [1, 2, 1]
+    The size of the result depends on the values, so the call computes them at once. It has no gradient.
+
+    Args:
+        x: Tensor of real numbers or bools; NaN equals nothing.
+        return_inverse: Whether to return, for each element of ``x``, its index in the result. Default: False.
+        return_counts: Whether to return the length of each run of equal elements. Default: False.
+        axis: Axis along which slices are compared; ``None`` means the elements of the flattened tensor. Default: None.
+        dtype: Dtype of the indices and counts, int32 or int64. Default: ``'int64'``.
+
+    Returns:
+        Tensor of what is left; with further results a tuple of it and 1-D tensors, in the order of the arguments.
+
+    Examples:
+        >>> bireme.unique_consecutive(bireme.to_tensor([1, 1, 2, 2, 1])).tolist()
+        [1, 2, 1]
     """
     lines, axis = _lines("unique_consecutive", x, axis)
     new = _new(lines)
