@@ -92,7 +92,7 @@ def gpu(device: Any, name: str) -> devices.Device:
     """The GPU that a user names, the current one for None; an error where it is none."""
     found = stream.device_of(device, f"{name}(device)") if device is not None or devices.current().kind != "cpu" else devices.current()
     if found.kind == "cpu":
-        raise errors.bad(f"{name}(device)", "a GPU", found.name, hint="this machine's devices: " + ", ".join(devices.available()))
+        raise errors.bad(f"{name}(device)", "a GPU", described=found.name, hint="this machine's devices: " + ", ".join(devices.available()))
     return found
 
 

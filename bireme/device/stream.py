@@ -81,9 +81,11 @@ class Event:
         True
         """
         if not isinstance(end_event, Event):
-            raise errors.bad("elapsed_time(end_event)", "an Event", end_event, kind=TypeError)
+            raise errors.bad("elapsed_time(end_event)", "an Event", end_event, kind=errors.ArgumentTypeError)
         if self._time is None or end_event._time is None:
-            raise errors.bad("elapsed_time(end_event)", "two recorded events", "one that is not", hint="call record() first", kind=RuntimeError)
+            raise errors.bad(
+                "elapsed_time(end_event)", "two recorded events", described="one that is not", hint="call record() first", kind=RuntimeError
+            )
         return (end_event._time - self._time) * 1e3
 
     def __repr__(self) -> str:
@@ -137,7 +139,7 @@ class Stream:
         >>> stream = bireme.device.current_stream(); stream.wait_event(stream.record_event())
         """
         if not isinstance(event, Event):
-            raise errors.bad("wait_event(event)", "an Event", event, kind=TypeError)
+            raise errors.bad("wait_event(event)", "an Event", event, kind=errors.ArgumentTypeError)
         event.synchronize()
 
     def wait_stream(self, stream: Stream) -> None:
@@ -159,7 +161,7 @@ class Stream:
 
 def _stream(x: Any, where: str) -> Stream:
     if not isinstance(x, Stream):
-        raise errors.bad(where, "a Stream", x, kind=TypeError)
+        raise errors.bad(where, "a Stream", x, kind=errors.ArgumentTypeError)
     return x
 
 

@@ -148,13 +148,15 @@ class Check(Walk):
         # what the reader counts while it makes the object, or a little more
         self.parts += n
         if self.parts > op.MAX_PARTS:
-            raise errors.bad("save(obj)", "fewer lists, tuples, dicts and arrays", f"more than {op.MAX_PARTS} parts", "put numbers into arrays")
+            raise errors.bad(
+                "save(obj)", "fewer lists, tuples, dicts and arrays", described=f"more than {op.MAX_PARTS} parts", hint="put numbers into arrays"
+            )
 
     def enter(self, x: Any) -> None:
         self.count(3 + next((w for kind, w in op.WEIGHTS.items() if isinstance(x, kind)), 0))
         for key in x if isinstance(x, (dict, set, frozenset)) else ():
             if not is_key(key):
-                raise errors.bad("save(obj)", "keys that are text, numbers of 64 bits, or tuples of them", key, kind=TypeError)
+                raise errors.bad("save(obj)", "keys that are text, numbers of 64 bits, or tuples of them", key, kind=errors.ArgumentTypeError)
 
     def leaf(self, x: Any) -> int:
         if isinstance(x, Tensor):
@@ -163,12 +165,12 @@ class Check(Walk):
         if isinstance(x, (np.ndarray, np.generic)) and not isinstance(x, (str, bytes)):
             self.count(16)
             if code_of(x.dtype) is None or isinstance(x, np.ma.MaskedArray):
-                raise errors.bad("save(obj)", "arrays of numbers", f"an array of {x.dtype}", kind=TypeError)
+                raise errors.bad("save(obj)", "arrays of numbers", described=f"an array of {x.dtype}", kind=errors.ArgumentTypeError)
             return 0
         if not isinstance(x, (*_LEAVES, bytearray)):
             raise _refused(x)
         if isinstance(x, int) and abs(x) >= MAX_INTEGER:
-            raise errors.bad("save(obj)", "integers of at most 8000 bits", f"one of {x.bit_length()}")
+            raise errors.bad("save(obj)", "integers of at most 8000 bits", described=f"one of {x.bit_length()}")
         if isinstance(x, (complex, bytes, bytearray)):
             self.count(2)
         return 0
@@ -178,8 +180,8 @@ def _refused(obj: Any) -> Exception:
     expected = "tensors, arrays, numbers, str, bytes, dict, list, tuple, set"
     if hasattr(obj, "state_dict"):
         hint = f"save {type(obj).__name__}.state_dict(), and give it to set_state_dict() after loading"
-        return errors.bad("save(obj)", expected, obj, hint)
-    return errors.bad("save(obj)", expected, obj, kind=errors.Unknown)
+        return errors.bad("save(obj)", expected, obj, hint=hint)
+    return errors.bad("save(obj)", expected, obj, kind=errors.UnsupportedTypeError)
 
 
 # ---------------------------------------------------------------- reading

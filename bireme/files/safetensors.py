@@ -36,10 +36,12 @@ _CODES = {np.dtype(t): code for code, t in _TYPES.items()}
 def write(file: BinaryIO, obj: Any, metadata: dict[str, str] | None) -> None:
     """Write a dict of tensors or arrays."""
     if not isinstance(obj, dict) or not all(isinstance(key, str) for key in obj):
-        raise errors.bad("save(obj)", "a dict of name to Tensor for a safetensors file", obj, "other data needs another ending", kind=TypeError)
+        raise errors.bad(
+            "save(obj)", "a dict of name to Tensor for a safetensors file", obj, hint="other data needs another ending", kind=errors.ArgumentTypeError
+        )
     given = {} if metadata is None else metadata
     if not isinstance(given, dict) or not all(isinstance(x, str) for pair in given.items() for x in pair):
-        raise errors.bad("save(metadata)", "a dict of text to text", metadata, kind=TypeError)
+        raise errors.bad("save(metadata)", "a dict of text to text", metadata, kind=errors.ArgumentTypeError)
     kinds = {name: _kind(name, x) for name, x in obj.items()}
     header: dict[str, Any] = {"__metadata__": dict(given)} if given else {}
     header |= dict.fromkeys(obj)
@@ -63,10 +65,12 @@ def write(file: BinaryIO, obj: Any, metadata: dict[str, str] | None) -> None:
 
 def _kind(name: str, x: Any) -> np.dtype:
     if name == "__metadata__" or not isinstance(x, (Tensor, np.ndarray)):
-        raise errors.bad("save(obj)", "a dict of name to Tensor for a safetensors file", f"{name!r}: {errors.show(x)}", kind=TypeError)
+        raise errors.bad(
+            "save(obj)", "a dict of name to Tensor for a safetensors file", described=f"{name!r}: {errors.show(x)}", kind=errors.ArgumentTypeError
+        )
     kind = x.dtype.np if isinstance(x, Tensor) else x.dtype.newbyteorder("=")
     if kind not in _CODES:
-        raise errors.bad("save(obj)", "types that a safetensors file can hold", f"{kind} for {name!r}", kind=TypeError)
+        raise errors.bad("save(obj)", "types that a safetensors file can hold", described=f"{kind} for {name!r}", kind=errors.ArgumentTypeError)
     return kind
 
 

@@ -80,9 +80,9 @@ class Model:
         [0.0]
         """
         if optimizer is not None and not hasattr(optimizer, "step"):
-            raise errors.bad("Model.prepare(optimizer)", "an optimizer or None", optimizer, kind=TypeError)
+            raise errors.bad("Model.prepare(optimizer)", "an optimizer or None", optimizer, kind=errors.ArgumentTypeError)
         if loss is not None and not callable(loss):
-            raise errors.bad("Model.prepare(loss)", "a Layer or a function", loss, kind=TypeError)
+            raise errors.bad("Model.prepare(loss)", "a Layer or a function", loss, kind=errors.ArgumentTypeError)
         self._scores = Scores(metrics)
         self._optimizer, self._loss = optimizer, loss
         self._precision = Precision(amp_configs, self.network, optimizer)
@@ -94,7 +94,7 @@ class Model:
     def _need(self, where: str, **parts: Any) -> None:
         for name, part in parts.items():
             if part is None:
-                raise errors.bad(f"Model.{where}()", f"prepare({name}=...) before it", f"no {name}", kind=errors.Unfit)
+                raise errors.bad(f"Model.{where}()", f"prepare({name}=...) before it", described=f"no {name}", kind=errors.ArgumentError)
 
     # ------------------------------------------------------------ one batch
 
@@ -214,7 +214,7 @@ class Model:
         [[3.0]]
         """
         if train_data is None:
-            raise errors.bad("Model.fit(train_data)", "data to train on", None, kind=errors.Unfit)
+            raise errors.bad("Model.fit(train_data)", "data to train on", None, kind=errors.ArgumentError)
         self._need("fit", optimizer=self._optimizer, loss=self._loss)
         for name, number in (("epochs", epochs), ("eval_freq", eval_freq), ("accumulate_grad_batches", accumulate_grad_batches)):
             _positive(f"Model.fit({name})", number)
@@ -222,7 +222,9 @@ class Model:
             _positive("Model.fit(num_iters)", num_iters)
         sizes = tuple(batch_size) if isinstance(batch_size, (list, tuple)) else (batch_size, batch_size)
         if len(sizes) != 2:
-            raise errors.bad("Model.fit(batch_size)", "a number, or two: for training and for evaluation", batch_size, kind=errors.Unfit)
+            raise errors.bad(
+                "Model.fit(batch_size)", "a number, or two: for training and for evaluation", batch_size, kind=errors.for_number(batch_size)
+            )
         _must_have("Model.fit(train_data)", train_data)
         train = loader(train_data, sizes[0], shuffle, drop_last, num_workers)
         test = None if eval_data is None else loader(eval_data, sizes[1], False, False, num_workers)
@@ -365,7 +367,9 @@ class Model:
         labels = 0 if mode == "predict" else len(self._labels) or int(self._loss is not None or bool(self._scores.metrics))
         n = len(self._inputs) or max(min(most, len(fields) - labels), least)
         if len(fields) < n:
-            raise errors.bad(f"Model, {mode} data", f"batches with {n} inputs for {type(self.network).__name__}.forward", f"{len(fields)} fields")
+            raise errors.bad(
+                f"Model, {mode} data", f"batches with {n} inputs for {type(self.network).__name__}.forward", described=f"{len(fields)} fields"
+            )
         return fields[:n], [] if mode == "predict" else fields[n:]
 
     # ------------------------------------------------------------ files and facts
@@ -379,7 +383,7 @@ class Model:
         """
         if not training:
             hint = "save the parameters with training=True, and build the network again where it is used"
-            raise errors.bad("Model.save(training)", "True: a network cannot be exported as a program yet", False, hint, kind=errors.Misfit)
+            raise errors.bad("Model.save(training)", "True: a network cannot be exported as a program yet", False, hint=hint, kind=errors.ShapeError)
         save_weights(self.network, self._optimizer, os.fspath(path))
 
     def load(self, path: str, skip_mismatch: bool = False, reset_optimizer: bool = False) -> None:
@@ -419,17 +423,17 @@ def _specs(given: Any, name: str) -> list[InputSpec]:
     found = [] if given is None else list(given) if isinstance(given, (list, tuple)) else list(given.values()) if isinstance(given, dict) else [given]
     for spec in found:
         if not isinstance(spec, InputSpec):
-            raise errors.bad(f"Model({name})", "InputSpecs of bireme.static", spec, kind=errors.Unfit)
+            raise errors.bad(f"Model({name})", "InputSpecs of bireme.static", spec, kind=errors.ArgumentError)
         if spec.name is None:
-            raise errors.bad(f"Model({name})", "InputSpecs with names", repr(spec))
+            raise errors.bad(f"Model({name})", "InputSpecs with names", described=repr(spec))
     return found
 
 
 def _must_have(where: str, data: Any) -> None:
     if length(data) == 0:
-        raise errors.bad(where, "one sample or more", "none")
+        raise errors.bad(where, "one sample or more", described="none")
 
 
 def _positive(where: str, number: Any) -> None:
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
-        raise errors.bad(where, "a positive integer", number, kind=errors.Unfit)
+        raise errors.bad(where, "a positive integer", number, kind=errors.for_integer(number))

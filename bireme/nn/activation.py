@@ -63,7 +63,7 @@ class Activation(Layer):
         given = {**cls._defaults, "name": None, **dict(zip(names, args)), **kwargs}
         if len(args) > len(names) or len(given) > len(names):
             got = next((k for k in kwargs if k not in names), f"{len(args)} arguments")
-            raise errors.bad(f"{cls.__name__}()", f"arguments {', '.join(names)}", got, kind=TypeError)
+            raise errors.bad(f"{cls.__name__}()", f"arguments {', '.join(names)}", got, kind=errors.ArgumentTypeError)
         return given
 
     def forward(self, x: Tensor) -> Tensor:

@@ -62,7 +62,7 @@ class LBFGS(Optimizer):
         `closure` clears the gradients, computes the loss, calls its `backward` and returns it.
         """
         if self.line_search_fn not in (None, "strong_wolfe"):  # told here, as in Paddle, which makes the optimizer without a word
-            raise errors.bad("LBFGS(line_search_fn)", "'strong_wolfe' or None", repr(self.line_search_fn), kind=RuntimeError)
+            raise errors.bad("LBFGS(line_search_fn)", "'strong_wolfe' or None", described=repr(self.line_search_fn), kind=RuntimeError)
         state = self.state
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
@@ -152,7 +152,7 @@ class LBFGS(Optimizer):
     def minimize(self, loss: Tensor, startup_program: Any = None, parameters: Any = None, no_grad_set: Any = None) -> NoReturn:
         """An error: one loss is not enough here."""
         got = "LBFGS.minimize(loss)"
-        raise errors.bad("LBFGS.minimize", "step(closure), with a function that computes the loss", got, kind=NotImplementedError)
+        raise errors.bad("LBFGS.minimize", "step(closure), with a function that computes the loss", described=got, kind=NotImplementedError)
 
     def state_dict(self) -> dict[str, Any]:
         """The last direction and the history, under `state`."""

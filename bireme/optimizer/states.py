@@ -195,11 +195,11 @@ class States:
         """
         where = f"{self._where}.set_state_dict(state_dict)"
         if not isinstance(state_dict, Mapping):
-            raise errors.bad(where, "a dict, as state_dict() gives it", state_dict, kind=TypeError)
+            raise errors.bad(where, "a dict, as state_dict() gives it", state_dict, kind=errors.ArgumentTypeError)
         rest = dict(state_dict)
         schedule, masters = rest.pop("LR_Scheduler", None), rest.pop("master_weights", {})
         if isinstance(self._learning_rate, LRScheduler) and schedule is None:
-            raise errors.bad(where, "the state of the schedule under LR_Scheduler", ", ".join(map(str, rest)) or "{}", kind=errors.Unfit)
+            raise errors.bad(where, "the state of the schedule under LR_Scheduler", ", ".join(map(str, rest)) or "{}", kind=errors.ArgumentError)
         # Paddle counts optimizers of the same parameter in the numbers; which one it was, and whether it had a master weight, does
         # not matter here
         found = {_NUMBERED.sub("", key): (key, value) for key, value in rest.items()}
@@ -213,12 +213,12 @@ class States:
                 continue
             if len(have) < len(self._state_names()):
                 lacking = [name for name in self._state_names() if name not in have]
-                raise errors.bad(where, f"{', '.join(lacking)} of {p.name}", f"only {', '.join(have)}", kind=errors.Unfit)
+                raise errors.bad(where, f"{', '.join(lacking)} of {p.name}", described=f"only {', '.join(have)}", kind=errors.ArgumentError)
             taken[id(p)] = {name: self._loaded(f"{where}, {key}", v, p, name) for name, (key, v) in have.items()}
         others = [whole for key, (whole, _) in found.items() if key.endswith(tuple(f"_{name}" for name in self._state_names()))]
         if without and others:
             hint = "build the model in the same order as when it was saved, or inside bireme.utils.unique_name.guard()"
-            raise errors.bad(where, f"the state of {without[0]}", f"that of {others[0]}", hint, kind=errors.Unfit)
+            raise errors.bad(where, f"the state of {without[0]}", described=f"that of {others[0]}", hint=hint, kind=errors.ArgumentError)
         self._slots.clear()
         self._waiting = {key: value for key, (_, value) in found.items()}
         for p in self._parameter_list:
@@ -245,7 +245,7 @@ def _like(where: str, value: Any, p: Tensor, dtype: Any, shape: tuple[int, ...] 
     host = value._host() if isinstance(value, Tensor) else np.asarray(value)
     expected = p.shape if shape is None else list(shape)
     if list(host.shape) != expected:
-        raise errors.bad(where, f"shape {expected}", f"shape {list(host.shape)}", kind=errors.Unfit)
+        raise errors.bad(where, f"shape {expected}", described=f"shape {list(host.shape)}", kind=errors.ShapeError)
     return to_tensor(host, dtype=dtype, place=p.place)
 
 

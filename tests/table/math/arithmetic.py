@@ -232,7 +232,7 @@ TABLE = [
         _diff, dtypes=ALL, skip={"0-d": "there are no neighbours"},
         bad=[Bad(call(floats(3), 0), "diff(n): expected 1 or more, got 0"),
              Bad(call(np.array(1.0)), "diff(x): expected at least one axis", IndexError),
-             Bad(call(floats(3), axis=1), "diff(axis): expected an axis in [-1, 0], got 1", errors.OutOfRange),
+             Bad(call(floats(3), axis=1), "diff(axis): expected an axis in [-1, 0], got 1", errors.OutOfRangeError),
              Bad(call(floats(3, 4), prepend=floats(2, 1)), "diff(prepend): expected shape [3, 4] but for axis 1, got shape [2, 1]")]),
     Row("trapezoid", _integrals("trapezoid"), lambda y, x=None, dx=None, axis=-1: integrate.trapezoid(y, x, _steps(dx), axis), dtypes=FLOAT,
         bad=_no_integral("trapezoid")),
