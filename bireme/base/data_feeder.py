@@ -43,7 +43,7 @@ def check_dtype(input_dtype: Any, input_name: str, expected_dtype: Any, op_name:
     expected = list(expected_dtype) if isinstance(expected_dtype, (list, tuple)) else [expected_dtype]
     if found not in expected:
         raise errors.bad(
-            f"{op_name}({input_name})", " or ".join(map(str, expected)), found, hint=extra_message or None, kind=errors.ArgumentTypeError
+            f"{op_name}({input_name})", " or ".join(map(str, expected)), described=found, hint=extra_message or None, kind=errors.ArgumentTypeError
         )
 
 

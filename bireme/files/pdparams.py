@@ -142,7 +142,7 @@ class Check(Walk):
         self.parts = 0
 
     def wrong(self, what: str) -> Exception:
-        return errors.bad("save(obj)", "plain data that a file can hold", what)
+        return errors.bad("save(obj)", "plain data that a file can hold", described=what)
 
     def count(self, n: int) -> None:
         # what the reader counts while it makes the object, or a little more

@@ -125,8 +125,8 @@ class Loss(Layer):
         names = list(self._defaults)
         given = {**self._defaults, **dict(zip(names, args)), **kwargs}
         if len(args) > len(names) or len(given) > len(names):
-            got = next((k for k in kwargs if k not in names), f"{len(args)} arguments")
-            raise errors.bad(f"{type(self).__name__}()", f"arguments {', '.join(names)}", got, kind=errors.ArgumentTypeError)
+            got = next((repr(k) for k in kwargs if k not in names), f"{len(args)} arguments")
+            raise errors.bad(f"{type(self).__name__}()", f"arguments {', '.join(names)}", described=got, kind=errors.ArgumentTypeError)
         if "reduction" in given and type(self)._function is not kl_div:
             _reduction(type(self).__name__, given["reduction"])
         if type(self)._function is poisson_nll_loss and not given["epsilon"] > 0:

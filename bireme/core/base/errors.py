@@ -25,7 +25,7 @@ class ArgumentError(ValueError, AssertionError):
         ...     bireme.nn.functional.dropout(bireme.ones([2]), p=3)
         ... except bireme.errors.ArgumentError as e:
         ...     print(str(e).splitlines()[0])
-        dropout(p): expected a number in [0, 1], got 3
+        dropout(p): expected a probability in [0, 1], got 3
     """
 
 
@@ -49,7 +49,7 @@ class NotATensorError(ArgumentTypeError, AttributeError):
         ...     bireme.exp("a")
         ... except bireme.errors.NotATensorError as e:
         ...     print(str(e).splitlines()[0])
-        exp(x): expected a Tensor, got 'a'
+        exp(x): expected a Tensor, got str
     """
 
 
@@ -107,6 +107,10 @@ class RecompileError(RuntimeError):
 
 class NonFiniteError(RuntimeError):
     """An operator produced NaN or infinity while ``FLAGS_check_nan_inf`` is on."""
+
+
+for _class in [c for c in vars().copy().values() if isinstance(c, type) and issubclass(c, Exception)]:
+    _class.__module__ = "bireme.errors"  # where users find it, and what a traceback says
 
 
 def nonfinite(name: str, nans: int, infinities: int, shape: Any) -> str:

@@ -117,7 +117,7 @@ class Edge(_Seldom):
                 raise errors.bad(
                     "backward()",
                     f"the tensor that {self.name} read to be unchanged",
-                    described=f"a tensor of shape {list(v.sig.shape)} that an inplace operator has modified since",
+                    described=f"a tensor of shape {list(v.sig.shape)} that an inplace operator has modified since: {v.marks}",
                     hint="use the operator without the trailing underscore, or clone() before changing it",
                     kind=errors.InplaceError,
                 )

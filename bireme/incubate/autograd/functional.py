@@ -143,7 +143,7 @@ def _directions(where: str, v: Any, likes: list[Tensor]) -> list[Tensor]:
     found = _several(f"{where}(v)", v)
     if [t.shape for t in found] != [t.shape for t in likes]:
         expected, got = (f"shape {', '.join([str(t.shape) for t in ts])}" for ts in (likes, found))
-        raise errors.bad(f"{where}(v)", expected, got, kind=RuntimeError)
+        raise errors.bad(f"{where}(v)", expected, described=got, kind=RuntimeError)
     return [t if t.dtype == like.dtype else t.astype(like.dtype) for t, like in zip(found, likes)]
 
 
