@@ -21,7 +21,7 @@ class WeightDecayRegularizer:
 
     def __init__(self, coeff: float | Tensor = 0.0):
         if isinstance(coeff, bool) or not isinstance(coeff, (Real, Tensor)):
-            raise errors.bad(f"{type(self).__name__}(coeff)", "a number", coeff, kind=errors.Alien)
+            raise errors.bad(f"{type(self).__name__}(coeff)", "a number", coeff, kind=errors.ArgumentTypeError)
         self._coeff: float | Tensor = coeff if isinstance(coeff, Tensor) else float(coeff)
 
     def __str__(self) -> str:

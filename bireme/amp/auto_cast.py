@@ -85,13 +85,13 @@ class auto_cast:
             raise errors.bad("auto_cast(level)", "'O0', 'OD', 'O1' or 'O2'", level)
         kind = dtypes.of(dtype, "auto_cast(dtype)")
         if kind not in precision.HALF:
-            raise errors.bad("auto_cast(dtype)", "'float16' or 'bfloat16'", kind.name)
+            raise errors.bad("auto_cast(dtype)", "'float16' or 'bfloat16'", described=kind.name)
         low, high = _names(custom_white_list, "custom_white_list"), _names(custom_black_list, "custom_black_list")
         if low & high:
             raise errors.bad(
                 "auto_cast(custom_white_list)",
                 "operators that custom_black_list does not name",
-                ", ".join(sorted(low & high)),
+                described=", ".join(sorted(low & high)),
             )
         on = enable and level != "O0"
         self._kind = kind
@@ -122,7 +122,7 @@ def _names(given: Any, name: str) -> frozenset[str]:
     if given is None:
         return frozenset()
     if isinstance(given, str) or not all(isinstance(n, str) for n in given):
-        raise errors.bad(f"auto_cast({name})", "a list of operators' names", given, kind=TypeError)
+        raise errors.bad(f"auto_cast({name})", "a list of operators' names", given, kind=errors.ArgumentTypeError)
     return frozenset(own for n in given for own in _ALIASES.get(n, n).split())
 
 
@@ -171,11 +171,11 @@ def decorate(
         raise errors.bad("decorate(level)", "'O1' or 'O2'", level)
     kind = dtypes.of(dtype, "decorate(dtype)")
     if kind not in precision.HALF:
-        raise errors.bad("decorate(dtype)", "'float16' or 'bfloat16'", kind.name)
+        raise errors.bad("decorate(dtype)", "'float16' or 'bfloat16'", described=kind.name)
     layers: list[Any] = list(models) if isinstance(models, (list, tuple)) else [models]
     for model in layers:
         if not isinstance(model, Layer):
-            raise errors.bad("decorate(models)", "a Layer, or a list of them", model, kind=TypeError)
+            raise errors.bad("decorate(models)", "a Layer, or a list of them", model, kind=errors.ArgumentTypeError)
     if save_dtype is not None:
         _saved_as(layers, dtypes.of(save_dtype, "decorate(save_dtype)"))
     if level == "O2":
@@ -183,7 +183,7 @@ def decorate(
             _to_half(model, kind, _excluded(excluded_layers))
         for opt in [] if optimizers is None else optimizers if isinstance(optimizers, (list, tuple)) else [optimizers]:
             if not hasattr(opt, "_multi_precision"):
-                raise errors.bad("decorate(optimizers)", "an optimizer, or a list of them", opt, kind=TypeError)
+                raise errors.bad("decorate(optimizers)", "an optimizer, or a list of them", opt, kind=errors.ArgumentTypeError)
             opt._multi_precision = master_weight is not False  # False overrides what the optimizer was created with
         if master_grad and optimizers is not None:
             for parameter in [p for model in layers for p in model.parameters() if not p.stop_gradient]:
@@ -210,7 +210,7 @@ def _excluded(given: Any) -> tuple[list[Layer], tuple[type, ...]]:
     found = [] if given is None else list(given) if isinstance(given, (list, tuple)) else [given]
     for x in found:
         if not isinstance(x, Layer) and not (isinstance(x, type) and issubclass(x, Layer)):
-            raise errors.bad("decorate(excluded_layers)", "layers, or classes of layers", x, kind=TypeError)
+            raise errors.bad("decorate(excluded_layers)", "layers, or classes of layers", x, kind=errors.ArgumentTypeError)
     return [x for x in found if isinstance(x, Layer)], tuple(x for x in found if isinstance(x, type))
 
 

@@ -137,7 +137,7 @@ def check_numerics(
         ([0, 0, 1], [3.5, 0.0, 1.5])
     """
     if not isinstance(tensor, Tensor) or not tensor.dtype.is_inexact:
-        raise errors.bad("check_numerics(tensor)", "a floating Tensor", tensor, kind=TypeError)
+        raise errors.bad("check_numerics(tensor)", "a floating Tensor", tensor, kind=errors.ArgumentTypeError)
     found, short = Figures(tensor._host()), SHORT.get(tensor.dtype.name, tensor.dtype.name)
     level = _tells(found, debug_mode, short)
     line = found.line(level or "INFO", _device(tensor._value), op_type, var_name, short)
@@ -161,7 +161,7 @@ def _names(where: str, given: Any) -> frozenset[str] | None:
     if not isinstance(given, (list, tuple)):
         raise errors.bad(where, "a list or tuple of names of operators", given)
     if not all(isinstance(n, str) for n in given):
-        raise errors.bad(where, "names of operators", list(given), kind=TypeError)
+        raise errors.bad(where, "names of operators", list(given), kind=errors.ArgumentTypeError)
     names: Sequence[str] = given
     return frozenset(THEIRS.get(n, n) for n in names)
 
@@ -205,7 +205,7 @@ class TensorCheckerConfig:
         if not isinstance(debug_mode, DebugMode):
             raise errors.bad(f"{where}(debug_mode)", "a DebugMode", debug_mode, kind=AttributeError)
         if not isinstance(stack_height_limit, int):
-            raise errors.bad(f"{where}(stack_height_limit)", "an integer", stack_height_limit)
+            raise errors.bad(f"{where}(stack_height_limit)", "an integer", stack_height_limit, kind=errors.for_integer(stack_height_limit))
         self.enable, self.debug_mode, self.output_dir = enable, debug_mode, output_dir
         self.checked_op_list, self.skipped_op_list = checked_op_list, skipped_op_list
         self._checked, self._skipped = (
@@ -220,7 +220,7 @@ class TensorCheckerConfig:
                 raise errors.bad(f"{where}(debug_step)", "a list or tuple of two steps", debug_step)
             if len(debug_step) != 2 or debug_step[1] <= debug_step[0]:
                 raise errors.bad(
-                    f"{where}(debug_step)", "a first step and a later one", list(debug_step), kind=errors.Unfit
+                    f"{where}(debug_step)", "a first step and a later one", list(debug_step), kind=errors.ArgumentError
                 )
             self.start_step, self.end_step = max(debug_step[0], 0), debug_step[1]
         self.initial_seed = streams.default_generator().initial_seed()
@@ -312,7 +312,7 @@ def enable_tensor_checker(checker_config: TensorCheckerConfig) -> None:
     """
     if not isinstance(checker_config, TensorCheckerConfig):
         raise errors.bad(
-            "enable_tensor_checker(checker_config)", "a TensorCheckerConfig", checker_config, kind=TypeError
+            "enable_tensor_checker(checker_config)", "a TensorCheckerConfig", checker_config, kind=errors.ArgumentTypeError
         )
     if checker_config.update_and_check_step_id():
         if checker_config not in _current:
@@ -554,7 +554,7 @@ def compare_accuracy(
         FileNotFoundError: compare_accuracy(dump_path): expected a folder with logs of the tensor checker, ...
     """
     if dump_all_tensors:
-        raise errors.bad("compare_accuracy(dump_all_tensors)", "False", dump_all_tensors, kind=errors.Unfit)
+        raise errors.bad("compare_accuracy(dump_all_tensors)", "False", dump_all_tensors, kind=errors.ArgumentError)
     first = _read("compare_accuracy(dump_path)", dump_path)
     second = _read("compare_accuracy(another_dump_path)", another_dump_path)
     rows: list[list[Any]] = [list(HEADS)]

@@ -91,7 +91,7 @@ class GradScaler:
         if isinstance(var, (list, tuple)):
             return type(var)([self.scale(v) for v in var])
         if not isinstance(var, Tensor):
-            raise errors.bad("GradScaler.scale(var)", "a Tensor", var, kind=errors.Alien)
+            raise errors.bad("GradScaler.scale(var)", "a Tensor", var, kind=errors.ArgumentTypeError)
         return var * self._scale.astype(var.dtype).reshape([])
 
     @no_grad()
@@ -110,7 +110,7 @@ class GradScaler:
             return
         if id(optimizer) in self._found:
             raise errors.bad(
-                "GradScaler.unscale_()", "one call for each step of an optimizer", "a second one", kind=RuntimeError
+                "GradScaler.unscale_()", "one call for each step of an optimizer", described="a second one", kind=RuntimeError
             )
         grads = [p.grad for p in optimizer._parameter_list if p.grad is not None and not p.stop_gradient]
         if not grads:
@@ -131,12 +131,12 @@ class GradScaler:
             RuntimeError: If it is called twice for an optimizer before ``update()``.
         """
         if not hasattr(optimizer, "step"):
-            raise errors.bad("GradScaler.step(optimizer)", "an optimizer", optimizer, kind=errors.NotTensor)
+            raise errors.bad("GradScaler.step(optimizer)", "an optimizer", optimizer, kind=errors.NotATensorError)
         if not self._enable:
             optimizer.step()
             return
         if id(optimizer) in self._stepped:
-            raise errors.bad("GradScaler.step()", "update() between two steps", "a second step", kind=RuntimeError)
+            raise errors.bad("GradScaler.step()", "update() between two steps", described="a second step", kind=RuntimeError)
         if id(optimizer) not in self._found:
             self.unscale_(optimizer)
         optimizer._step(skip=self._found[id(optimizer)])
@@ -213,7 +213,7 @@ class GradScaler:
             new_incr_ratio: The factor, above 1.
         """
         if not new_incr_ratio > 1.0:
-            raise errors.bad("GradScaler(incr_ratio)", "a number over 1", new_incr_ratio, kind=errors.Unfit)
+            raise errors.bad("GradScaler(incr_ratio)", "a number over 1", new_incr_ratio, kind=errors.for_number(new_incr_ratio))
         self._incr_ratio = float(new_incr_ratio)
 
     def get_decr_ratio(self) -> float:
@@ -227,7 +227,7 @@ class GradScaler:
             new_decr_ratio: The factor, between 0 and 1.
         """
         if not 0.0 < new_decr_ratio < 1.0:
-            raise errors.bad("GradScaler(decr_ratio)", "a number between 0 and 1", new_decr_ratio, kind=errors.Unfit)
+            raise errors.bad("GradScaler(decr_ratio)", "a number between 0 and 1", new_decr_ratio, kind=errors.for_number(new_decr_ratio))
         self._decr_ratio = float(new_decr_ratio)
 
     def get_incr_every_n_steps(self) -> int:
@@ -282,11 +282,11 @@ class GradScaler:
             return
         if not state_dict:
             raise errors.bad(
-                "GradScaler.load_state_dict(state_dict)", "the state of an enabled scaler", "nothing", kind=RuntimeError
+                "GradScaler.load_state_dict(state_dict)", "the state of an enabled scaler", described="nothing", kind=RuntimeError
             )
         if "scale" not in state_dict:
             raise errors.bad(
-                "GradScaler.load_state_dict(state_dict)", "what state_dict() gave", f"keys {list(state_dict)}"
+                "GradScaler.load_state_dict(state_dict)", "what state_dict() gave", described=f"keys {list(state_dict)}"
             )
         self._scale = to_tensor(state_dict["scale"], "float32").reshape([1])
         self._init_loss_scaling = float(self._scale.item())
@@ -342,5 +342,5 @@ class AmpScaler(GradScaler):
 
 def _positive(x: Any, name: str) -> float:
     if isinstance(x, bool) or not isinstance(x, Real) or not float(x) > 0:
-        raise errors.bad(f"GradScaler({name})", "a number over 0", x)
+        raise errors.bad(f"GradScaler({name})", "a number over 0", x, kind=errors.for_number(x))
     return float(x)

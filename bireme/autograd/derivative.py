@@ -188,12 +188,12 @@ def hessian(
     """
     batched = _batched("hessian", batch_axis)
     if not isinstance(ys, Tensor):
-        raise errors.bad("hessian(ys)", "a Tensor", ys, kind=TypeError)
+        raise errors.bad("hessian(ys)", "a Tensor", ys, kind=errors.NotATensorError)
     inputs = _tensors("hessian", "xs", xs)
     for x in inputs:
         _check_rank("hessian", "xs", x, batched)
     if ys.ndim < batched or math.prod(ys.shape[batched:]) != 1:
-        raise errors.bad("hessian(ys)", "one number per row" if batched else "one number", f"shape {ys.shape}")
+        raise errors.bad("hessian(ys)", "one number per row" if batched else "one number", described=f"shape {ys.shape}", kind=errors.ShapeError)
     grads = backward.grad([ys], inputs, retain_graph=True, create_graph=True, allow_unused=True)
     rows = [tuple([_matrix(Hessian, g, x, batched, like=like) for x in inputs]) for g, like in zip(grads, inputs)]
     return rows[0][0] if isinstance(xs, Tensor) else tuple(rows)
@@ -208,7 +208,7 @@ def _batched(where: str, batch_axis: Any) -> bool:
 def _tensors(where: str, name: str, given: Any) -> list[Tensor]:
     found = [given] if isinstance(given, Tensor) else given
     if not isinstance(found, (list, tuple)) or not found or not all(isinstance(t, Tensor) for t in found):
-        raise errors.bad(f"{where}({name})", "a Tensor or a sequence of Tensors", given, kind=TypeError)
+        raise errors.bad(f"{where}({name})", "a Tensor or a sequence of Tensors", given, kind=errors.NotATensorError)
     return list(found)
 
 
@@ -216,7 +216,7 @@ def _check_rank(where: str, name: str, t: Tensor, batched: bool) -> None:
     low = int(batched)
     if not low <= t.ndim <= low + 1:
         hint = None if batched else "reshape to one axis, or pass batch_axis=0"
-        raise errors.bad(f"{where}({name})", f"{low} or {low + 1} axes", f"shape {t.shape}", hint=hint)
+        raise errors.bad(f"{where}({name})", f"{low} or {low + 1} axes", described=f"shape {t.shape}", hint=hint, kind=errors.ShapeError)
 
 
 def _matrix(kind: type[Jacobian], y: Tensor | None, x: Tensor, batched: bool, like: Tensor | None = None) -> Any:

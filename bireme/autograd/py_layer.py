@@ -292,7 +292,7 @@ def _result(t: Tensor, edge: backward.CustomEdge, i: int, ctx: PyLayerContext, l
         # an input that comes back is an input that was changed in place
         if leaves[id(t)]:
             hint = "call ctx.mark_not_inplace(x) if x comes back unchanged"
-            raise errors.bad(f"{edge.name}.forward", "a result of its own", "a leaf that requires gradients", hint=hint)
+            raise errors.bad(f"{edge.name}.forward", "a result of its own", described="a leaf that requires gradients", hint=hint)
         new = wrap(read(t), stop_gradient=False)
         new._edge = (edge, i)
         return assign_inplace(t, new, edge.name)
@@ -388,7 +388,7 @@ class _Call:
         if len(found) > len(needs) or short:
             expected = f"{len(needs)} gradients, one per Tensor that forward took"
             hint = "return a tuple with None where there is no gradient; what is no Tensor gets none at all"
-            raise errors.bad(where, expected, f"{len(found)}", hint=hint)
+            raise errors.bad(where, expected, described=f"{len(found)}", hint=hint)
         flat: list[Any] = []
         for g, n in zip([*found, *[None] * (len(needs) - len(found))], self.taken):
             if n is None or g is None:
@@ -406,5 +406,5 @@ class _Call:
         if g is None or not self.needs[i]:
             return None
         if g._sig.shape != sig.shape:
-            raise errors.bad(where, f"gradient {i} in the input's shape {list(sig.shape)}", f"shape {g.shape}")
+            raise errors.bad(where, f"gradient {i} in the input's shape {list(sig.shape)}", described=f"shape {g.shape}", kind=errors.ShapeError)
         return g if g._sig is sig else registry.find("cast")(g, sig.dtype)

@@ -191,12 +191,12 @@ def frombuffer(buffer: Any, dtype: Any, count: int = -1, offset: int = 0) -> Ten
     try:
         found = np.frombuffer(buffer, np.uint8)
     except TypeError:
-        raise errors.bad("frombuffer(buffer)", "bytes, or what gives its memory as they do", buffer, kind=TypeError) from None
+        raise errors.bad("frombuffer(buffer)", "bytes, or what gives its memory as they do", buffer, kind=errors.ArgumentTypeError) from None
     if not 0 <= offset <= len(found):
         raise errors.bad("frombuffer(offset)", f"a place among {len(found)} bytes", offset)
     whole, rest = divmod(len(found) - offset, kind.itemsize)
     if count == -1 and rest:
-        raise errors.bad("frombuffer(buffer)", f"whole elements of {kind.itemsize} bytes", f"{len(found) - offset} bytes")
+        raise errors.bad("frombuffer(buffer)", f"whole elements of {kind.itemsize} bytes", described=f"{len(found) - offset} bytes")
     if not -1 <= count <= whole:
         raise errors.bad("frombuffer(count)", f"at most {whole} elements of {kind.name}", count)
     return Tensor(found[offset : offset + kind.itemsize * (whole if count == -1 else count)].copy().view(kind.np))

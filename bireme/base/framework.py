@@ -200,7 +200,7 @@ def _dygraph_tracer() -> _Tracer:
 def _get_paddle_place_list(places: Any) -> list[Place | None]:
     """Return the places of device names."""
     if not isinstance(places, (list, tuple)):
-        raise errors.bad("_get_paddle_place_list(places)", "a list or a tuple", places, kind=TypeError)
+        raise errors.bad("_get_paddle_place_list(places)", "a list or a tuple", places, kind=errors.ArgumentTypeError)
     return [_get_paddle_place(place) for place in places]
 
 
@@ -234,7 +234,7 @@ def dygraph_only(func: Callable) -> Callable:
     @functools.wraps(func)
     def checked(*args: Any, **kwargs: Any) -> Any:
         if not in_dynamic_mode():
-            raise errors.bad(f"{func.__name__}()", "the dynamic mode", "the static one", kind=errors.Unfit)
+            raise errors.bad(f"{func.__name__}()", "the dynamic mode", described="the static one", kind=errors.ArgumentError)
         return func(*args, **kwargs)
 
     return checked
@@ -249,7 +249,7 @@ def dygraph_not_support(func: Callable) -> Callable:
     @functools.wraps(func)
     def checked(*args: Any, **kwargs: Any) -> Any:
         if in_dynamic_mode():
-            raise errors.bad(f"{func.__name__}()", "the static mode", "the dynamic one", kind=errors.Unfit)
+            raise errors.bad(f"{func.__name__}()", "the static mode", described="the dynamic one", kind=errors.ArgumentError)
         return func(*args, **kwargs)
 
     return checked

@@ -202,7 +202,7 @@ def is_compiled_with_custom_device(device_type: str) -> bool:
     """
     if not isinstance(device_type, str):
         raise errors.bad(
-            "is_compiled_with_custom_device(device_type)", "the name of a kind of device", device_type, kind=TypeError
+            "is_compiled_with_custom_device(device_type)", "the name of a kind of device", device_type, kind=errors.ArgumentTypeError
         )
     return device_type in registered()
 

@@ -117,12 +117,12 @@ class Event:
             True
         """
         if not isinstance(end_event, Event):
-            raise errors.bad("elapsed_time(end_event)", "an Event", end_event, kind=TypeError)
+            raise errors.bad("elapsed_time(end_event)", "an Event", end_event, kind=errors.ArgumentTypeError)
         if self._time is None or end_event._time is None:
             raise errors.bad(
                 "elapsed_time(end_event)",
                 "two recorded events",
-                "one that is not",
+                described="one that is not",
                 hint="call record() first",
                 kind=RuntimeError,
             )
@@ -203,7 +203,7 @@ class Stream:
             >>> stream.wait_event(stream.record_event())
         """
         if not isinstance(event, Event):
-            raise errors.bad("wait_event(event)", "an Event", event, kind=TypeError)
+            raise errors.bad("wait_event(event)", "an Event", event, kind=errors.ArgumentTypeError)
         event.synchronize()
 
     def wait_stream(self, stream: Stream) -> None:
@@ -229,7 +229,7 @@ class Stream:
 
 def _stream(x: Any, where: str) -> Stream:
     if not isinstance(x, Stream):
-        raise errors.bad(where, "a Stream", x, kind=TypeError)
+        raise errors.bad(where, "a Stream", x, kind=errors.ArgumentTypeError)
     return x
 
 

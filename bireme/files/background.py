@@ -51,7 +51,7 @@ def async_save(
         [1.0, 1.0]
     """
     if not isinstance(obj, (Tensor, dict, list, tuple)):
-        raise errors.bad("async_save(obj)", "a Tensor, a dict, a list or a tuple", obj, kind=TypeError)
+        raise errors.bad("async_save(obj)", "a Tensor, a dict, a list or a tuple", obj, kind=errors.NotATensorError)
     obj = described(obj, "async_save")
     pdparams.Check().visit(obj)
     write = writing("async_save", _taken(obj, {}), path, protocol, configs)

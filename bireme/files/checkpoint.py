@@ -48,13 +48,13 @@ class Checkpoint:
 
     def __init__(self, folder: str | os.PathLike, keep: int | None = 3, **parts: Any) -> None:
         if not isinstance(folder, (str, os.PathLike)):
-            raise errors.bad("Checkpoint(folder)", "the name of a folder", folder, kind=TypeError)
+            raise errors.bad("Checkpoint(folder)", "the name of a folder", folder, kind=errors.ArgumentTypeError)
         if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
-            raise errors.bad("Checkpoint(keep)", "a number of files, or None for all", keep)
+            raise errors.bad("Checkpoint(keep)", "a number of files, or None for all", keep, kind=errors.for_number(keep))
         for name, part in parts.items():
             if not hasattr(part, "state_dict") or _setter(part) is None:
                 raise errors.bad(
-                    f"Checkpoint({name})", "an object with state_dict and set_state_dict", part, kind=TypeError
+                    f"Checkpoint({name})", "an object with state_dict and set_state_dict", part, kind=errors.ArgumentTypeError
                 )
         self.folder, self.keep, self.parts = os.fspath(folder), keep, parts
         self.extra: dict[str, Any] = {}
@@ -151,7 +151,7 @@ class Checkpoint:
             raise errors.bad(
                 "Checkpoint.resume()",
                 "a checkpoint that is whole",
-                f"{len(steps)} damaged ones in {self.folder}",
+                described=f"{len(steps)} damaged ones in {self.folder}",
                 kind=RuntimeError,
             )
         return None
@@ -162,13 +162,13 @@ class Checkpoint:
             raise errors.bad(
                 where,
                 f"a file of {', '.join(sorted(self.parts)) or 'nothing'}",
-                f"{path}, of {', '.join(sorted(parts)) or 'nothing'}",
+                described=f"{path}, of {', '.join(sorted(parts)) or 'nothing'}",
             )
         for name, part in self.parts.items():
             left = _setter(part)(parts[name])
             if isinstance(left, tuple) and any(left):
                 raise errors.bad(
-                    f"{where}, {name}", "the same names", f"{path}, which lacks {left[0]} and has {left[1]} in excess"
+                    f"{where}, {name}", "the same names", described=f"{path}, which lacks {left[0]} and has {left[1]} in excess"
                 )
         stream = state["random"]
         if stream["seeded"] and not random_state.was_seeded():

@@ -30,14 +30,14 @@ class MmapStorage:
 
     def __init__(self, filename: str | os.PathLike, nbytes: int) -> None:
         if not isinstance(filename, (str, os.PathLike)):
-            raise errors.bad("MmapStorage(filename)", "the name of a file", filename, kind=TypeError)
+            raise errors.bad("MmapStorage(filename)", "the name of a file", filename, kind=errors.ArgumentTypeError)
         if isinstance(nbytes, bool) or not isinstance(nbytes, int) or nbytes < 0:
-            raise errors.bad("MmapStorage(nbytes)", "a number of bytes", nbytes)
+            raise errors.bad("MmapStorage(nbytes)", "a number of bytes", nbytes, kind=errors.for_number(nbytes))
         try:
             length = os.path.getsize(filename)
         except OSError as e:
             raise errors.bad(
-                "MmapStorage(filename)", "a file that can be read", str(e), kind=FileNotFoundError
+                "MmapStorage(filename)", "a file that can be read", described=str(e), kind=FileNotFoundError
             ) from None
         if nbytes > length:
             raise errors.bad("MmapStorage(nbytes)", f"at most the {length} bytes of the file", nbytes)
@@ -58,15 +58,15 @@ class MmapStorage:
         kind = dtypes.of(dtype, "get_slice(dtype)")
         for name, n in (("start", start), ("stop", stop), ("step", step)):
             if isinstance(n, bool) or not isinstance(n, int):
-                raise errors.bad(f"get_slice({name})", "an integer", n, kind=TypeError)
+                raise errors.bad(f"get_slice({name})", "an integer", n, kind=errors.ArgumentTypeError)
         count = len(self._bytes) // kind.itemsize
         stop = count if stop == -1 else stop
         if not 0 <= start <= count:
             raise errors.bad(
-                "get_slice(start)", f"an element among {count} of {kind.name}", start, kind=errors.OutOfRange
+                "get_slice(start)", f"an element among {count} of {kind.name}", start, kind=errors.OutOfRangeError
             )
         if not start <= stop <= count:
-            raise errors.bad("get_slice(stop)", f"a place from {start} to {count}", stop, kind=errors.OutOfRange)
+            raise errors.bad("get_slice(stop)", f"a place from {start} to {count}", stop, kind=errors.OutOfRangeError)
         if step < 1:
             raise errors.bad("get_slice(step)", "a positive step", step)
         return to_tensor(self._bytes[: count * kind.itemsize].view(kind.np)[start:stop:step], dtype=kind)

@@ -148,7 +148,7 @@ class Check(Walk):
         self.parts = 0
 
     def wrong(self, what: str) -> Exception:
-        return errors.bad("save(obj)", "plain data that a file can hold", what)
+        return errors.bad("save(obj)", "plain data that a file can hold", described=what)
 
     def count(self, n: int) -> None:
         # what the reader counts while it makes the object, or a little more
@@ -157,8 +157,8 @@ class Check(Walk):
             raise errors.bad(
                 "save(obj)",
                 "fewer lists, tuples, dicts and arrays",
-                f"more than {op.MAX_PARTS} parts",
-                "put numbers into arrays",
+                described=f"more than {op.MAX_PARTS} parts",
+                hint="put numbers into arrays",
             )
 
     def enter(self, x: Any) -> None:
@@ -166,7 +166,7 @@ class Check(Walk):
         for key in x if isinstance(x, (dict, set, frozenset)) else ():
             if not is_key(key):
                 raise errors.bad(
-                    "save(obj)", "keys that are text, numbers of 64 bits, or tuples of them", key, kind=TypeError
+                    "save(obj)", "keys that are text, numbers of 64 bits, or tuples of them", key, kind=errors.ArgumentTypeError
                 )
 
     def leaf(self, x: Any) -> int:
@@ -176,12 +176,12 @@ class Check(Walk):
         if isinstance(x, (np.ndarray, np.generic)) and not isinstance(x, (str, bytes)):
             self.count(16)
             if code_of(x.dtype) is None or isinstance(x, np.ma.MaskedArray):
-                raise errors.bad("save(obj)", "arrays of numbers", f"an array of {x.dtype}", kind=TypeError)
+                raise errors.bad("save(obj)", "arrays of numbers", described=f"an array of {x.dtype}", kind=errors.ArgumentTypeError)
             return 0
         if not isinstance(x, (*_LEAVES, bytearray)):
             raise _refused(x)
         if isinstance(x, int) and abs(x) >= MAX_INTEGER:
-            raise errors.bad("save(obj)", "integers of at most 8000 bits", f"one of {x.bit_length()}")
+            raise errors.bad("save(obj)", "integers of at most 8000 bits", described=f"one of {x.bit_length()}")
         if isinstance(x, (complex, bytes, bytearray)):
             self.count(2)
         return 0
@@ -191,8 +191,8 @@ def _refused(obj: Any) -> Exception:
     expected = "tensors, arrays, numbers, str, bytes, dict, list, tuple, set"
     if hasattr(obj, "state_dict"):
         hint = f"save {type(obj).__name__}.state_dict(), and give it to set_state_dict() after loading"
-        return errors.bad("save(obj)", expected, obj, hint)
-    return errors.bad("save(obj)", expected, obj, kind=errors.Unknown)
+        return errors.bad("save(obj)", expected, obj, hint=hint)
+    return errors.bad("save(obj)", expected, obj, kind=errors.UnsupportedTypeError)
 
 
 # ---------------------------------------------------------------- reading

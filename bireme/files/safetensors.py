@@ -40,12 +40,12 @@ def write(file: BinaryIO, obj: Any, metadata: dict[str, str] | None) -> None:
             "save(obj)",
             "a dict of name to Tensor for a safetensors file",
             obj,
-            "other data needs another ending",
-            kind=TypeError,
+            hint="other data needs another ending",
+            kind=errors.ArgumentTypeError,
         )
     given = {} if metadata is None else metadata
     if not isinstance(given, dict) or not all(isinstance(x, str) for pair in given.items() for x in pair):
-        raise errors.bad("save(metadata)", "a dict of text to text", metadata, kind=TypeError)
+        raise errors.bad("save(metadata)", "a dict of text to text", metadata, kind=errors.ArgumentTypeError)
     kinds = {name: _kind(name, x) for name, x in obj.items()}
     header: dict[str, Any] = {"__metadata__": dict(given)} if given else {}
     header |= dict.fromkeys(obj)
@@ -73,12 +73,12 @@ def _kind(name: str, x: Any) -> np.dtype:
         raise errors.bad(
             "save(obj)",
             "a dict of name to Tensor for a safetensors file",
-            f"{name!r}: {errors.show(x)}",
-            kind=TypeError,
+            described=f"{name!r}: {errors.show(x)}",
+            kind=errors.ArgumentTypeError,
         )
     kind = x.dtype.np if isinstance(x, Tensor) else x.dtype.newbyteorder("=")
     if kind not in _CODES:
-        raise errors.bad("save(obj)", "types that a safetensors file can hold", f"{kind} for {name!r}", kind=TypeError)
+        raise errors.bad("save(obj)", "types that a safetensors file can hold", described=f"{kind} for {name!r}", kind=errors.ArgumentTypeError)
     return kind
 
 

@@ -57,7 +57,7 @@ def writing(where: str, obj: Any, path: Any, protocol: int, configs: dict[str, A
         raise errors.bad(f"{where}(protocol)", "2, 3 or 4", protocol)
     binary = configs.get("use_binary_format", False)
     if not isinstance(binary, bool):
-        raise errors.bad(f"{where}(use_binary_format)", "True or False", binary, kind=TypeError)
+        raise errors.bad(f"{where}(use_binary_format)", "True or False", binary, kind=errors.ArgumentTypeError)
     if binary and not (isinstance(obj, Tensor) and binary_tensor.storable(obj.dtype.np)):
         raise errors.bad(f"{where}(obj)", "a Tensor, for the binary format", obj, kind=NotImplementedError)
     place = _path(where, path) if not hasattr(path, "write") else None
@@ -87,7 +87,7 @@ def write_whole(path: str, write: Any) -> None:
         if folder:
             os.makedirs(folder, exist_ok=True)
         if os.path.isdir(path):
-            raise errors.bad("save(path)", "the name of a file", f"the folder {path}", kind=IsADirectoryError)
+            raise errors.bad("save(path)", "the name of a file", described=f"the folder {path}", kind=IsADirectoryError)
         with replacing(path) as file:
             write(file)
 
@@ -127,7 +127,7 @@ def load(path: str | os.PathLike | BinaryIO, **configs: Any) -> Any:
             (place + end for end in (".pdparams", ".pdopt", ".safetensors") if os.path.isfile(place + end)), None
         )
         raise errors.bad(
-            "load(path)", "a file", f"{place}, {what}", None if near is None else f"give the whole name: {near}"
+            "load(path)", "a file", described=f"{place}, {what}", hint=None if near is None else f"give the whole name: {near}"
         )
     with telling("load", place), open(place, "rb", buffering=0) as file, naming(place):
         source = Source(file, size_of(file))
@@ -227,7 +227,7 @@ class telling:
             return
         reason = "the disk is full" if e.errno in (errno.ENOSPC, errno.EDQUOT) else e.strerror or str(e)
         action = "a file that can be read" if self.hint is None else "a file that can be written"
-        told = errors.bad(f"{self.where}(path)", action, f"{self.path}: {reason}", self.hint, kind=type(e))
+        told = errors.bad(f"{self.where}(path)", action, described=f"{self.path}: {reason}", hint=self.hint, kind=type(e))
         told.errno = e.errno  # type: ignore[attr-defined]  # an OSError
         raise told from None
 
@@ -243,7 +243,7 @@ class naming:
 
     def __exit__(self, kind: Any, e: Any, trace: Any) -> None:
         if isinstance(e, BadFile):
-            raise errors.bad("load(path)", "a whole file of tensors and plain data", f"{self.path}: {e}") from None
+            raise errors.bad("load(path)", "a whole file of tensors and plain data", described=f"{self.path}: {e}") from None
 
 
 def _binary(where: str, file: Any) -> Any:
@@ -251,16 +251,16 @@ def _binary(where: str, file: Any) -> Any:
         raise errors.bad(
             f"{where}(path)",
             "a file that is open for bytes",
-            "one that is open for text",
-            "add 'b' to its mode",
-            kind=TypeError,
+            described="one that is open for text",
+            hint="add 'b' to its mode",
+            kind=errors.ArgumentTypeError,
         )
     return file
 
 
 def _path(where: str, path: Any) -> str:
     if not isinstance(path, (str, os.PathLike)):
-        raise errors.bad(f"{where}(path)", "a path or an open binary file", path, kind=TypeError)
+        raise errors.bad(f"{where}(path)", "a path or an open binary file", path, kind=errors.ArgumentTypeError)
     text = os.fspath(path)
     if isinstance(text, bytes):
         text = os.fsdecode(text)

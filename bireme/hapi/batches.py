@@ -57,7 +57,7 @@ def loader(data: Any, batch_size: Any, shuffle: bool, drop_last: bool, num_worke
     if isinstance(data, Dataset):
         return DataLoader(data, batch_size=batch_size, shuffle=shuffle, drop_last=drop_last, num_workers=num_workers)
     if not isinstance(data, Iterable):
-        raise errors.bad("Model, data", "a dataset, a DataLoader, or batches", data, kind=TypeError)
+        raise errors.bad("Model, data", "a dataset, a DataLoader, or batches", data, kind=errors.ArgumentTypeError)
     return data
 
 

@@ -178,7 +178,7 @@ class CallbackList:
         if isinstance(callbacks, Callback):
             callbacks = [callbacks]
         if callbacks is not None and not isinstance(callbacks, Iterable):
-            raise errors.bad("callbacks", "a list of callbacks", callbacks, kind=TypeError)
+            raise errors.bad("callbacks", "a list of callbacks", callbacks, kind=errors.ArgumentTypeError)
         self.callbacks: list[Any] = []
         for one in callbacks or ():
             self.append(one)
@@ -190,7 +190,7 @@ class CallbackList:
             callback: The callback.
         """
         if not hasattr(callback, "on_train_begin"):
-            raise errors.bad("callbacks", "objects of bireme.callbacks.Callback", callback, kind=TypeError)
+            raise errors.bad("callbacks", "objects of bireme.callbacks.Callback", callback, kind=errors.ArgumentTypeError)
         self.callbacks.append(callback)
 
     def __iter__(self) -> Iterator[Any]:
@@ -252,7 +252,7 @@ class ModelCheckpoint(Callback):
     def __init__(self, save_freq: int = 1, save_dir: str | None = None):
         super().__init__()
         if isinstance(save_freq, bool) or not isinstance(save_freq, int) or save_freq < 1:
-            raise errors.bad("ModelCheckpoint(save_freq)", "a positive number of epochs", save_freq)
+            raise errors.bad("ModelCheckpoint(save_freq)", "a positive number of epochs", save_freq, kind=errors.for_number(save_freq))
         self.save_freq, self.save_dir = save_freq, save_dir
         self.epoch = 0
 
@@ -434,7 +434,7 @@ class ReduceLROnPlateau(_Watching):
     ):
         super().__init__(monitor, mode, min_delta)
         if factor >= 1.0:
-            raise errors.bad("ReduceLROnPlateau(factor)", "a number below 1", factor)
+            raise errors.bad("ReduceLROnPlateau(factor)", "a number below 1", factor, kind=errors.for_number(factor))
         self.factor, self.patience, self.verbose, self.cooldown, self.min_lr = (
             factor,
             patience,

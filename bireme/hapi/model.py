@@ -125,9 +125,9 @@ class Model:
             [0.0]
         """
         if optimizer is not None and not hasattr(optimizer, "step"):
-            raise errors.bad("Model.prepare(optimizer)", "an optimizer or None", optimizer, kind=TypeError)
+            raise errors.bad("Model.prepare(optimizer)", "an optimizer or None", optimizer, kind=errors.ArgumentTypeError)
         if loss is not None and not callable(loss):
-            raise errors.bad("Model.prepare(loss)", "a Layer or a function", loss, kind=TypeError)
+            raise errors.bad("Model.prepare(loss)", "a Layer or a function", loss, kind=errors.ArgumentTypeError)
         self._scores = Scores(metrics)
         self._optimizer, self._loss = optimizer, loss
         self._precision = Precision(amp_configs, self.network, optimizer)
@@ -139,7 +139,7 @@ class Model:
     def _need(self, where: str, **parts: Any) -> None:
         for name, part in parts.items():
             if part is None:
-                raise errors.bad(f"Model.{where}()", f"prepare({name}=...) before it", f"no {name}", kind=errors.Unfit)
+                raise errors.bad(f"Model.{where}()", f"prepare({name}=...) before it", described=f"no {name}", kind=errors.ArgumentError)
 
     # ------------------------------------------------------------ one batch
 
@@ -308,7 +308,7 @@ class Model:
             [[3.0]]
         """
         if train_data is None:
-            raise errors.bad("Model.fit(train_data)", "data to train on", None, kind=errors.Unfit)
+            raise errors.bad("Model.fit(train_data)", "data to train on", None, kind=errors.ArgumentError)
         self._need("fit", optimizer=self._optimizer, loss=self._loss)
         for name, number in (
             ("epochs", epochs),
@@ -324,7 +324,7 @@ class Model:
                 "Model.fit(batch_size)",
                 "a number, or two: for training and for evaluation",
                 batch_size,
-                kind=errors.Unfit,
+                kind=errors.for_number(batch_size),
             )
         _must_have("Model.fit(train_data)", train_data)
         train = loader(train_data, sizes[0], shuffle, drop_last, num_workers)
@@ -516,7 +516,7 @@ class Model:
             raise errors.bad(
                 f"Model, {mode} data",
                 f"batches with {n} inputs for {type(self.network).__name__}.forward",
-                f"{len(fields)} fields",
+                described=f"{len(fields)} fields",
             )
         return fields[:n], [] if mode == "predict" else fields[n:]
 
@@ -543,8 +543,8 @@ class Model:
                 "Model.save(training)",
                 "True: a network cannot be exported as a program yet",
                 False,
-                hint,
-                kind=errors.Misfit,
+                hint=hint,
+                kind=errors.ShapeError,
             )
         save_weights(self.network, self._optimizer, os.fspath(path))
 
@@ -619,17 +619,17 @@ def _specs(given: Any, name: str) -> list[InputSpec]:
     )
     for spec in found:
         if not isinstance(spec, InputSpec):
-            raise errors.bad(f"Model({name})", "InputSpecs of bireme.static", spec, kind=errors.Unfit)
+            raise errors.bad(f"Model({name})", "InputSpecs of bireme.static", spec, kind=errors.ArgumentError)
         if spec.name is None:
-            raise errors.bad(f"Model({name})", "InputSpecs with names", repr(spec))
+            raise errors.bad(f"Model({name})", "InputSpecs with names", described=repr(spec))
     return found
 
 
 def _must_have(where: str, data: Any) -> None:
     if length(data) == 0:
-        raise errors.bad(where, "one sample or more", "none")
+        raise errors.bad(where, "one sample or more", described="none")
 
 
 def _positive(where: str, number: Any) -> None:
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
-        raise errors.bad(where, "a positive integer", number, kind=errors.Unfit)
+        raise errors.bad(where, "a positive integer", number, kind=errors.for_integer(number))

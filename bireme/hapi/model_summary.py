@@ -128,7 +128,7 @@ def _shapes(where: str, given: Any) -> list[Any]:
     if isinstance(given, dict):
         given = list(given.values())
     if not isinstance(given, (list, tuple)):
-        raise errors.bad(f"{where}(input_size)", "a shape, an InputSpec, or a list of them", given, kind=TypeError)
+        raise errors.bad(f"{where}(input_size)", "a shape, an InputSpec, or a list of them", given, kind=errors.ArgumentTypeError)
     return list(given)
 
 
@@ -138,11 +138,11 @@ def _made(where: str, shape: Any, kind: Any) -> Any:
     if isinstance(shape, (list, tuple)) and not _is_shape(shape):
         return tuple(_made(where, part, kind) for part in shape)
     if not _is_shape(shape):
-        raise errors.bad(f"{where}(input_size)", "a shape, an InputSpec, or a list of them", shape, kind=TypeError)
+        raise errors.bad(f"{where}(input_size)", "a shape, an InputSpec, or a list of them", shape, kind=errors.ArgumentTypeError)
     sizes = []
     for n in shape:
         if isinstance(n, (bool, float)):
-            raise errors.bad(f"{where}(input_size)", "integers, and None for the batch", list(shape), kind=TypeError)
+            raise errors.bad(f"{where}(input_size)", "integers, and None for the batch", list(shape), kind=errors.ArgumentTypeError)
         if (n is None or n == -1) and sum([m in (None, -1) for m in shape]) == 1:
             n = 1  # the batch dimension, at any position: the states of a recurrent layer have it second
         if n is None or n <= 0:

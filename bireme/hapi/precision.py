@@ -28,13 +28,13 @@ class Precision:
         where = "Model.prepare(amp_configs)"
         configs = {"level": given} if isinstance(given, str) else {} if given is None else given
         if not isinstance(configs, dict):
-            raise errors.bad(where, "a level or a dict", given, kind=TypeError)
+            raise errors.bad(where, "a level or a dict", given, kind=errors.ArgumentTypeError)
         self.level = configs.get("level", "O0" if given is None else "O1")
         if self.level not in ("O0", "O1", "O2"):
             raise errors.bad(where, "level 'O0', 'O1' or 'O2'", self.level)
         unknown = sorted(map(str, set(configs) - {"level", *_SCALER, *_CAST}))
         if unknown:
-            raise errors.bad(where, f"settings out of {', '.join(('level', *_SCALER, *_CAST))}", ", ".join(unknown))
+            raise errors.bad(where, f"settings out of {', '.join(('level', *_SCALER, *_CAST))}", described=", ".join(unknown))
         self._cast = {"level": self.level, **{k: v for k, v in configs.items() if k in _CAST}}
         self.scaler: GradScaler | None = None
         dtype = configs.get("dtype", "float16")

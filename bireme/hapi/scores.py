@@ -21,7 +21,7 @@ class Scores:
         )
         for one in self.metrics:
             if not isinstance(one, metric.Metric):
-                raise errors.bad("Model.prepare(metrics)", "metrics of bireme.metric", one, kind=errors.Unfit)
+                raise errors.bad("Model.prepare(metrics)", "metrics of bireme.metric", one, kind=errors.ArgumentError)
         self._waiting: list[list[tuple]] = [[] for _ in self.metrics]
 
     def computed(self, outputs: list, labels: list) -> list[tuple]:

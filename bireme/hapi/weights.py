@@ -22,7 +22,7 @@ def load_weights(network: Layer, optimizer: Any, path: str, skip_mismatch: bool)
     """Read what ``save_weights`` wrote; without an optimizer, only the parameters."""
     path = path.removesuffix(".pdparams")
     if not os.path.isfile(f"{path}.pdparams"):
-        raise errors.bad("Model.load(path)", "a file", f"{path}.pdparams, which is not there", kind=errors.Unfit)
+        raise errors.bad("Model.load(path)", "a file", described=f"{path}.pdparams, which is not there", kind=errors.ArgumentError)
     state = load(f"{path}.pdparams")
     own = network.state_dict()
     good, names = dict(own), {}
@@ -40,7 +40,7 @@ def load_weights(network: Layer, optimizer: Any, path: str, skip_mismatch: bool)
             errors.warn(f"Model.load: left out {why}")
         else:
             raise errors.bad(
-                "Model.load(path)", "a file that fits the network", why, "pass skip_mismatch=True to load the rest"
+                "Model.load(path)", "a file that fits the network", why, hint="pass skip_mismatch=True to load the rest"
             )
     network.set_state_dict(good)
     if optimizer is not None and os.path.isfile(f"{path}.pdopt"):

@@ -88,7 +88,7 @@ class TensorDataset(Dataset):
         lengths = [tensor.shape[0] for tensor in tensors]
         if any(n != lengths[0] for n in lengths):
             raise errors.bad(
-                "TensorDataset(tensors)", "tensors of equal length", f"lengths {lengths}", kind=errors.Unfit
+                "TensorDataset(tensors)", "tensors of equal length", described=f"lengths {lengths}", kind=errors.ArgumentError
             )
         self.tensors = tensors
 
@@ -127,19 +127,19 @@ class ComposeDataset(Dataset):
     def __init__(self, datasets: Iterable[Dataset]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
-            raise errors.bad("ComposeDataset(datasets)", "at least one dataset", self.datasets, kind=errors.Unfit)
+            raise errors.bad("ComposeDataset(datasets)", "at least one dataset", self.datasets, kind=errors.ArgumentError)
         for dataset in self.datasets:
             if not isinstance(dataset, Dataset) or isinstance(dataset, IterableDataset):
                 raise errors.bad(
                     "ComposeDataset(datasets)",
                     "datasets with __getitem__, each a bireme.io.Dataset",
                     dataset,
-                    kind=errors.Unfit,
+                    kind=errors.ArgumentError,
                 )
         lengths = [len(dataset) for dataset in self.datasets]
         if any(n != lengths[0] for n in lengths):
             raise errors.bad(
-                "ComposeDataset(datasets)", "datasets of equal length", f"lengths {lengths}", kind=errors.Unfit
+                "ComposeDataset(datasets)", "datasets of equal length", described=f"lengths {lengths}", kind=errors.ArgumentError
             )
 
     def __len__(self) -> int:
@@ -167,10 +167,10 @@ class ChainDataset(IterableDataset):
     def __init__(self, datasets: Iterable[IterableDataset]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
-            raise errors.bad("ChainDataset(datasets)", "at least one dataset", self.datasets, kind=errors.Unfit)
+            raise errors.bad("ChainDataset(datasets)", "at least one dataset", self.datasets, kind=errors.ArgumentError)
         for dataset in self.datasets:
             if not isinstance(dataset, IterableDataset):
-                raise errors.bad("ChainDataset(datasets)", "each an IterableDataset", dataset, kind=errors.Unfit)
+                raise errors.bad("ChainDataset(datasets)", "each an IterableDataset", dataset, kind=errors.ArgumentError)
 
     def __iter__(self) -> Iterator[Any]:
         return itertools.chain.from_iterable(self.datasets)
@@ -208,12 +208,12 @@ class ConcatDataset(Dataset):
     def __init__(self, datasets: Iterable[Dataset]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
-            raise errors.bad("ConcatDataset(datasets)", "at least one dataset", self.datasets, kind=errors.Unfit)
+            raise errors.bad("ConcatDataset(datasets)", "at least one dataset", self.datasets, kind=errors.ArgumentError)
         hint = "ConcatDataset does not support IterableDataset: ChainDataset does"
         for dataset in self.datasets:
             if isinstance(dataset, IterableDataset):
                 raise errors.bad(
-                    "ConcatDataset(datasets)", "datasets with __getitem__", dataset, hint=hint, kind=errors.Unfit
+                    "ConcatDataset(datasets)", "datasets with __getitem__", dataset, hint=hint, kind=errors.ArgumentError
                 )
         self.cumulative_sizes = self.cumsum(self.datasets)
 
@@ -224,7 +224,7 @@ class ConcatDataset(Dataset):
         at = idx + len(self) if idx < 0 else idx
         if not 0 <= at < len(self):
             raise errors.bad(
-                "ConcatDataset[idx]", f"an index in [{-len(self)}, {len(self) - 1}]", idx, kind=errors.OutOfRange
+                "ConcatDataset[idx]", f"an index in [{-len(self)}, {len(self) - 1}]", idx, kind=errors.OutOfRangeError
             )
         part = bisect.bisect_right(self.cumulative_sizes, at)
         return self.datasets[part][at - (self.cumulative_sizes[part - 1] if part else 0)]

@@ -224,7 +224,7 @@ class Adam(Optimizer):
             return super()._loaded(where, value, p, name)
         host = value._host() if isinstance(value, Tensor) else np.asarray(value)
         if host.size != 1:
-            raise errors.bad(where, "one number", f"shape {list(host.shape)}")
+            raise errors.bad(where, "one number", described=f"shape {list(host.shape)}", kind=errors.ArgumentTypeError)
         return host.reshape(())
 
 
@@ -293,7 +293,7 @@ class AdamW(Adam):
     ):
         for what, given in (("lr_ratio", lr_ratio), ("apply_decay_param_fun", apply_decay_param_fun)):
             if given is not None and not callable(given):
-                raise errors.bad(f"AdamW({what})", "a function or None", given, kind=errors.Alien)
+                raise errors.bad(f"AdamW({what})", "a function or None", given, kind=errors.ArgumentTypeError)
         self._lr_ratio, self._apply_decay_param_fun = lr_ratio, apply_decay_param_fun
         self._low_moments = use_lowprecision_moment
         super().__init__(
@@ -316,7 +316,7 @@ class AdamW(Adam):
     def _regularizer(self, decay: Any, what: str) -> Any:
         """Decoupled decay is a number, not a term of the gradient."""
         if isinstance(decay, bool) or not isinstance(decay, (int, float, Tensor)):
-            raise errors.bad(f"AdamW({what})", "a number or a Tensor", decay, kind=TypeError)
+            raise errors.bad(f"AdamW({what})", "a number or a Tensor", decay, kind=errors.ArgumentTypeError)
         return decay.reshape([]) if isinstance(decay, Tensor) else decay
 
     def _decay_of(self, group: dict, p: Tensor) -> Any:
@@ -342,12 +342,14 @@ class AdamW(Adam):
 def _beta(where: str, what: str, beta: float | Tensor) -> float | Tensor:
     if isinstance(beta, Tensor):
         if beta._value.sig.size != 1:
-            raise errors.bad(f"{where}({what})", "a number or a tensor of one element", f"shape {beta.shape}")
+            raise errors.bad(
+                f"{where}({what})", "a number or a tensor of one element", described=f"shape {beta.shape}", kind=errors.ArgumentTypeError
+            )
         return beta.reshape([])
     if isinstance(beta, bool) or not isinstance(beta, (int, float, np.number)):
-        raise errors.bad(f"{where}({what})", "a number in [0, 1)", beta, kind=errors.Alien)
+        raise errors.bad(f"{where}({what})", "a number in [0, 1)", beta, kind=errors.ArgumentTypeError)
     if not 0 <= beta < 1:
-        raise errors.bad(f"{where}({what})", "a number in [0, 1)", beta)
+        raise errors.bad(f"{where}({what})", "a number in [0, 1)", beta, kind=errors.for_number(beta))
     return beta
 
 

@@ -102,7 +102,7 @@ class Adadelta(Optimizer):
         _given("Adadelta", learning_rate=learning_rate, epsilon=epsilon, rho=rho)
         not_negative("Adadelta", epsilon=epsilon)
         if not 0 <= rho <= 1:
-            raise errors.bad("Adadelta(rho)", "a number in [0, 1]", rho)
+            raise errors.bad("Adadelta(rho)", "a number in [0, 1]", rho, kind=errors.for_number(rho))
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         self._epsilon, self._rho = epsilon, rho
 
@@ -299,27 +299,27 @@ def between(where: str, **betas: Any) -> None:
     """Raise an error for a beta outside [0, 1)."""
     for what, beta in betas.items():
         if not isinstance(beta, (int, float, np.number, Tensor)):
-            raise errors.bad(f"{where}({what})", "a number in [0, 1)", beta, kind=errors.Alien)
+            raise errors.bad(f"{where}({what})", "a number in [0, 1)", beta, kind=errors.ArgumentTypeError)
         if not 0 <= beta < 1:
-            raise errors.bad(f"{where}({what})", "a number in [0, 1)", beta)
+            raise errors.bad(f"{where}({what})", "a number in [0, 1)", beta, kind=errors.for_number(beta))
 
 
 def not_negative(where: str, **numbers: Any) -> None:
     """Raise an error for what is not a non-negative number."""
     for what, value in numbers.items():
         if not isinstance(value, (int, float, np.number, Tensor)):
-            raise errors.bad(f"{where}({what})", "a number of 0 or more", value, kind=errors.Alien)
+            raise errors.bad(f"{where}({what})", "a number of 0 or more", value, kind=errors.ArgumentTypeError)
         if not value >= 0:
-            raise errors.bad(f"{where}({what})", "a number of 0 or more", value)
+            raise errors.bad(f"{where}({what})", "a number of 0 or more", value, kind=errors.for_number(value))
 
 
 def _pair(where: str, values: Any) -> tuple[Any, Any]:
     if not isinstance(values, (list, tuple, np.ndarray)) or len(values) != 2:
-        raise errors.bad(where, "two numbers", values, kind=errors.WrongType)
+        raise errors.bad(where, "two numbers", values, kind=errors.ArgumentTypeError)
     return values[0], values[1]
 
 
 def _given(where: str, **settings: Any) -> None:
     for what, value in settings.items():
         if value is None:
-            raise errors.bad(f"{where}({what})", "a number", None, kind=errors.Alien)
+            raise errors.bad(f"{where}({what})", "a number", None, kind=errors.ArgumentTypeError)

@@ -43,11 +43,11 @@ class LinearWarmup(LRScheduler):
         verbose: bool = False,
     ):
         if isinstance(learning_rate, bool) or not isinstance(learning_rate, (int, float, LRScheduler)):
-            raise errors.bad("LinearWarmup(learning_rate)", "a number or a schedule", learning_rate, kind=TypeError)
+            raise errors.bad("LinearWarmup(learning_rate)", "a number or a schedule", learning_rate, kind=errors.ArgumentTypeError)
         if isinstance(warmup_steps, bool) or not isinstance(warmup_steps, int) or warmup_steps <= 0:
-            raise errors.bad("LinearWarmup(warmup_steps)", "an int above 0", warmup_steps, kind=errors.Unfit)
+            raise errors.bad("LinearWarmup(warmup_steps)", "an int above 0", warmup_steps, kind=errors.for_integer(warmup_steps))
         if end_lr <= start_lr:
-            raise errors.bad("LinearWarmup(end_lr)", f"more than start_lr = {start_lr}", end_lr, kind=errors.Unfit)
+            raise errors.bad("LinearWarmup(end_lr)", f"more than start_lr = {start_lr}", end_lr, kind=errors.ArgumentError)
         self.learning_rate, self.warmup_steps = learning_rate, warmup_steps
         self.start_lr, self.end_lr = start_lr, end_lr
         super().__init__(start_lr, last_epoch, verbose)
@@ -72,7 +72,7 @@ class LinearWarmup(LRScheduler):
             if "LinearWarmup_LR" not in state_dict:
                 expected = "the key LinearWarmup_LR, the state of the schedule after the warm-up"
                 got = ", ".join(map(str, state_dict))
-                raise errors.bad("LinearWarmup.set_state_dict(state_dict)", expected, got, kind=RuntimeError)
+                raise errors.bad("LinearWarmup.set_state_dict(state_dict)", expected, described=got, kind=RuntimeError)
             self.learning_rate.set_state_dict(state_dict["LinearWarmup_LR"])
 
 
@@ -100,7 +100,7 @@ class CosineAnnealingDecay(LRScheduler):
     ):
         positive("CosineAnnealingDecay(T_max)", T_max)
         if isinstance(eta_min, bool) or not isinstance(eta_min, (int, float)):
-            raise errors.bad("CosineAnnealingDecay(eta_min)", "a number", eta_min, kind=TypeError)
+            raise errors.bad("CosineAnnealingDecay(eta_min)", "a number", eta_min, kind=errors.ArgumentTypeError)
         self.T_max, self.eta_min = T_max, float(eta_min)
         super().__init__(learning_rate, last_epoch, verbose)
 
@@ -151,7 +151,7 @@ class LinearLR(LRScheduler):
         if not 0 <= end_factor <= 1.0:
             raise errors.bad("LinearLR(end_factor)", "a factor between 0 and 1", end_factor)
         if total_steps <= 0:
-            raise errors.bad("LinearLR(total_steps)", "a number above 0", total_steps)
+            raise errors.bad("LinearLR(total_steps)", "a number above 0", total_steps, kind=errors.for_number(total_steps))
         self.start_factor, self.end_factor, self.total_steps = start_factor, end_factor, total_steps
         super().__init__(learning_rate, last_epoch, verbose)
 
@@ -192,9 +192,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         verbose: bool = False,
     ):
         if not isinstance(T_0, int) or T_0 <= 0:
-            raise errors.bad("CosineAnnealingWarmRestarts(T_0)", "an int above 0", T_0)
+            raise errors.bad("CosineAnnealingWarmRestarts(T_0)", "an int above 0", T_0, kind=errors.for_integer(T_0))
         if not isinstance(T_mult, int) or T_mult < 1:
-            raise errors.bad("CosineAnnealingWarmRestarts(T_mult)", "an int of 1 or more", T_mult)
+            raise errors.bad("CosineAnnealingWarmRestarts(T_mult)", "an int of 1 or more", T_mult, kind=errors.for_integer(T_mult))
         self.T_0 = self.T_i = T_0
         self.T_mult, self.eta_min = T_mult, eta_min
         self.T_cur: float = last_epoch
@@ -280,15 +280,15 @@ class OneCycleLR(LRScheduler):
         _rate("OneCycleLR(end_learning_rate)", end_learning_rate)
         positive("OneCycleLR(total_steps)", total_steps)
         if not isinstance(phase_pct, float):
-            raise errors.bad("OneCycleLR(phase_pct)", "a float", phase_pct, kind=TypeError)
+            raise errors.bad("OneCycleLR(phase_pct)", "a float", phase_pct, kind=errors.ArgumentTypeError)
         if not 0 <= phase_pct <= 1:
             raise errors.bad("OneCycleLR(phase_pct)", "a part between 0 and 1", phase_pct)
         if three_phase and phase_pct >= 0.5:
             raise errors.bad("OneCycleLR(phase_pct)", "less than 0.5 for three phases", phase_pct)
         if isinstance(divide_factor, bool) or not isinstance(divide_factor, (int, float)):
-            raise errors.bad("OneCycleLR(divide_factor)", "a number", divide_factor, kind=TypeError)
+            raise errors.bad("OneCycleLR(divide_factor)", "a number", divide_factor, kind=errors.ArgumentTypeError)
         if divide_factor <= 0:
-            raise errors.bad("OneCycleLR(divide_factor)", "a number above 0", divide_factor)
+            raise errors.bad("OneCycleLR(divide_factor)", "a number above 0", divide_factor, kind=errors.for_number(divide_factor))
         if anneal_strategy not in ("cos", "linear"):
             raise errors.bad("OneCycleLR(anneal_strategy)", "'cos' or 'linear'", anneal_strategy)
         self.total_steps, self.anneal_strategy = total_steps, anneal_strategy
@@ -355,7 +355,7 @@ class CyclicLR(LRScheduler):
         if step_size_down is not None:
             positive("CyclicLR(step_size_down)", step_size_down)
         if not isinstance(exp_gamma, float):
-            raise errors.bad("CyclicLR(exp_gamma)", "a float", exp_gamma, kind=TypeError)
+            raise errors.bad("CyclicLR(exp_gamma)", "a float", exp_gamma, kind=errors.ArgumentTypeError)
         scales = {
             "triangular": (_same, "cycle"),
             "triangular2": (_halved, "cycle"),
@@ -364,7 +364,7 @@ class CyclicLR(LRScheduler):
         if mode not in scales and scale_fn is None:
             raise errors.bad("CyclicLR(mode)", "'triangular', 'triangular2' or 'exp_range', or a scale_fn", mode)
         if scale_fn is not None and not callable(scale_fn):
-            raise errors.bad("CyclicLR(scale_fn)", "a function or None", scale_fn, kind=TypeError)
+            raise errors.bad("CyclicLR(scale_fn)", "a function or None", scale_fn, kind=errors.ArgumentTypeError)
         if scale_mode not in ("cycle", "iterations"):
             raise errors.bad("CyclicLR(scale_mode)", "'cycle' or 'iterations'", scale_mode)
         self.cycle_size = float(step_size_up + (step_size_up if step_size_down is None else step_size_down))
@@ -424,7 +424,7 @@ class ReduceOnPlateau(LRScheduler):
         verbose: bool = False,
     ):
         if isinstance(learning_rate, bool) or not isinstance(learning_rate, (int, float)):
-            raise errors.bad("ReduceOnPlateau(learning_rate)", "a number", learning_rate, kind=TypeError)
+            raise errors.bad("ReduceOnPlateau(learning_rate)", "a number", learning_rate, kind=errors.ArgumentTypeError)
         if mode.lower() not in ("min", "max"):
             raise errors.bad("ReduceOnPlateau(mode)", "'min' or 'max'", mode)
         if threshold_mode.lower() not in ("rel", "abs"):
@@ -458,10 +458,10 @@ class ReduceOnPlateau(LRScheduler):
             if metrics.size != 1:
                 got = f"shape {list(metrics.shape)}"
                 raise errors.bad(
-                    "ReduceOnPlateau.step(metrics)", "one number", got, "take its mean first", kind=errors.Unfit
+                    "ReduceOnPlateau.step(metrics)", "one number", described=got, hint="take its mean first", kind=errors.for_number(got)
                 )
         elif isinstance(metrics, bool) or not isinstance(metrics, (int, float, np.number)):
-            raise errors.bad("ReduceOnPlateau.step(metrics)", "a number, an array or a Tensor", metrics, kind=TypeError)
+            raise errors.bad("ReduceOnPlateau.step(metrics)", "a number, an array or a Tensor", metrics, kind=errors.ArgumentTypeError)
         if self.cooldown_counter > 0:
             self.cooldown_counter -= 1
             return
@@ -484,7 +484,7 @@ class ReduceOnPlateau(LRScheduler):
 
 def _rate(where: str, rate: Any) -> None:
     if isinstance(rate, bool) or not isinstance(rate, (int, float)):
-        raise errors.bad(where, "a number", rate, kind=TypeError)
+        raise errors.bad(where, "a number", rate, kind=errors.ArgumentTypeError)
     if rate < 0:
         raise errors.bad(where, "a rate of 0 or more", rate)
 

@@ -167,7 +167,7 @@ def cosine_decay(learning_rate: float, step_each_epoch: int, epochs: int) -> Cos
         0.25
     """
     if not isinstance(learning_rate, float):
-        raise errors.bad("cosine_decay(learning_rate)", "a float", learning_rate, kind=TypeError)
+        raise errors.bad("cosine_decay(learning_rate)", "a float", learning_rate, kind=errors.ArgumentTypeError)
     return CosineAnnealingDecay(learning_rate, epochs)
 
 

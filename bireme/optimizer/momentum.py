@@ -59,7 +59,7 @@ class Momentum(Optimizer):
         name: str | None = None,
     ):
         if not isinstance(momentum, (numbers.Real, Tensor)):
-            raise errors.bad("Momentum(momentum)", "a number", momentum, kind=TypeError)
+            raise errors.bad("Momentum(momentum)", "a number", momentum, kind=errors.ArgumentTypeError)
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         self._momentum: float | Tensor = momentum
         self._use_nesterov, self._rescale_grad = bool(use_nesterov), rescale_grad

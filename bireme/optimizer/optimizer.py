@@ -64,7 +64,7 @@ class Optimizer(States):
         self._type = self._where.lower()
         if not isinstance(learning_rate, (float, LRScheduler)):
             expected = "a float or a schedule of bireme.optimizer.lr"
-            raise errors.bad(f"{self._where}(learning_rate)", expected, learning_rate, kind=errors.Alien)
+            raise errors.bad(f"{self._where}(learning_rate)", expected, learning_rate, kind=errors.ArgumentTypeError)
         if isinstance(learning_rate, float) and not math.isfinite(learning_rate):
             raise errors.bad(f"{self._where}(learning_rate)", "a finite number", learning_rate)
         self._learning_rate = learning_rate
@@ -96,9 +96,9 @@ class Optimizer(States):
     def _make_groups(self, parameters: Parameters | None) -> list[dict]:
         where = f"{self._where}(parameters)"
         if parameters is None:
-            raise errors.bad(where, "a list of parameters", None, "pass model.parameters()", kind=AttributeError)
+            raise errors.bad(where, "a list of parameters", None, hint="pass model.parameters()", kind=AttributeError)
         if isinstance(parameters, (Tensor, dict)) or not isinstance(parameters, Iterable):
-            raise errors.bad(where, "a list of parameters or of dicts", parameters, kind=TypeError)
+            raise errors.bad(where, "a list of parameters or of dicts", parameters, kind=errors.ArgumentTypeError)
         given = list(parameters)
         self._grouped = bool(given) and isinstance(given[0], dict)
         if not self._grouped:
@@ -112,10 +112,10 @@ class Optimizer(States):
         groups = []
         for group in given:
             if not isinstance(group, dict) or "params" not in group:
-                raise errors.bad(where, "dicts that have 'params'", group, kind=errors.Unfit)
+                raise errors.bad(where, "dicts that have 'params'", group, kind=errors.ArgumentError)
             if isinstance(group["params"], set):
                 hint = "a set has no order, and the optimizer's state needs one"
-                raise errors.bad(where, "a list of parameters in 'params'", group["params"], hint, kind=TypeError)
+                raise errors.bad(where, "a list of parameters in 'params'", group["params"], hint=hint, kind=errors.ArgumentTypeError)
             params = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
             new = {**group, "params": self._distinct(params, where)}
             new["weight_decay"] = self._regularizer(group.get("weight_decay", self.regularization), "weight_decay")
@@ -123,7 +123,7 @@ class Optimizer(States):
             groups.append(new)
         ids = [id(p) for group in groups for p in group["params"]]
         if len(ids) != len(set(ids)):
-            raise errors.bad(where, "each parameter in one group", "a parameter that is in two")
+            raise errors.bad(where, "each parameter in one group", described="a parameter that is in two")
         return groups
 
     def _add_param_group(self, param_group: dict) -> None:
@@ -131,12 +131,12 @@ class Optimizer(States):
         where = f"{self._where}._add_param_group(param_group)"
         if not self._grouped:
             raise errors.bad(
-                where, "an optimizer that was made with groups", "one made with a list of parameters", kind=TypeError
+                where, "an optimizer that was made with groups", described="one made with a list of parameters", kind=errors.ArgumentTypeError
             )
         (new,) = self._make_groups([param_group])
         known = {id(p) for p in self._parameter_list}
         if any(id(p) in known for p in new["params"]):
-            raise errors.bad(where, "parameters of no other group", "one that is in another")
+            raise errors.bad(where, "parameters of no other group", described="one that is in another")
         self._param_groups.append(new)
         self._parameter_list += new["params"]
         self._check_names()
@@ -155,7 +155,7 @@ class Optimizer(States):
     def _distinct(self, params: list, where: str) -> list[Tensor]:
         for p in params:
             if not isinstance(p, Tensor):
-                raise errors.bad(where, "a list of parameters", p, kind=errors.NotTensor)
+                raise errors.bad(where, "a list of parameters", p, kind=errors.NotATensorError)
         once = list({id(p): p for p in params}.values())
         if len(once) != len(params):
             errors.warn(f"{where}: a parameter is in the list twice; it is updated once a step")
@@ -166,7 +166,7 @@ class Optimizer(States):
         for p in self._parameter_list:
             if p.name in names:
                 where, hint = f"{self._where}(parameters)", "state_dict() tells parameters apart by name"
-                raise errors.bad(where, "parameters with names of their own", f"two called {p.name}", hint)
+                raise errors.bad(where, "parameters with names of their own", described=f"two called {p.name}", hint=hint)
             names.add(p.name)
 
     def _regularizer(self, decay: Any, what: str) -> Any:
@@ -174,12 +174,12 @@ class Optimizer(States):
         if decay is None or isinstance(decay, WeightDecayRegularizer):
             return decay
         if isinstance(decay, bool) or not isinstance(decay, (int, float)):
-            raise errors.bad(f"{self._where}({what})", "a number, L1Decay, L2Decay or None", decay, kind=TypeError)
+            raise errors.bad(f"{self._where}({what})", "a number, L1Decay, L2Decay or None", decay, kind=errors.ArgumentTypeError)
         return L2Decay(float(decay))
 
     def _clipper(self, clip: Any, what: str) -> Any:
         if clip is not None and not isinstance(clip, ClipGradBase):
-            raise errors.bad(f"{self._where}({what})", "a ClipGradBy... of bireme.nn, or None", clip, kind=TypeError)
+            raise errors.bad(f"{self._where}({what})", "a ClipGradBy... of bireme.nn, or None", clip, kind=errors.ArgumentTypeError)
         return clip
 
     # ------------------------------------------------------------ the step
@@ -377,7 +377,7 @@ class Optimizer(States):
             ([0.0], [2.0])
         """
         if not isinstance(loss, Tensor):
-            raise errors.bad("minimize(loss)", "a Tensor", loss, kind=errors.Alien)
+            raise errors.bad("minimize(loss)", "a Tensor", loss, kind=errors.ArgumentTypeError)
         return [], self._step({id(p) for p in self._wanted(parameters, no_grad_set)})
 
     def backward(
@@ -409,7 +409,7 @@ class Optimizer(States):
             [2.0]
         """
         if not isinstance(loss, Tensor):
-            raise errors.bad("backward(loss)", "a Tensor", loss, kind=TypeError)
+            raise errors.bad("backward(loss)", "a Tensor", loss, kind=errors.NotATensorError)
         return [
             (p, p.grad) for p in self._wanted(parameters, no_grad_set) if not p.stop_gradient and p.grad is not None
         ]
@@ -514,10 +514,10 @@ class Optimizer(States):
             0.1
         """
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise errors.bad("set_lr(value)", "a number", value, kind=TypeError)
+            raise errors.bad("set_lr(value)", "a number", value, kind=errors.ArgumentTypeError)
         if isinstance(self._learning_rate, LRScheduler):
             got = f"an optimizer whose rate {type(self._learning_rate).__name__} sets"
-            raise errors.bad("set_lr(value)", "an optimizer with a constant rate", got, kind=RuntimeError)
+            raise errors.bad("set_lr(value)", "an optimizer with a constant rate", described=got, kind=RuntimeError)
         self._learning_rate = float(value)
 
     def set_lr_scheduler(self, scheduler: LRScheduler) -> None:
@@ -533,5 +533,5 @@ class Optimizer(States):
             0.2
         """
         if not isinstance(scheduler, LRScheduler):
-            raise errors.bad("set_lr_scheduler(scheduler)", "a schedule", scheduler, kind=TypeError)
+            raise errors.bad("set_lr_scheduler(scheduler)", "a schedule", scheduler, kind=errors.ArgumentTypeError)
         self._learning_rate = scheduler

@@ -39,11 +39,11 @@ class LRScheduler:
 
     def __init__(self, learning_rate: float = 0.1, last_epoch: int = -1, verbose: bool = False):
         if isinstance(learning_rate, bool) or not isinstance(learning_rate, (int, float)):
-            raise errors.bad(f"{type(self).__name__}(learning_rate)", "a number", learning_rate, kind=TypeError)
+            raise errors.bad(f"{type(self).__name__}(learning_rate)", "a number", learning_rate, kind=errors.ArgumentTypeError)
         if learning_rate < 0:
             raise errors.bad(f"{type(self).__name__}(learning_rate)", "a rate of 0 or more", learning_rate)
         if isinstance(last_epoch, bool) or not isinstance(last_epoch, numbers.Real):
-            raise errors.bad(f"{type(self).__name__}(last_epoch)", "a number", last_epoch, kind=TypeError)
+            raise errors.bad(f"{type(self).__name__}(last_epoch)", "a number", last_epoch, kind=errors.ArgumentTypeError)
         self.base_lr = self.last_lr = float(learning_rate)
         self.last_epoch = last_epoch
         self.verbose = verbose
@@ -113,7 +113,7 @@ class LRScheduler:
         for key in self.keys:
             if key not in state_dict:
                 where = f"{type(self).__name__}.set_state_dict(state_dict)"
-                raise errors.bad(where, f"the key {key}", ", ".join(map(str, state_dict)), kind=RuntimeError)
+                raise errors.bad(where, f"the key {key}", described=", ".join(map(str, state_dict)), kind=RuntimeError)
             self.__dict__[key] = state_dict[key]
 
     def set_dict(self, state_dict: dict[str, Any]) -> None:
@@ -128,9 +128,9 @@ class LRScheduler:
 def positive(where: str, n: Any) -> None:
     """Raise an error for anything but a positive int."""
     if isinstance(n, bool) or not isinstance(n, int):
-        raise errors.bad(where, "an int", n, kind=TypeError)
+        raise errors.bad(where, "an int", n, kind=errors.ArgumentTypeError)
     if n <= 0:
-        raise errors.bad(where, "a number above 0", n, kind=errors.Unfit)
+        raise errors.bad(where, "a number above 0", n, kind=errors.for_number(n))
 
 
 def factor(where: str, gamma: float) -> None:

@@ -243,7 +243,7 @@ class States:
         """
         where = f"{self._where}.set_state_dict(state_dict)"
         if not isinstance(state_dict, Mapping):
-            raise errors.bad(where, "a dict, as state_dict() gives it", state_dict, kind=TypeError)
+            raise errors.bad(where, "a dict, as state_dict() gives it", state_dict, kind=errors.ArgumentTypeError)
         rest = dict(state_dict)
         schedule, masters = rest.pop("LR_Scheduler", None), rest.pop("master_weights", {})
         if isinstance(self._learning_rate, LRScheduler) and schedule is None:
@@ -251,7 +251,7 @@ class States:
                 where,
                 "the state of the schedule under LR_Scheduler",
                 ", ".join(map(str, rest)) or "{}",
-                kind=errors.Unfit,
+                kind=errors.ArgumentError,
             )
         # Paddle numbers the optimizers of a parameter; which one it was, and whether it had a master weight, does not
         # matter here
@@ -267,7 +267,7 @@ class States:
             if len(have) < len(self._state_names()):
                 lacking = [name for name in self._state_names() if name not in have]
                 raise errors.bad(
-                    where, f"{', '.join(lacking)} of {p.name}", f"only {', '.join(have)}", kind=errors.Unfit
+                    where, f"{', '.join(lacking)} of {p.name}", described=f"only {', '.join(have)}", kind=errors.ArgumentError
                 )
             taken[id(p)] = {name: self._loaded(f"{where}, {key}", v, p, name) for name, (key, v) in have.items()}
         others = [
@@ -277,7 +277,7 @@ class States:
         ]
         if without and others:
             hint = "build the model in the same order as when it was saved, or inside bireme.utils.unique_name.guard()"
-            raise errors.bad(where, f"the state of {without[0]}", f"that of {others[0]}", hint, kind=errors.Unfit)
+            raise errors.bad(where, f"the state of {without[0]}", described=f"that of {others[0]}", hint=hint, kind=errors.ArgumentError)
         self._slots.clear()
         self._waiting = {key: value for key, (_, value) in found.items()}
         for p in self._parameter_list:
@@ -304,7 +304,7 @@ def _like(where: str, value: Any, p: Tensor, dtype: Any, shape: tuple[int, ...] 
     host = value._host() if isinstance(value, Tensor) else np.asarray(value)
     expected = p.shape if shape is None else list(shape)
     if list(host.shape) != expected:
-        raise errors.bad(where, f"shape {expected}", f"shape {list(host.shape)}", kind=errors.Unfit)
+        raise errors.bad(where, f"shape {expected}", described=f"shape {list(host.shape)}", kind=errors.ShapeError)
     return to_tensor(host, dtype=dtype, place=p.place)
 
 

@@ -27,7 +27,7 @@ class InputSpec:
 
     def __init__(self, shape: Any, dtype: Any = "float32", name: str | None = None, stop_gradient: bool = False):
         if not isinstance(shape, (list, tuple)):
-            raise errors.bad("InputSpec(shape)", "a list or a tuple", shape, kind=TypeError)
+            raise errors.bad("InputSpec(shape)", "a list or a tuple", shape, kind=errors.ArgumentTypeError)
         for n in shape:
             if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer))):
                 raise errors.bad("InputSpec(shape)", "integers, or None where the size may change", list(shape))
@@ -90,10 +90,10 @@ class InputSpec:
         """
         if isinstance(batch_size, (list, tuple)):
             if len(batch_size) != 1:
-                raise errors.bad("InputSpec.batch(batch_size)", "one number", batch_size)
+                raise errors.bad("InputSpec.batch(batch_size)", "one number", batch_size, kind=errors.for_number(batch_size))
             batch_size = batch_size[0]
         if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)):
-            raise errors.bad("InputSpec.batch(batch_size)", "an integer", batch_size, kind=TypeError)
+            raise errors.bad("InputSpec.batch(batch_size)", "an integer", batch_size, kind=errors.ArgumentTypeError)
         self.shape = (int(batch_size), *self.shape)
         return self
 
@@ -105,7 +105,7 @@ class InputSpec:
             (64,)
         """
         if not self.shape:
-            raise errors.bad("InputSpec.unbatch()", "a shape with a batch in front", "[]")
+            raise errors.bad("InputSpec.unbatch()", "a shape with a batch in front", described="[]")
         self.shape = self.shape[1:]
         return self
 

@@ -48,7 +48,7 @@ def to_dlpack(x: Tensor) -> Any:
         'PyCapsule'
     """
     if not isinstance(x, Tensor):
-        raise errors.bad("to_dlpack(x)", "a Tensor", x, kind=TypeError)
+        raise errors.bad("to_dlpack(x)", "a Tensor", x, kind=errors.NotATensorError)
     return x._to_dlpack()
 
 
@@ -71,12 +71,12 @@ def from_dlpack(dlpack: Any) -> Tensor:
     if type(dlpack).__name__ == "PyCapsule":
         dlpack = _Capsule(dlpack)
     if not hasattr(dlpack, "__dlpack__"):
-        raise errors.bad("from_dlpack(dlpack)", "a DLPack capsule or an array with __dlpack__", dlpack, kind=TypeError)
+        raise errors.bad("from_dlpack(dlpack)", "a DLPack capsule or an array with __dlpack__", dlpack, kind=errors.ArgumentTypeError)
     try:
         return from_foreign(dlpack)
     except (BufferError, RuntimeError, TypeError, ValueError) as e:
         raise errors.bad(
-            "from_dlpack(dlpack)", "memory that can be shared", str(e).partition("\n")[0], kind=errors.Misfit
+            "from_dlpack(dlpack)", "memory that can be shared", described=str(e).partition("\n")[0], kind=errors.ShapeError
         ) from None
 
 

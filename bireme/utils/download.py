@@ -82,7 +82,7 @@ def get_path_from_url(
         >>> bireme.utils.download.get_path_from_url("ftp://host/a", ".")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
             ...
-        ValueError: get_path_from_url(url): expected an address that begins with http:// or https://, got ftp://host/a...
+        ValueError: get_path_from_url(url): expected an address that begins with http:// or https://, got 'ftp://host/a'...
     """
     if not isinstance(url, str) or not is_url(url):
         raise errors.bad("get_path_from_url(url)", "an address that begins with http:// or https://", url)
@@ -119,7 +119,7 @@ def _fetch(url: str, path: str, md5sum: str | None) -> None:
             shutil.copyfileobj(answer, file)
         if not _matches(part, md5sum):
             raise errors.bad(
-                "get_path_from_url(md5sum)", f"a file with the checksum {md5sum}", "another one", kind=RuntimeError
+                "get_path_from_url(md5sum)", f"a file with the checksum {md5sum}", described="another one", kind=RuntimeError
             )
         os.replace(part, path)
     finally:

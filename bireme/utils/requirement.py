@@ -65,7 +65,7 @@ def _numbers(name: str, text: Any, optional: bool) -> tuple[int, ...] | None:
     if text is None and optional:
         return None
     if not isinstance(text, str):
-        raise errors.bad(f"require_version({name})", "a version such as '3.2.2'", text, kind=TypeError)
+        raise errors.bad(f"require_version({name})", "a version such as '3.2.2'", text, kind=errors.ArgumentTypeError)
     if not re.fullmatch(r"\d+(\.\d+){0,3}", text):
         raise errors.bad(f"require_version({name})", "a version such as '3.2.2'", text)
     parts = [int(n) for n in text.split(".")]

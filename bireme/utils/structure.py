@@ -71,7 +71,7 @@ def pack_sequence_as(structure: Any, flat_sequence: Any) -> Any:
         ['a', ('b', 'c')]
     """
     if not is_sequence(flat_sequence):
-        raise errors.bad("pack_sequence_as(flat_sequence)", "a list or tuple", flat_sequence, kind=TypeError)
+        raise errors.bad("pack_sequence_as(flat_sequence)", "a list or tuple", flat_sequence, kind=errors.ArgumentTypeError)
     leaves = list(flat_sequence)
     wanted = len(flatten(structure))
     if len(leaves) != wanted:
@@ -102,11 +102,11 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> N
     where = "assert_same_structure(nest2)"
     a, b = is_sequence(nest1), is_sequence(nest2)
     if a != b:
-        raise errors.bad(where, "the same structure as nest1", f"{nest2!r:.60} beside {nest1!r:.60}")
+        raise errors.bad(where, "the same structure as nest1", described=f"{nest2!r:.60} beside {nest1!r:.60}")
     if not a:
         return
     if check_types and type(nest1) is not type(nest2):
-        raise errors.bad(where, f"a {type(nest1).__name__}, as in nest1", type(nest2).__name__, kind=TypeError)
+        raise errors.bad(where, f"a {type(nest1).__name__}, as in nest1", type(nest2).__name__, kind=errors.ArgumentTypeError)
     if len(nest1) != len(nest2):
         raise errors.bad(where, f"{len(nest1)} parts, as in nest1", len(nest2))
     if isinstance(nest1, Mapping) and sorted(nest1) != sorted(nest2):
@@ -130,7 +130,7 @@ def map_structure(func: Callable[..., Any], *structure: Any) -> Any:
         [11, (22,)]
     """
     if not structure:
-        raise errors.bad("map_structure(structure)", "one structure at least", "none")
+        raise errors.bad("map_structure(structure)", "one structure at least", described="none")
     leaves = [flatten(x) for x in structure]
     if any(len(x) != len(leaves[0]) for x in leaves):
         raise errors.bad("map_structure(structure)", "structures with as many leaves each", [len(x) for x in leaves])

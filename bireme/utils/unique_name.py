@@ -32,7 +32,7 @@ class Taken:
     def add(self, name: str, where: str) -> None:
         if name in self._name_set:
             hint = "leave the name out, or build the model inside unique_name.guard()"
-            raise errors.bad(where, "a name that no other parameter has", name, hint)
+            raise errors.bad(where, "a name that no other parameter has", name, hint=hint)
         self._name_set.add(name)
 
 
@@ -56,7 +56,7 @@ def generate(key: str) -> str:
         ['fc_0', 'fc_1']
     """
     if not isinstance(key, str):
-        raise errors.bad("generate(key)", "a str", key, kind=TypeError)
+        raise errors.bad("generate(key)", "a str", key, kind=errors.ArgumentTypeError)
     return _Current.generator(key)
 
 
@@ -75,7 +75,7 @@ def generate_with_ignorable_key(key: str) -> str:
         'dygraph_tmp_0'
     """
     if not isinstance(key, str):
-        raise errors.bad("generate_with_ignorable_key(key)", "a str", key, kind=TypeError)
+        raise errors.bad("generate_with_ignorable_key(key)", "a str", key, kind=errors.ArgumentTypeError)
     return generate("dygraph_tmp")
 
 
@@ -131,7 +131,7 @@ def guard(new_generator: Generator | str | bytes | None = None) -> Iterator[None
     if isinstance(new_generator, str):
         new_generator = Generator(new_generator)
     elif new_generator is not None and not isinstance(new_generator, Generator):
-        raise errors.bad("guard(new_generator)", "a str or what switch() returned", new_generator, kind=TypeError)
+        raise errors.bad("guard(new_generator)", "a str or what switch() returned", new_generator, kind=errors.ArgumentTypeError)
     old = switch(new_generator)
     try:
         yield

@@ -55,7 +55,7 @@ class Device:
             try:
                 self._jax = jax.devices(self.platform)[self.index]
             except (RuntimeError, IndexError):
-                raise errors.bad(where, f"a device of this machine ({', '.join(available())})", self.name) from None
+                raise errors.bad(where, f"a device of this machine ({', '.join(available())})", described=self.name) from None
 
     @property
     def capacity(self) -> int:
@@ -117,7 +117,7 @@ class Place:
             place: The other place.
         """
         if not isinstance(place, Place):
-            raise errors.bad("set_place(place)", "a Place", place, kind=TypeError)
+            raise errors.bad("set_place(place)", "a Place", place, kind=errors.ArgumentTypeError)
         self._kind, self._device = place._kind, place._device
 
     def _equals(self, other: Place, /) -> bool:
@@ -284,7 +284,7 @@ class CustomPlace(Place):
 
     def __init__(self, device_type: str, id: int = 0) -> None:
         if not isinstance(device_type, str):
-            raise errors.bad("CustomPlace(device_type)", "the name of a kind of device", device_type, kind=TypeError)
+            raise errors.bad("CustomPlace(device_type)", "the name of a kind of device", device_type, kind=errors.ArgumentTypeError)
         self._at("custom", Device(device_type, _index(id, "CustomPlace(id)")))
 
 

@@ -145,7 +145,7 @@ def of(spec: Any, where: str = "dtype") -> DType:
             found = None
         if found is not None:
             return found
-    raise errors.bad(where, f"a data type such as 'float32', one of {', '.join(d.name for d in PUBLIC)}", spec, kind=TypeError)
+    raise errors.bad(where, f"a data type such as 'float32', one of {', '.join(d.name for d in PUBLIC)}", spec, kind=errors.ArgumentTypeError)
 
 
 def _named(name: str) -> DType:
@@ -158,7 +158,7 @@ def from_numpy(np_dtype: Any) -> DType:
     if found is None:
         found = _BY_NUMPY.get(np.dtype(np_dtype).newbyteorder("="))
     if found is None:
-        raise errors.bad("to_tensor(data)", "numbers", f"an array of dtype {np_dtype}", kind=TypeError)
+        raise errors.bad("to_tensor(data)", "numbers", described=f"an array of dtype {np_dtype}", kind=errors.ArgumentTypeError)
     return found
 
 
@@ -178,7 +178,7 @@ def set_default(spec: Any) -> None:
     """Set the default type alone: `precision.set_default` tells the memories of calls too."""
     dtype = of(spec, "set_default_dtype(d)")
     if dtype not in FLOAT:
-        raise errors.bad("set_default_dtype(d)", "float16, bfloat16, float32 or float64", dtype.name, kind=TypeError)
+        raise errors.bad("set_default_dtype(d)", "float16, bfloat16, float32 or float64", described=dtype.name, kind=errors.ArgumentTypeError)
     _default[0] = dtype
 
 
@@ -271,7 +271,7 @@ class finfo:
     def __init__(self, dtype: Any):
         d = of(dtype, "finfo(dtype)")
         if d.kind not in "fc":
-            raise errors.bad("finfo(dtype)", "a floating type", d.name, kind=ValueError)
+            raise errors.bad("finfo(dtype)", "a floating type", described=d.name)
         info = ml_dtypes.finfo(real_of(d).np)
         self.min, self.max, self.eps, self.tiny = float(info.min), float(info.max), float(info.eps), float(info.tiny)
         self.resolution, self.smallest_normal, self.bits, self.dtype = 10.0**-info.precision, float(info.tiny), int(info.bits), real_of(d).name
@@ -297,7 +297,7 @@ class iinfo:
     def __init__(self, dtype: Any):
         d = of(dtype, "iinfo(dtype)")
         if d.kind != "i":
-            raise errors.bad("iinfo(dtype)", "an integer type", d.name, kind=ValueError)
+            raise errors.bad("iinfo(dtype)", "an integer type", described=d.name, kind=errors.for_integer(d.name))
         info = np.iinfo(d.np)
         self.min, self.max, self.bits, self.dtype = int(info.min), int(info.max), int(info.bits), d.name
 

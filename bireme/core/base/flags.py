@@ -131,7 +131,7 @@ def set_flags(flags: dict[str, Any]) -> None:
         >>> bireme.set_flags({"FLAGS_check_nan_inf": False})
     """
     if not isinstance(flags, dict):
-        raise errors.bad("set_flags(flags)", "a dict of names and values", flags, kind=TypeError)
+        raise errors.bad("set_flags(flags)", "a dict of names and values", flags, kind=errors.ArgumentTypeError)
     parsed = [(f := _find(name, "set_flags"), _parse(f, value)) for name, value in flags.items()]
     for flag, value in parsed:
         if flag.name in _FIXED and value != flag.value:
@@ -156,7 +156,7 @@ def get_flags(flags: str | list[str] | tuple[str, ...]) -> dict[str, Any]:
         {'FLAGS_interpret': True, 'FLAGS_deterministic': False}
     """
     if not isinstance(flags, (str, list, tuple)):
-        raise errors.bad("get_flags(flags)", "a name or a list of names", flags, kind=TypeError)
+        raise errors.bad("get_flags(flags)", "a name or a list of names", flags, kind=errors.ArgumentTypeError)
     names = [flags] if isinstance(flags, str) else list(flags)
     return {name: _find(name, "get_flags").value for name in names}
 

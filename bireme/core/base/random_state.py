@@ -84,7 +84,7 @@ class Generator:
             state: What ``get_state`` returned.
         """
         if not (isinstance(state, (tuple, list)) and len(state) == 2 and all(isinstance(i, int) for i in state)):
-            raise errors.bad("set_state(state)", "what get_state returned", state, kind=TypeError)
+            raise errors.bad("set_state(state)", "what get_state returned", state, kind=errors.ArgumentTypeError)
         self._start(*state)
 
     def next_key(self) -> tuple[int, int]:
@@ -95,7 +95,7 @@ class Generator:
 
 def _checked(seed: Any) -> int:
     if not isinstance(seed, (int, float, np.number)) or not 0 <= seed <= _MASK:
-        raise errors.bad("seed(seed)", "an integer from 0 to 2**64 - 1", seed, kind=TypeError)
+        raise errors.bad("seed(seed)", "an integer from 0 to 2**64 - 1", seed, kind=errors.ArgumentTypeError)
     return int(seed)
 
 
@@ -202,7 +202,7 @@ def set_rng_state(state_list: list, device: Any = None) -> None:
         >>> bireme.set_rng_state(bireme.get_rng_state())
     """
     if not isinstance(state_list, (list, tuple)) or len(state_list) != 1:
-        raise errors.bad("set_rng_state(state_list)", "what get_rng_state returned", state_list, kind=TypeError)
+        raise errors.bad("set_rng_state(state_list)", "what get_rng_state returned", state_list, kind=errors.ArgumentTypeError)
     default_generator().set_state(state_list[0])
 
 
@@ -228,6 +228,6 @@ def set_cuda_rng_state(state_list: list) -> None:
         >>> bireme.set_cuda_rng_state(bireme.get_cuda_rng_state())
     """
     if not isinstance(state_list, (list, tuple)) or len(state_list) != devices.count("gpu"):
-        raise errors.bad("set_cuda_rng_state(state_list)", "what get_cuda_rng_state returned", state_list, kind=TypeError)
+        raise errors.bad("set_cuda_rng_state(state_list)", "what get_cuda_rng_state returned", state_list, kind=errors.ArgumentTypeError)
     if state_list:
         default_generator().set_state(state_list[0])

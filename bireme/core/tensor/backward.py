@@ -21,18 +21,18 @@ def _seed(t: Tensor, g: Any, where: str) -> Tensor:
     if g is None:
         return registry.find("ones_like")(wrap(t._value))
     if not isinstance(g, Tensor):
-        raise errors.bad(where, "a Tensor or None", g, hint="The type of grad_tensor must be paddle.Tensor", kind=errors.Alien)
+        raise errors.bad(where, "a Tensor or None", g, hint="The type of grad_tensor must be paddle.Tensor", kind=errors.ArgumentTypeError)
     if g._sig.shape != sig.shape:
         if g._sig.size != 1 or sig.size != 1:  # one number is one number, [] or [1], as in Paddle
             hint = "Tensor shape not match, Tensor of grad_tensor has another"
-            raise errors.bad(where, f"the output's shape {list(sig.shape)}", f"shape {g.shape}", hint=hint, kind=errors.Unfit)
+            raise errors.bad(where, f"the output's shape {list(sig.shape)}", described=f"shape {g.shape}", hint=hint, kind=errors.ShapeError)
         g = registry.find("reshape")(g, list(sig.shape))
     return g if g._sig is sig else registry.find("cast")(g, sig.dtype)
 
 
 def _reject_stopped(t: Any, where: str) -> None:
     if not isinstance(t, Tensor):
-        raise errors.bad(where, "a Tensor", t, kind=errors.Alien)
+        raise errors.bad(where, "a Tensor", t, kind=errors.ArgumentTypeError)
 
 
 def backward(
@@ -57,13 +57,13 @@ def backward(
     roots: list[Any] = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
     seeds = [None] * len(roots) if grad_tensors is None else list(grad_tensors) if isinstance(grad_tensors, (list, tuple)) else [grad_tensors]
     if not roots:
-        raise errors.bad("backward(tensors)", "at least one tensor", "an empty list", kind=errors.Unfit)
+        raise errors.bad("backward(tensors)", "at least one tensor", described="an empty list", kind=errors.ArgumentError)
     if not isinstance(retain_graph, bool):
-        raise errors.bad("backward(retain_graph)", "True or False", retain_graph, kind=errors.Alien)
+        raise errors.bad("backward(retain_graph)", "True or False", retain_graph, kind=errors.ArgumentTypeError)
     if len(seeds) != len(roots):
-        raise errors.bad("backward(grad_tensors)", f"{len(roots)} gradients", f"{len(seeds)}", kind=errors.Unfit)
+        raise errors.bad("backward(grad_tensors)", f"{len(roots)} gradients", described=f"{len(seeds)}", kind=errors.ArgumentError)
     if len({id(t) for t in roots}) != len(roots):
-        raise errors.bad("backward(tensors)", "no duplicate", "a tensor twice", kind=errors.Unfit)
+        raise errors.bad("backward(tensors)", "no duplicate", described="a tensor twice", kind=errors.ArgumentError)
     flush.backward_starts(frees=not retain_graph)
     outer, state.grad = state.grad, False  # no `with`: an interrupt at the door of __exit__ would leave it off
     try:
@@ -158,17 +158,17 @@ def grad(
     ins: list[Any] = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
     for name, several in (("outputs", outs), ("inputs", ins)):
         if not several:
-            raise errors.bad(f"grad({name})", "at least one Tensor", several, kind=errors.Unfit)
+            raise errors.bad(f"grad({name})", "at least one Tensor", several, kind=errors.ArgumentError)
         if len({id(t) for t in several}) != len(several):
-            raise errors.bad(f"grad({name})", "no duplicate", "a tensor twice", kind=errors.Misfit)
+            raise errors.bad(f"grad({name})", "no duplicate", described="a tensor twice", kind=errors.ShapeError)
     seeds = [None] * len(outs) if grad_outputs is None else list(grad_outputs) if isinstance(grad_outputs, (list, tuple)) else [grad_outputs]
     if len(seeds) != len(outs):
-        raise errors.bad("grad(grad_outputs)", f"{len(outs)} gradients", f"{len(seeds)}", kind=errors.Unfit)
+        raise errors.bad("grad(grad_outputs)", f"{len(outs)} gradients", described=f"{len(seeds)}", kind=errors.ArgumentError)
     if only_inputs is not True:
-        raise errors.bad("grad(only_inputs)", "True", only_inputs, kind=errors.Unfit)
+        raise errors.bad("grad(only_inputs)", "True", only_inputs, kind=errors.ArgumentError)
     for name, switch in (("create_graph", create_graph), ("retain_graph", retain_graph), ("allow_unused", allow_unused)):
         if not isinstance(switch, bool) and (switch is not None or name != "retain_graph"):
-            raise errors.bad(f"grad({name})", "True or False", switch, kind=errors.Alien)
+            raise errors.bad(f"grad({name})", "True or False", switch, kind=errors.ArgumentTypeError)
     blocked = set()
     stopped: Any = [] if no_grad_vars is None else no_grad_vars
     for t in stopped if isinstance(stopped, (list, tuple, set)) else [stopped]:
@@ -188,7 +188,9 @@ def grad(
     found = pulled(outs, seeds, ins, retain, create_graph, blocked)
     for i, g in enumerate(found):
         if g is None and not allow_unused:
-            raise errors.bad(f"grad(inputs[{i}])", "a tensor that the outputs depend on", "an unused one", hint="pass allow_unused=True to get None")
+            raise errors.bad(
+                f"grad(inputs[{i}])", "a tensor that the outputs depend on", described="an unused one", hint="pass allow_unused=True to get None"
+            )
     if not create_graph:
         return [None if g is None else wrap(read(g)) for g in found]
     return _apart(found, [*outs, *ins, *seeds])

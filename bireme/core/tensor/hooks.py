@@ -41,10 +41,10 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
         [6.0]
     """
     if not callable(hook):
-        raise errors.bad("register_hook(hook)", "a callable", hook, kind=TypeError)
+        raise errors.bad("register_hook(hook)", "a callable", hook, kind=errors.ArgumentTypeError)
     read(self)
     if self.stop_gradient:
-        raise errors.bad("register_hook()", "a tensor that requires gradients", "one with stop_gradient=True", kind=RuntimeError)
+        raise errors.bad("register_hook()", "a tensor that requires gradients", described="one with stop_gradient=True", kind=RuntimeError)
     hooks = _hooks_of(self)
     key = now()
     hooks[key] = hook
@@ -54,10 +54,10 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
 def _register_backward_hook(self: Tensor, hook: Callable) -> None:
     """Call ``hook()`` whenever a gradient has been added to this leaf."""
     if not callable(hook):
-        raise errors.bad("_register_backward_hook(hook)", "a callable", hook, kind=TypeError)
+        raise errors.bad("_register_backward_hook(hook)", "a callable", hook, kind=errors.ArgumentTypeError)
     read(self)
     if self.stop_gradient or self._edge is not None:
-        raise errors.bad("_register_backward_hook()", "a leaf that requires gradients", "another tensor")
+        raise errors.bad("_register_backward_hook()", "a leaf that requires gradients", described="another tensor")
     self._after = {**(self._after or {}), now(): hook}
 
 

@@ -182,7 +182,7 @@ class Tensor(OnHost):
     @name.setter
     def name(self, name: str) -> None:
         if not isinstance(name, str):
-            raise errors.bad("name", "a str", name, kind=TypeError)
+            raise errors.bad("name", "a str", name, kind=errors.ArgumentTypeError)
         self._name = name
 
     def dim(self) -> int:
@@ -254,14 +254,16 @@ class Tensor(OnHost):
         """
         host = self._host()
         if not args and host.size != 1:
-            raise errors.bad("item()", "a tensor of one element", f"shape {self.shape}", hint="give an index: item(i)")
+            raise errors.bad(
+                "item()", "a tensor of one element", described=f"shape {self.shape}", hint="give an index: item(i)", kind=errors.ShapeError
+            )
         for i in args[0] if len(args) == 1 and isinstance(args[0], tuple) else args:
             if isinstance(i, bool) or not isinstance(i, (int, np.integer, Tensor)):
-                raise errors.bad("item(index)", "an integer", i, kind=TypeError)
+                raise errors.bad("item(index)", "an integer", i, kind=errors.ArgumentTypeError)
         try:
             return _python(host.item(*args) if host.dtype.kind in "biufc" and host.dtype.isbuiltin else host.astype(np.float32).item(*args))
         except (IndexError, ValueError, TypeError, OverflowError):
-            raise errors.bad("item(index)", f"an index within shape {self.shape}", list(args), kind=errors.OutOfRange) from None
+            raise errors.bad("item(index)", f"an index within shape {self.shape}", list(args), kind=errors.OutOfRangeError) from None
 
     def tolist(self) -> Any:
         """Return the values as nested lists of Python numbers; waits until they are computed.
@@ -276,7 +278,7 @@ class Tensor(OnHost):
     def _number(self, kind: type, hint: str | None = None) -> Any:
         """The one element as a Python number of a type."""
         if self._value.sig.size != 1:
-            raise errors.bad(f"{kind.__name__}(x)", "a tensor of one element", f"shape {self.shape}", hint=hint, kind=errors.Unfit)
+            raise errors.bad(f"{kind.__name__}(x)", "a tensor of one element", described=f"shape {self.shape}", hint=hint, kind=errors.ShapeError)
         return kind(self.item())
 
     def __bool__(self) -> bool:
@@ -293,16 +295,16 @@ class Tensor(OnHost):
 
     def __index__(self) -> int:
         if self._value.sig.size != 1:
-            raise errors.bad("index", "a tensor of one element", f"shape {self.shape}", kind=errors.Unfit)
+            raise errors.bad("index", "a tensor of one element", described=f"shape {self.shape}", kind=errors.ShapeError)
         found = self.item() if self._value.sig.dtype.kind in "ibf" else None
         if found is None or found != int(found):
             got = self.dtype.name if found is None else found
-            raise errors.bad("index", "an integer tensor, or one with a whole number", got, kind=TypeError)
+            raise errors.bad("index", "an integer tensor, or one with a whole number", got, kind=errors.ArgumentTypeError)
         return int(found)
 
     def __len__(self) -> int:
         if self._value.sig.ndim == 0:
-            raise errors.bad("len(x)", "a tensor with at least one axis", "a 0-d tensor", kind=errors.NoLength)
+            raise errors.bad("len(x)", "a tensor with at least one axis", described="a 0-d tensor", kind=errors.ArgumentTypeError)
         return self._value.sig.shape[0]
 
     def __iter__(self) -> Any:
@@ -316,7 +318,7 @@ class Tensor(OnHost):
     def __dlpack__(self, *, stream: Any = None, **kwargs: Any) -> Any:
         if not self.stop_gradient:  # who reads it elsewhere does not know of gradients, and would cut them silently
             hint = "pass x.detach()"
-            raise errors.bad("__dlpack__", "a tensor without gradients", "one with stop_gradient=False", hint, kind=RuntimeError)
+            raise errors.bad("__dlpack__", "a tensor without gradients", described="one with stop_gradient=False", hint=hint, kind=RuntimeError)
         return self._exported().__dlpack__(stream=stream, **kwargs)
 
     def _to_dlpack(self) -> Any:
@@ -387,9 +389,9 @@ class Tensor(OnHost):
             except errors.TELLING as e:
                 raise errors.renamed(e, where.partition("(")[0], ())  # noqa: B904  # the same error, by the name that the user called
         if new.sig.shape != self._value.sig.shape:
-            raise errors.bad(where, f"shape {self.shape}", f"shape {list(new.sig.shape)}", kind=errors.Unfit)
+            raise errors.bad(where, f"shape {self.shape}", described=f"shape {list(new.sig.shape)}", kind=errors.ShapeError)
         if new.sig.dtype is not self.dtype:
-            raise errors.bad(where, self.dtype.name, new.sig.dtype.name, kind=errors.Unfit)
+            raise errors.bad(where, self.dtype.name, described=new.sig.dtype.name, kind=errors.ArgumentError)
         store(self, new)
 
     def copy_(self, other: Any, *args: Any) -> Tensor:
@@ -418,7 +420,7 @@ class Tensor(OnHost):
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         if value is not None and not isinstance(value, Tensor):
-            raise errors.bad("grad", "a Tensor or None", value, kind=TypeError)
+            raise errors.bad("grad", "a Tensor or None", value, kind=errors.NotATensorError)
         if value is None or value is self._grad:
             self._grad = value
             return
@@ -484,7 +486,7 @@ class Tensor(OnHost):
             return self._to_device(devices.parse(device_id, "cuda(device_id)"), "cuda(device_id)")
         number = 0 if device_id is None else device_id
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise errors.bad("cuda(device_id)", "the number of a GPU", device_id, kind=TypeError)
+            raise errors.bad("cuda(device_id)", "the number of a GPU", device_id, kind=errors.ArgumentTypeError)
         return self._to_device(devices.Device("gpu", number), "cuda(device_id)")
 
     def pin_memory(self, blocking: bool = True) -> Tensor:
@@ -537,7 +539,9 @@ def _as_paddle_has_them(value: Any, dtype: Any, place: Any, stop_gradient: Any, 
         zeros = np.zeros(list(extents), dtypes.of(kind).np)
         return zeros, None, None, True, place if isinstance(place, str) else name, persistable or bool(more[1:2] and more[1])
     if not isinstance(dtype, Place) or len(more) > 3:
-        raise errors.bad("Tensor()", "a value, a dtype, a place and stop_gradient", f"{3 + len(more)} arguments", kind=TypeError)
+        raise errors.bad(
+            "Tensor()", "a value, a dtype, a place and stop_gradient", described=f"{3 + len(more)} arguments", kind=errors.ArgumentTypeError
+        )
     by_name = isinstance(place, str)
     keeps = persistable or (isinstance(place, bool) and place) or (isinstance(value, Tensor) and value.persistable and not by_name)
     stays = more[2] if len(more) > 2 else stop_gradient
@@ -636,7 +640,7 @@ def value_of(data: Any, dtype: Any = None, place: Any = None) -> Value:
     else:
         host = host_array(data, want)
     if host.dtype.kind not in "biufc" and host.dtype not in KNOWN:
-        raise errors.bad("to_tensor(data)", "numbers", f"an array of dtype {host.dtype}", kind=TypeError)
+        raise errors.bad("to_tensor(data)", "numbers", described=f"an array of dtype {host.dtype}", kind=errors.ArgumentTypeError)
     if host.dtype == np.uint16 and want in (None, dtypes.bfloat16):
         host = host.view(dtypes.bfloat16.np)  # NumPy has no bfloat16: Paddle's arrays carry its bits
     if want is not None and host.dtype != want.np:

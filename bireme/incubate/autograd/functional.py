@@ -146,7 +146,7 @@ class Hessian(Jacobian):
         if len(outputs) != 1 or outputs[0].ndim < batched or math.prod(outputs[0].shape[batched:]) != 1:
             expected = "a function that returns one number" + " per row" * batched
             got = f"shape {', '.join([str(y.shape) for y in outputs])}"
-            raise errors.bad("Hessian(func)", expected, got, kind=RuntimeError)
+            raise errors.bad("Hessian(func)", expected, described=got, kind=RuntimeError)
         found = backward.grad(outputs, inputs, retain_graph=True, create_graph=True, allow_unused=True)
         grads = [zeros_like(x) if g is None else g for g, x in zip(found, inputs)]
         derivative.Jacobian.__init__(self, *_flattened(grads, inputs, batched))
@@ -155,7 +155,7 @@ class Hessian(Jacobian):
 def _flattened(outputs: list[Tensor], inputs: list[Tensor], batched: bool) -> tuple:
     """Return the arguments of the lazy matrix of all outputs by all inputs."""
     if batched and any(t.ndim == 0 for t in [*outputs, *inputs]):
-        raise errors.bad("is_batched", "tensors with a batch axis", "a 0-d Tensor")
+        raise errors.bad("is_batched", "tensors with a batch axis", described="a 0-d Tensor")
     flat = [reshape(y, [*y.shape[:batched], math.prod(y.shape[batched:])]) for y in outputs]
     y = flat[0] if len(flat) == 1 else concat(flat, axis=-1)
     full = [*y.shape, sum([math.prod(x.shape[batched:]) for x in inputs])]
@@ -165,7 +165,7 @@ def _flattened(outputs: list[Tensor], inputs: list[Tensor], batched: bool) -> tu
 def _called(where: str, func: Callable, xs: Any) -> tuple[list[Tensor], Any, list[Tensor]]:
     """Return the inputs as variables of their own, the result of the function, and that as a list."""
     if not callable(func):
-        raise errors.bad(f"{where}(func)", "a callable", func, kind=TypeError)
+        raise errors.bad(f"{where}(func)", "a callable", func, kind=errors.ArgumentTypeError)
     inputs = [_variable(x) for x in _several(f"{where}(xs)", xs)]
     with grad_mode.enable_grad():
         ys = func(*inputs)
@@ -183,7 +183,7 @@ def _variable(x: Tensor) -> Tensor:
 def _several(where: str, given: Any) -> list[Tensor]:
     found = [given] if isinstance(given, Tensor) else given
     if not isinstance(found, (list, tuple)) or not all(isinstance(t, Tensor) for t in found):
-        raise errors.bad(where, "a Tensor or a sequence of Tensors", given, kind=TypeError)
+        raise errors.bad(where, "a Tensor or a sequence of Tensors", given, kind=errors.NotATensorError)
     return list(found)
 
 
@@ -193,7 +193,7 @@ def _directions(where: str, v: Any, likes: list[Tensor]) -> list[Tensor]:
     found = _several(f"{where}(v)", v)
     if [t.shape for t in found] != [t.shape for t in likes]:
         expected, got = (f"shape {', '.join([str(t.shape) for t in ts])}" for ts in (likes, found))
-        raise errors.bad(f"{where}(v)", expected, got, kind=RuntimeError)
+        raise errors.bad(f"{where}(v)", expected, described=got, kind=RuntimeError)
     return [t if t.dtype == like.dtype else t.astype(like.dtype) for t, like in zip(found, likes)]
 
 

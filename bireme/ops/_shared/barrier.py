@@ -29,7 +29,7 @@ def _(x, after):
 @tie.check
 def _(x, after):
     if after.dtype.kind not in "fc":
-        raise errors.bad("tie(after)", "a floating tensor", after.dtype.name, kind=TypeError)
+        raise errors.bad("tie(after)", "a floating tensor", described=after.dtype.name, kind=errors.ArgumentTypeError)
 
 
 @tie.infer

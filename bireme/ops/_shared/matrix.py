@@ -25,14 +25,14 @@ LAPACK = frozenset((float32, float64)) | COMPLEX  # the dtypes that factorizatio
 def needs_matrix(name: str, shape: tuple[int, ...], argument: str = "x") -> None:
     """Raise unless there are two axes or more."""
     if len(shape) < 2:
-        raise errors.bad(f"{name}({argument})", "a matrix or a stack of them", f"shape {list(shape)}", kind=errors.Unfit)
+        raise errors.bad(f"{name}({argument})", "a matrix or a stack of them", described=f"shape {list(shape)}", kind=errors.ShapeError)
 
 
 def needs_square(name: str, shape: tuple[int, ...], argument: str = "x") -> None:
     """Raise unless the last two axes have the same size."""
     needs_matrix(name, shape, argument)
     if shape[-1] != shape[-2]:
-        raise errors.bad(f"{name}({argument})", "square matrices", f"shape {list(shape)}", kind=errors.Unfit)
+        raise errors.bad(f"{name}({argument})", "square matrices", described=f"shape {list(shape)}", kind=errors.ShapeError)
 
 
 def square(name: str) -> Callable:

@@ -14,7 +14,7 @@ from bireme.ops.creation.tensors import arange
 def _frequencies(name: str, k: Any, n: int, d: float, dtype: Any) -> Tensor:
     kind = dtypes.get_default() if dtype is None else dtype
     if kind not in dtypes.FLOAT:
-        raise errors.bad(f"{name}(dtype)", "a floating type", kind.name, kind=TypeError)
+        raise errors.bad(f"{name}(dtype)", "a floating type", described=kind.name, kind=errors.ArgumentTypeError)
     if n < 1:
         raise errors.bad(f"{name}(n)", "a count of 1 or more", n)
     if d == 0:

@@ -186,7 +186,7 @@ def _(g, sigs, hop_length, axis):
 
 def _positive(where: str, n: Any) -> None:
     if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 1:
-        raise errors.bad(where, "a positive integer", n)
+        raise errors.bad(where, "a positive integer", n, kind=errors.for_integer(n))
 
 
 def _side(name: str, axis: Any) -> None:
@@ -204,18 +204,18 @@ def _sizes(name: str, n_fft: Any, hop_length: Any, win_length: Any, window: Tens
     n_fft = _whole(n_fft, f"{name}(n_fft)")
     hop, length = n_fft // 4 if hop is None else hop, n_fft if length is None else length
     if hop < 1:
-        raise errors.bad(f"{name}(hop_length)", "a positive integer", hop, kind=errors.Unfit)
+        raise errors.bad(f"{name}(hop_length)", "a positive integer", hop, kind=errors.for_integer(hop))
     if not 0 < length <= n_fft:
-        raise errors.bad(f"{name}(win_length)", f"a number from 1 to n_fft, {n_fft}", length, kind=errors.Unfit)
+        raise errors.bad(f"{name}(win_length)", f"a number from 1 to n_fft, {n_fft}", length, kind=errors.for_number(length))
     if window is not None and window.shape != [length]:
-        raise errors.bad(f"{name}(window)", f"shape [{length}]", window, kind=errors.Unfit)
+        raise errors.bad(f"{name}(window)", f"shape [{length}]", window, kind=errors.ArgumentError)
     return n_fft, hop, length
 
 
 def _whole(n: Any, where: str) -> int:
     found = ints(n, 0, where)
     if found is None or len(found) != 1:
-        raise errors.bad(where, "an integer", n, kind=TypeError)
+        raise errors.bad(where, "an integer", n, kind=errors.ArgumentTypeError)
     return found[0]
 
 
@@ -224,7 +224,9 @@ def _numbers(name: str, x: Tensor) -> Tensor:
     if x.dtype in INT:
         return x.astype(dtypes.float64 if dtypes.get_default() is dtypes.float64 else dtypes.float32)
     if x.dtype not in allowed:
-        raise errors.bad(f"{name}(x)", f"integers or one of {', '.join(sorted(d.name for d in allowed))}", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad(
+            f"{name}(x)", f"integers or one of {', '.join(sorted(d.name for d in allowed))}", described=x.dtype.name, kind=errors.DtypeError
+        )
     return x
 
 
@@ -266,17 +268,17 @@ def stft(x: Tensor, n_fft: Attr, hop_length: Attr = None, win_length: Attr = Non
     """
     n_fft, hop, length = _sizes("stft", n_fft, hop_length, win_length, window)
     if x.ndim not in (1, 2):
-        raise errors.bad("stft(x)", "a tensor with one or two axes", x, kind=errors.Unfit)
+        raise errors.bad("stft(x)", "a tensor with one or two axes", x, kind=errors.ArgumentError)
     if pad_mode not in ("reflect", "constant"):
-        raise errors.bad("stft(pad_mode)", "'reflect' or 'constant'", pad_mode, kind=errors.Unfit)
+        raise errors.bad("stft(pad_mode)", "'reflect' or 'constant'", pad_mode, kind=errors.ArgumentError)
     if not 0 < n_fft <= x.shape[-1]:
-        raise errors.bad("stft(n_fft)", f"a number from 1 to the length of the signal, {x.shape[-1]}", n_fft, kind=errors.Unfit)
+        raise errors.bad("stft(n_fft)", f"a number from 1 to the length of the signal, {x.shape[-1]}", n_fft, kind=errors.for_number(n_fft))
     x = _numbers("stft", x)
     is_complex = x.dtype.is_complex or (window is not None and window.dtype.is_complex)
     if onesided is None:
         onesided = not is_complex
     if onesided and is_complex:
-        raise errors.bad("stft(onesided)", "False for complex signals or windows", onesided, kind=errors.Unfit)
+        raise errors.bad("stft(onesided)", "False for complex signals or windows", onesided, kind=errors.ArgumentError)
     rows = x if x.ndim == 2 else x.unsqueeze(0)
     if center and n_fft > 1:
         rows = pad(rows.unsqueeze(1), [n_fft // 2, n_fft // 2], mode=pad_mode, data_format="NCL").squeeze(1)
@@ -325,7 +327,7 @@ def istft(x: Tensor, n_fft: Attr, hop_length: Attr = None, win_length: Attr = No
     n_fft, hop, width = _sizes("istft", n_fft, hop_length, win_length, window)
     _check_spectrum(x, n_fft, onesided, return_complex, window)
     if hop > width:
-        raise errors.bad("istft(hop_length)", f"at most the length of the window, {width}", hop, kind=errors.Unfit)
+        raise errors.bad("istft(hop_length)", f"at most the length of the window, {width}", hop, kind=errors.ArgumentError)
     x = _numbers("istft", x)
     rows = (x if x.ndim == 3 else x.unsqueeze(0)).transpose([0, 2, 1])
     norm = "ortho" if normalized else "backward"
@@ -352,16 +354,16 @@ def istft(x: Tensor, n_fft: Attr, hop_length: Attr = None, win_length: Attr = No
 
 def _check_spectrum(x: Tensor, n_fft: int, onesided: bool, return_complex: bool, window: Tensor | None) -> None:
     if x.ndim not in (2, 3):
-        raise errors.bad("istft(x)", "a tensor with two or three axes", x, kind=errors.Unfit)
+        raise errors.bad("istft(x)", "a tensor with two or three axes", x, kind=errors.ArgumentError)
     if x._value.sig.size == 0:
-        raise errors.bad("istft(x)", "at least one element", x, kind=errors.Unfit)
+        raise errors.bad("istft(x)", "at least one element", x, kind=errors.ArgumentError)
     if x.shape[-2] != (n_fft // 2 + 1 if onesided else n_fft):
         wanted = f"n_fft // 2 + 1 = {n_fft // 2 + 1} frequencies" if onesided else f"n_fft = {n_fft} frequencies"
-        raise errors.bad("istft(x)", wanted, f"shape {x.shape}", kind=errors.Unfit)
+        raise errors.bad("istft(x)", wanted, described=f"shape {x.shape}", kind=errors.ShapeError)
     if return_complex and onesided:
-        raise errors.bad("istft(onesided)", "False where the result is complex", onesided, kind=errors.Unfit)
+        raise errors.bad("istft(onesided)", "False where the result is complex", onesided, kind=errors.ArgumentError)
     if not return_complex and window is not None and window.dtype.is_complex:
-        raise errors.bad("istft(window)", "a real window, or return_complex=True", window.dtype.name, kind=errors.Unfit)
+        raise errors.bad("istft(window)", "a real window, or return_complex=True", described=window.dtype.name, kind=errors.ArgumentError)
 
 
 def _must_cover(window: Tensor, n_fft: int, weight: Tensor, plan: tuple[int, int, int, int]) -> None:
@@ -373,6 +375,6 @@ def _must_cover(window: Tensor, n_fft: int, weight: Tensor, plan: tuple[int, int
         host, left = np.asarray(value.array), (n_fft - window.shape[0]) // 2
         square = np.pad(host * host, (left, n_fft - host.size - left))
         if (np.abs(_added_numpy(np.repeat(square[:, None], count, 1), hop)[first:last]) < 1e-11).any():
-            raise errors.bad("istft(window)", expected, got)
+            raise errors.bad("istft(window)", expected, described=got)
     elif not segment.local.segment.symbolic:
         guards.guard((weight.abs() < 1e-11).any()._value, f"istft(window): expected {expected}, got {got}", ValueError)

@@ -185,13 +185,15 @@ def _numbers(name: str, x: Tensor, made: Any) -> Tensor:
         return x.astype(dtypes.float32)  # there is no half form: mixed precision computes in float32
     allowed = _KINDS - dtypes.COMPLEX if made is fft_r2c else _KINDS
     if kind not in allowed:
-        raise errors.bad(f"{name}(x)", f"integers or one of {', '.join(sorted(d.name for d in allowed))}", kind.name, kind=errors.NoKernel)
+        raise errors.bad(
+            f"{name}(x)", f"integers or one of {', '.join(sorted(d.name for d in allowed))}", described=kind.name, kind=errors.DtypeError
+        )
     return x
 
 
 def _one(name: str, made: Any, x: Tensor, n: Any, axis: Any, norm: Any, forward: bool) -> Tensor:
     if isinstance(n, (list, tuple)):
-        raise errors.bad(f"{name}(n)", "an integer", n, kind=TypeError)
+        raise errors.bad(f"{name}(n)", "an integer", n, kind=errors.ArgumentTypeError)
     return _transform(name, made, x, None if n is None else [n], [-1 if axis is None else axis], norm, forward)
 
 

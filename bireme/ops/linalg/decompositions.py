@@ -111,7 +111,7 @@ def _(g, out, full, sigs):
     (gq, gr), (q, r) = g, out
     m, n = sigs[0].shape[-2:]
     if full and m > n:
-        raise errors.bad("qr(mode)", "'reduced' or 'r' where a gradient is wanted of more rows than columns", "complete")
+        raise errors.bad("qr(mode)", "'reduced' or 'r' where a gradient is wanted of more rows than columns", described="complete")
     if m < n:  # the columns on the right follow from q and themselves
         right = q @ r[..., m:]
         gq, gright, gr, r = gq + right @ adjoint(gr[..., m:]), q @ gr[..., m:], gr[..., :m], r[..., :m]

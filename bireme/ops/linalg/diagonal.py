@@ -23,7 +23,7 @@ def number_of(x: Any, where: str) -> int:
     """An integer, also as a tensor."""
     found = ints(x, 0, where) if not isinstance(x, (list, tuple)) else None
     if found is None or len(found) != 1:
-        raise errors.bad(where, "an integer", x, kind=TypeError)
+        raise errors.bad(where, "an integer", x, kind=errors.ArgumentTypeError)
     return found[0]
 
 
@@ -39,7 +39,7 @@ def _length(rows: int, columns: int, offset: int) -> int:
     return builtins.max(0, builtins.min(rows, columns - offset) if offset >= 0 else builtins.min(rows + offset, columns))
 
 
-def _axes_of(name: str, x: Tensor, axis1: Any, axis2: Any, names: tuple[str, str], kind: Any = errors.OutOfRange) -> tuple[int, int]:
+def _axes_of(name: str, x: Tensor, axis1: Any, axis2: Any, names: tuple[str, str], kind: Any = errors.OutOfRangeError) -> tuple[int, int]:
     if x.ndim < 2:
         raise errors.bad(f"{name}(x)", "at least 2 axes", x, kind=kind)
     found = []
@@ -49,7 +49,7 @@ def _axes_of(name: str, x: Tensor, axis1: Any, axis2: Any, names: tuple[str, str
             raise errors.bad(f"{name}({what})", f"an axis in [{-x.ndim}, {x.ndim - 1}]", at, kind=kind)
         found.append(at % x.ndim)
     if found[0] == found[1]:
-        raise errors.bad(f"{name}({names[1]})", f"an axis other than {names[0]}", axis2, kind=errors.Unfit)
+        raise errors.bad(f"{name}({names[1]})", f"an axis other than {names[0]}", axis2, kind=errors.ArgumentError)
     return found[0], found[1]
 
 
@@ -150,13 +150,13 @@ def _(sig, strides, first, bound, numbers):
 
 
 def _written(name: str, x: Tensor, y: Tensor, offset: int, a: Any, b: Any, names: tuple[str, str]) -> Tensor:
-    a, b = _axes_of(name, x, a, b, names, errors.Unfit)
+    a, b = _axes_of(name, x, a, b, names, errors.ArgumentError)
     offset = within(offset, x.shape[a], x.shape[b])
     wanted = [*[n for i, n in enumerate(x.shape) if i not in (a, b)], _length(x.shape[a], x.shape[b], offset)]
     if y.shape != wanted:
-        raise errors.bad(f"{name}(y)", f"shape {wanted}", y, kind=errors.Unfit)
+        raise errors.bad(f"{name}(y)", f"shape {wanted}", y, kind=errors.ArgumentError)
     if y.dtype is not x.dtype:
-        raise errors.bad(f"{name}(y)", x.dtype.name, y.dtype.name, kind=errors.WrongType)
+        raise errors.bad(f"{name}(y)", x.dtype.name, described=y.dtype.name, kind=errors.ArgumentTypeError)
     return diagonal_put(x, y, offset, a, b)
 
 
@@ -178,7 +178,7 @@ def trace(x: Tensor, offset: int = 0, axis1: Any = 0, axis2: Any = 1) -> Tensor:
         5
     """
     if x.dtype.kind == "b":
-        raise errors.bad("trace(x)", "numbers", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad("trace(x)", "numbers", described=x.dtype.name, kind=errors.DtypeError)
     return diagonal(x, offset, axis1, axis2).sum(-1, dtype=x.dtype)
 
 
@@ -258,7 +258,7 @@ def _(arguments):
     if isinstance(value, Tensor) and value._value.sig.size == 1:
         arguments["value"] = reshaped(value, [])
     elif not isinstance(value, (int, float, np.number)):
-        raise errors.bad("fill_diagonal(value)", "a number", value, kind=TypeError)
+        raise errors.bad("fill_diagonal(value)", "a number", value, kind=errors.ArgumentTypeError)
     if isinstance(x, Tensor):
         if x.ndim < 2:
             raise errors.bad("fill_diagonal(x)", "at least 2 axes", x)
@@ -333,7 +333,7 @@ def _(arguments):
         return
     rank = x.ndim + 1
     if x.ndim == 0:
-        raise errors.bad(f"{where}(input)", "at least one axis", x, kind=errors.OutOfRange)
+        raise errors.bad(f"{where}(input)", "at least one axis", x, kind=errors.OutOfRangeError)
     for name in ("dim1", "dim2"):
         arguments[name] = one_axis(arguments[name], rank, f"{where}({name})")
     if arguments["dim1"] == arguments["dim2"]:

@@ -34,10 +34,12 @@ def parsed(equation: str, ranks: tuple[int, ...]) -> tuple[tuple[tuple[int, ...]
         raise _wrong(equation, "one arrow at most", "multiple `->` were found.")
     if not ranks:
         hint = "Required at least one operand in Einsum API, but received 0 operands"
-        raise errors.bad("einsum(operands)", f"{len(terms)} tensors for {equation!r}", "none", hint, kind=errors.Unfit)
+        raise errors.bad("einsum(operands)", f"{len(terms)} tensors for {equation!r}", described="none", hint=hint, kind=errors.ArgumentError)
     if len(terms) != len(ranks):
         hint = f"Invalid equation: the number of operands is {len(ranks)}, but found {len(terms)} segments in the label equation."
-        raise errors.bad("einsum(operands)", f"{len(terms)} tensors for {equation!r}", f"{len(ranks)}", hint, kind=errors.Unfit)
+        raise errors.bad(
+            "einsum(operands)", f"{len(terms)} tensors for {equation!r}", described=f"{len(ranks)}", hint=hint, kind=errors.ArgumentError
+        )
     for term in (*terms, output):
         if _LABELS.fullmatch(term) is None:
             odd = re.sub(r"[A-Za-z.]", "", term)[:1]
@@ -61,7 +63,7 @@ def parsed(equation: str, ranks: tuple[int, ...]) -> tuple[tuple[tuple[int, ...]
 
 def _wrong(equation: str, expected: str, hint: str) -> Exception:
     """An error of the notation; the hint is in the words that programs look for."""
-    return errors.bad("einsum(equation)", expected, equation, f"Invalid equation: {hint}", kind=errors.Unfit)
+    return errors.bad("einsum(equation)", expected, equation, hint=f"Invalid equation: {hint}", kind=errors.ArgumentError)
 
 
 def _labels(term: str, ndim: int, place: int | None) -> tuple[int, ...]:
@@ -71,7 +73,7 @@ def _labels(term: str, ndim: int, place: int | None) -> tuple[int, ...]:
     if (named > ndim) if dots else (named != ndim):
         expected = f"{'at least ' if dots else ''}{named} axes for {term!r}"
         hint = f"Invalid equation: the label string {term!r} misses dimensions." if named < ndim else None
-        raise errors.bad("einsum(operands)", expected, f"{ndim} in operand {place}", hint, kind=errors.Unfit)
+        raise errors.bad("einsum(operands)", expected, described=f"{ndim} in operand {place}", hint=hint, kind=errors.ArgumentError)
     return (*map(_ALPHABET.index, before), *range(named - ndim, 0), *map(_ALPHABET.index, after))
 
 
@@ -85,7 +87,7 @@ def _extents(shapes: Any, terms: tuple) -> dict[int, int]:
                 found[label] = n
             elif n not in (before, 1):
                 what = f"{before} elements along {_ALPHABET[label]!r}" if label >= 0 else f"{before} elements along axis {label} of the ellipsis"
-                raise errors.bad("einsum(operands)", what, f"{n} in operand {i} of shape {list(shape)}")
+                raise errors.bad("einsum(operands)", what, described=f"{n} in operand {i} of shape {list(shape)}")
     return found
 
 
@@ -199,10 +201,10 @@ def einsum(equation: str, *operands: Tensor) -> Tensor:
         [[11.0]]
     """
     if not isinstance(equation, str):
-        raise errors.bad("einsum(equation)", "a string such as 'ij,jk->ik'", equation, kind=TypeError)
+        raise errors.bad("einsum(equation)", "a string such as 'ij,jk->ik'", equation, kind=errors.ArgumentTypeError)
     for i, x in enumerate(operands):
         if not isinstance(x, Tensor):
-            raise errors.bad("einsum(operands)", "Tensors", f"{errors.show(x)} at place {i}", kind=TypeError)
+            raise errors.bad("einsum(operands)", "Tensors", described=f"{errors.show(x)} at place {i}", kind=errors.NotATensorError)
     return einsum_of(list(operands), *parsed(equation, tuple([x.ndim for x in operands])))
 
 

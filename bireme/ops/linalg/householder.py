@@ -51,11 +51,13 @@ reflect.infer(lambda y: y)
 
 def _fitting(name: str, x: Tensor, tau: Tensor) -> None:
     if x.ndim < 2 or x.shape[-2] < x.shape[-1]:
-        raise errors.bad(f"{name}(x)", "matrices with at least as many rows as columns", f"shape {x.shape}", kind=errors.Unfit)
+        raise errors.bad(f"{name}(x)", "matrices with at least as many rows as columns", described=f"shape {x.shape}", kind=errors.ShapeError)
     if tau.dtype is not x.dtype:
-        raise errors.bad(f"{name}(tau)", f"{x.dtype.name} as x has", tau.dtype.name, kind=errors.Unfit)
+        raise errors.bad(f"{name}(tau)", f"{x.dtype.name} as x has", described=tau.dtype.name, kind=errors.ArgumentError)
     if tau.ndim != x.ndim - 1 or tau.shape[:-1] != x.shape[:-2] or tau.shape[-1] > x.shape[-1]:
-        raise errors.bad(f"{name}(tau)", f"shape {[*x.shape[:-2], x.shape[-1]]}, or less at the end", f"shape {tau.shape}", kind=errors.Unfit)
+        raise errors.bad(
+            f"{name}(tau)", f"shape {[*x.shape[:-2], x.shape[-1]]}, or less at the end", described=f"shape {tau.shape}", kind=errors.ShapeError
+        )
 
 
 @composite(method=True)
@@ -111,11 +113,11 @@ def ormqr(x: Tensor, tau: Tensor, y: Tensor, left: bool = True, transpose: bool 
     """
     _fitting("ormqr", x, tau)
     if tau.shape[-1] != x.shape[-1]:
-        raise errors.bad("ormqr(tau)", f"{x.shape[-1]} factors, one for each column of x", f"shape {tau.shape}", kind=errors.Unfit)
+        raise errors.bad("ormqr(tau)", f"{x.shape[-1]} factors, one for each column of x", described=f"shape {tau.shape}", kind=errors.ShapeError)
     fitting = x.shape[-2 if left is transpose else -1]
     if y.ndim != x.ndim or y.shape[:-2] != x.shape[:-2] or y.shape[-2 if left else -1] != fitting or y.dtype is not x.dtype:
         wanted = f"{x.dtype.name} with {fitting} {'rows' if left else 'columns'} and the leading axes of x of shape {x.shape}"
-        raise errors.bad("ormqr(y)", wanted, f"{y.dtype.name} of shape {y.shape}", kind=errors.Unfit)
+        raise errors.bad("ormqr(y)", wanted, described=f"{y.dtype.name} of shape {y.shape}", kind=errors.ArgumentError)
     q = householder_product(x, tau)
     if transpose:
         q = turned(q.conj() if q.dtype.is_complex else q)  # type: ignore[attr-defined]  # a method that Tensor gets elsewhere

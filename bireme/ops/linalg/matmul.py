@@ -108,14 +108,16 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
 def _(x, y, transpose_x, transpose_y):
     if x.ndim == 0 or y.ndim == 0:
         name, got = ("x", x) if x.ndim == 0 else ("y", y)
-        raise errors.bad(f"matmul({name})", "a tensor with at least one axis", f"shape {list(got.shape)}")
+        raise errors.bad(f"matmul({name})", "a tensor with at least one axis", described=f"shape {list(got.shape)}", kind=errors.ShapeError)
     a = x.shape if x.ndim > 1 else (1, x.shape[0])
     b = y.shape if y.ndim > 1 else (y.shape[0], 1)
     rows, inner = (a[-1], a[-2]) if transpose_x and x.ndim > 1 else (a[-2], a[-1])
     other, columns = (b[-1], b[-2]) if transpose_y and y.ndim > 1 else (b[-2], b[-1])
     if inner != other:
         hint = "pass transpose_y=True if y holds one row per output" if not transpose_y and y.ndim > 1 and b[-1] == inner else None
-        raise errors.bad("matmul(y)", f"{inner} rows to match x of shape {list(x.shape)}", f"shape {list(y.shape)}", hint=hint)
+        raise errors.bad(
+            "matmul(y)", f"{inner} rows to match x of shape {list(x.shape)}", described=f"shape {list(y.shape)}", hint=hint, kind=errors.ShapeError
+        )
     batch = broadcast_shape("matmul", a[:-2], b[:-2])
     shape = batch + ((rows,) if x.ndim > 1 else ()) + ((columns,) if y.ndim > 1 else ())
     return sig_of(shape, x.dtype)
@@ -193,7 +195,12 @@ def _as_matrices(g, sigs, xp):
 def _needs(name: str, argument: str, x: Tensor, *ranks: int) -> None:
     if x.ndim not in ranks:
         wanted = " or ".join(map(str, ranks))
-        raise errors.bad(f"{name}({argument})", f"a tensor with {wanted} {'axis' if wanted == '1' else 'axes'}", f"shape {x.shape}")
+        raise errors.bad(
+            f"{name}({argument})",
+            f"a tensor with {wanted} {'axis' if wanted == '1' else 'axes'}",
+            described=f"shape {x.shape}",
+            kind=errors.ShapeError,
+        )
 
 
 @composite(method=True, alias={"x": "input", "y": "mat2"}, out=True, plain=True)
@@ -217,7 +224,7 @@ def bmm(x: Tensor, y: Tensor) -> Tensor:
     _needs("bmm", "x", x, 3)
     _needs("bmm", "y", y, 3)
     if x.shape[0] != y.shape[0]:
-        raise errors.bad("bmm(y)", f"{x.shape[0]} matrices as in x", f"shape {y.shape}")
+        raise errors.bad("bmm(y)", f"{x.shape[0]} matrices as in x", described=f"shape {y.shape}", kind=errors.ShapeError)
     return matmul(x, y)
 
 
@@ -249,18 +256,25 @@ def _plus_product(name: str, rank: int, input: Tensor, x: Tensor, y: Tensor, bet
     _needs(name, "x", x, rank)
     _needs(name, "y", y, rank)
     if x.shape[:-2] != y.shape[:-2]:
-        raise errors.bad(f"{name}(y)", f"{x.shape[0]} matrices as in x", f"shape {y.shape}")
+        raise errors.bad(f"{name}(y)", f"{x.shape[0]} matrices as in x", described=f"shape {y.shape}", kind=errors.ShapeError)
     if not input.dtype is x.dtype is y.dtype:
-        raise errors.bad(f"{name}()", "operands of one type", f"{input.dtype.name}, {x.dtype.name} and {y.dtype.name}", kind=TypeError)
+        raise errors.bad(
+            f"{name}()", "operands of one type", described=f"{input.dtype.name}, {x.dtype.name} and {y.dtype.name}", kind=errors.ArgumentTypeError
+        )
     if not x.dtype.is_inexact:
-        raise errors.bad(f"{name}(x)", "a floating or complex type", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad(f"{name}(x)", "a floating or complex type", described=x.dtype.name, kind=errors.DtypeError)
     product = matmul(x, y)
     if rank == 3 and input.ndim == 2:  # one row for each matrix, not the same matrix for each
         input = input.unsqueeze(1)
         if input.shape[0] != x.shape[0]:
-            raise errors.bad(f"{name}(input)", f"{x.shape[0]} rows, one for each matrix of x", f"shape {[input.shape[0], input.shape[2]]}")
+            raise errors.bad(
+                f"{name}(input)",
+                f"{x.shape[0]} rows, one for each matrix of x",
+                described=f"shape {[input.shape[0], input.shape[2]]}",
+                kind=errors.ShapeError,
+            )
     if list(broadcast_shape(name, tuple(input.shape), tuple(product.shape))) != product.shape:
-        raise errors.bad(f"{name}(input)", f"a tensor that broadcasts to {product.shape}", f"shape {input.shape}")
+        raise errors.bad(f"{name}(input)", f"a tensor that broadcasts to {product.shape}", described=f"shape {input.shape}", kind=errors.ShapeError)
     return (input if beta == 1 else input * beta) + (product if alpha == 1 else product * alpha)
 
 
@@ -352,10 +366,12 @@ def multi_dot(x: list[Tensor]) -> Tensor:
         [17.0, 37.0]
     """
     if len(x) < 2:
-        raise errors.bad("multi_dot(x)", "two tensors or more", f"{len(x)}")
+        raise errors.bad("multi_dot(x)", "two tensors or more", described=f"{len(x)}")
     for i, t in enumerate(x):
         if t.ndim != 2 and not (t.ndim == 1 and i in (0, len(x) - 1)):
-            raise errors.bad("multi_dot(x)", "matrices, with vectors only at the ends", f"shape {t.shape} at place {i}")
+            raise errors.bad(
+                "multi_dot(x)", "matrices, with vectors only at the ends", described=f"shape {t.shape} at place {i}", kind=errors.ShapeError
+            )
     extents = [1 if x[0].ndim == 1 else x[0].shape[0], *[t.shape[0] for t in x[1:]], 1 if x[-1].ndim == 1 else x[-1].shape[1]]
     split = _cheapest(extents)
 
@@ -401,7 +417,9 @@ def fp8_fp8_half_gemm_fused(
     small = (dtypes.float8_e4m3fn, dtypes.float8_e5m2)
     for name, t in (("x", x), ("y", y)):
         if t.dtype not in small:
-            raise errors.bad(f"fp8_fp8_half_gemm_fused({name})", "float8_e4m3fn or float8_e5m2", t.dtype.name, kind=TypeError)
+            raise errors.bad(
+                f"fp8_fp8_half_gemm_fused({name})", "float8_e4m3fn or float8_e5m2", described=t.dtype.name, kind=errors.ArgumentTypeError
+            )
     if output_dtype not in (dtypes.float16, dtypes.bfloat16):
         raise errors.bad("fp8_fp8_half_gemm_fused(output_dtype)", "float16 or bfloat16", output_dtype)
     if act not in ("identity", "relu", "gelu"):

@@ -213,7 +213,7 @@ def pinv(x: Tensor, rcond: Tensor | float = 1e-15, hermitian: bool = False) -> T
     """
     if isinstance(rcond, Tensor):
         if rcond.size != 1:
-            raise errors.bad("pinv(rcond)", "one number", f"shape {rcond.shape}")
+            raise errors.bad("pinv(rcond)", "one number", described=f"shape {rcond.shape}", kind=errors.ArgumentTypeError)
         rcond = rcond.detach().reshape([])
     return pinv_of(x, rcond, hermitian and x.size > 0)  # what has no elements may be anything
 
@@ -273,9 +273,9 @@ def lstsq(x: Tensor, y: Tensor, rcond: float | None = None, driver: str | None =
     needs_matrix("lstsq", tuple(x.shape))
     needs_matrix("lstsq", tuple(y.shape), "y")
     if x.shape[:-1] != y.shape[:-1]:
-        raise errors.bad("lstsq(y)", f"the axes {x.shape[:-1]} of x before the last", f"shape {y.shape}")
+        raise errors.bad("lstsq(y)", f"the axes {x.shape[:-1]} of x before the last", described=f"shape {y.shape}", kind=errors.ShapeError)
     if x.dtype is not y.dtype:
-        raise errors.bad("lstsq(y)", f"{x.dtype.name} as x has", y.dtype.name, kind=errors.NoKernel)
+        raise errors.bad("lstsq(y)", f"{x.dtype.name} as x has", described=y.dtype.name, kind=errors.DtypeError)
     m, n = x.shape[-2:]
     eps = float(np.finfo(x.dtype.np).eps) if x.dtype in LAPACK else 0.0
     limit = eps * max(m, n) if rcond is None or driver == "gels" else rcond
@@ -329,7 +329,7 @@ def matrix_rank(
         1
     """
     if tol is not None and (atol is not None or rtol is not None):
-        raise errors.bad("matrix_rank(tol)", "either tol, or atol and rtol", "both")
+        raise errors.bad("matrix_rank(tol)", "either tol, or atol and rtol", described="both")
     (needs_square if hermitian and x.size else needs_matrix)("matrix_rank", tuple(x.shape))
     values = eigvalsh(x.detach()).abs() if hermitian and x.size else svdvals(x.detach())
     if values._value.sig.size == 0:

@@ -106,7 +106,7 @@ def vector_norm(x: Tensor, p: float = 2.0, axis: Axes = None, keepdim: bool = Fa
 
 def _pair(where: str, axis: Any, ndim: int) -> tuple[int, int]:
     if not isinstance(axis, (list, tuple)):
-        raise errors.bad(where, "two axes", axis, kind=TypeError)
+        raise errors.bad(where, "two axes", axis, kind=errors.ArgumentTypeError)
     if len(axis) != 2:
         raise errors.bad(where, "two axes", list(axis))
     first, second = [conversion.one_axis(a, ndim, where) for a in axis]
@@ -192,7 +192,7 @@ def norm(x: Tensor, p: Attr = None, axis: Attr = None, keepdim: bool = False, ou
     x = x if dtype is None else x.astype(dtype)
     p = 2.0 if p is None else p
     if not isinstance(p, (str, int, float, np.number)) or isinstance(p, bool):
-        raise errors.bad("norm(p)", "a number, 'fro' or 'nuc'", p, kind=TypeError)
+        raise errors.bad("norm(p)", "a number, 'fro' or 'nuc'", p, kind=errors.ArgumentTypeError)
     if isinstance(axis, (list, tuple)) and len(axis) == 1:
         axis = axis[0]
     if isinstance(axis, (list, tuple)) and len(axis) == 2:
@@ -202,7 +202,7 @@ def norm(x: Tensor, p: Attr = None, axis: Attr = None, keepdim: bool = False, ou
     if p == "fro" and not (isinstance(axis, (list, tuple)) and axis):
         p = 2.0
     if isinstance(p, str):
-        raise errors.bad("norm(p)", "a number for this axis; 'fro' and 'nuc' are norms of matrices", p, kind=TypeError)
+        raise errors.bad("norm(p)", "a number for this axis; 'fro' and 'nuc' are norms of matrices", p, kind=errors.ArgumentTypeError)
     return p_norm(x, float(p), axis, keepdim)
 
 
@@ -326,9 +326,9 @@ def cdist(x: Tensor, y: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_
     for name, t in (("x", x), ("y", y)):
         needs_matrix("cdist", tuple(t.shape), name)
     if x.shape[-1] != y.shape[-1]:
-        raise errors.bad("cdist(y)", f"rows of {x.shape[-1]} elements as in x", f"shape {y.shape}", kind=errors.Unfit)
+        raise errors.bad("cdist(y)", f"rows of {x.shape[-1]} elements as in x", described=f"shape {y.shape}", kind=errors.ShapeError)
     if p < 0:
-        raise errors.bad("cdist(p)", "0 or more", p, kind=errors.Unfit)
+        raise errors.bad("cdist(p)", "0 or more", p, kind=errors.ArgumentError)
     many = x.shape[-2] > 25 or y.shape[-2] > 25
     if p == 2 and (compute_mode == _MODES[1] or (compute_mode == _MODES[0] and many)):
         return euclidean(x, y)
@@ -355,6 +355,6 @@ def pdist(x: Tensor, p: float = 2.0) -> Tensor:
         [1.0, 3.0, 2.0]
     """
     if x.ndim != 2:
-        raise errors.bad("pdist(x)", "a matrix", f"shape {x.shape}", kind=errors.Unfit)
+        raise errors.bad("pdist(x)", "a matrix", described=f"shape {x.shape}", kind=errors.ShapeError)
     first, second = [tensors.to_tensor(i) for i in np.triu_indices(x.shape[0], 1)]
     return p_norm(index_select(x, first, 0) - index_select(x, second, 0), p, -1, False)

@@ -42,9 +42,9 @@ def dot(x: Tensor, y: Tensor) -> Tensor:
 @dot.check
 def _(x, y):
     if x.ndim not in (1, 2):
-        raise errors.bad("dot(x)", "a vector, or a matrix whose rows are vectors", f"shape {list(x.shape)}", kind=errors.Misfit)
+        raise errors.bad("dot(x)", "a vector, or a matrix whose rows are vectors", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
     if x.shape != y.shape:
-        raise errors.bad("dot(y)", f"shape {list(x.shape)} as x has", f"shape {list(y.shape)}", kind=errors.Misfit)
+        raise errors.bad("dot(y)", f"shape {list(x.shape)} as x has", described=f"shape {list(y.shape)}", kind=errors.ShapeError)
 
 
 dot.infer(lambda x: sig_of(x.shape[:-1], x.dtype))
@@ -195,16 +195,16 @@ def _(arguments):
     x, axis = arguments["x"], arguments["axis"]
     if isinstance(x, Tensor) and (axis is None or (axis.__class__ is int and axis == 9)):
         if 3 not in x.shape:
-            raise errors.bad("cross(x)", "an axis with 3 elements", f"shape {x.shape}")
+            raise errors.bad("cross(x)", "an axis with 3 elements", described=f"shape {x.shape}", kind=errors.ShapeError)
         arguments["axis"] = x.shape.index(3)
 
 
 @cross.check
 def _(x, y, axis):
     if x.shape != y.shape:
-        raise errors.bad("cross(y)", f"shape {list(x.shape)} as x has", f"shape {list(y.shape)}")
+        raise errors.bad("cross(y)", f"shape {list(x.shape)} as x has", described=f"shape {list(y.shape)}", kind=errors.ShapeError)
     if x.ndim == 0 or x.shape[axis] != 3:
-        raise errors.bad("cross(x)", f"3 elements along axis {axis}", f"shape {list(x.shape)}")
+        raise errors.bad("cross(x)", f"3 elements along axis {axis}", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
 
 
 cross.infer(lambda x: x)
@@ -273,7 +273,12 @@ def inner(x: Tensor, y: Tensor) -> Tensor:
     if 1 in (x.size, y.size):
         return x * y
     if x.shape[-1] != y.shape[-1]:
-        raise errors.bad("inner(y)", f"{x.shape[-1]} elements along the last axis, as in x of shape {x.shape}", f"shape {y.shape}")
+        raise errors.bad(
+            "inner(y)",
+            f"{x.shape[-1]} elements along the last axis, as in x of shape {x.shape}",
+            described=f"shape {y.shape}",
+            kind=errors.ShapeError,
+        )
     return contract(x, y, (x.ndim - 1,), (y.ndim - 1,))
 
 
@@ -284,10 +289,12 @@ def _axes_of_pairs(axes: Any, x: Tensor, y: Tensor) -> tuple[list[int], list[int
         axes = axes.tolist()
     if isinstance(axes, (int, np.integer)):
         if not 0 <= axes <= builtins.min(x.ndim, y.ndim):
-            raise errors.bad(where, f"0 to {builtins.min(x.ndim, y.ndim)} axes", axes, kind=errors.Unfit if axes < 0 else errors.OutOfRange)
+            raise errors.bad(
+                where, f"0 to {builtins.min(x.ndim, y.ndim)} axes", axes, kind=errors.ArgumentError if axes < 0 else errors.OutOfRangeError
+            )
         return list(range(x.ndim - axes, x.ndim)), list(range(axes))
     if not isinstance(axes, (list, tuple)):
-        raise errors.bad(where, "an integer, or one or two lists of axes", axes, kind=TypeError)
+        raise errors.bad(where, "an integer, or one or two lists of axes", axes, kind=errors.ArgumentTypeError)
     axes = [a.tolist() if isinstance(a, (Tensor, np.ndarray)) and a.ndim else a for a in axes]
     nested = [list(a) for a in axes if isinstance(a, (list, tuple))]
     if nested and (len(nested) != len(axes) or len(nested) > 2):
@@ -326,7 +333,12 @@ def tensordot(x: Tensor, y: Tensor, axes: Attr = 2) -> Tensor:
     for i, j in zip(over_x, over_y):
         m, n = x.shape[i], y.shape[j]
         if m != n and (1 not in (m, n) or 0 in (m, n)):
-            raise errors.bad("tensordot(axes)", f"axes of one length, or of 1, in shapes {x.shape} and {y.shape}", f"{i} and {j}", kind=errors.Unfit)
+            raise errors.bad(
+                "tensordot(axes)",
+                f"axes of one length, or of 1, in shapes {x.shape} and {y.shape}",
+                described=f"{i} and {j}",
+                kind=errors.ArgumentError,
+            )
         if n == 1 < m:
             x = reductions.sum(x, i, x.dtype, True)
         elif m == 1 < n:

@@ -145,7 +145,7 @@ def _fitting(name, x, y, left=True):
     needs_matrix(name, y.shape, "y")
     if y.shape[-2 if left else -1] != x.shape[-1]:
         what = "rows" if left else "columns"
-        raise errors.bad(f"{name}(y)", f"{x.shape[-1]} {what} to match x of shape {list(x.shape)}", f"shape {list(y.shape)}")
+        raise errors.bad(f"{name}(y)", f"{x.shape[-1]} {what} to match x of shape {list(x.shape)}", described=f"shape {list(y.shape)}", kind=errors.ShapeError)
     return broadcast_shape(name, x.shape[:-2], y.shape[:-2])
 
 
@@ -192,12 +192,12 @@ def solve(x: Tensor, y: Tensor, left: bool = True) -> Tensor:
     """
     needs_square("solve", tuple(x.shape))
     if y.ndim == 0:
-        raise errors.bad("solve(y)", "a vector or matrices", "shape []")
+        raise errors.bad("solve(y)", "a vector or matrices", described="shape []", kind=errors.ShapeError)
     # a batch of vectors has one axis less than the matrices and their leading shape
     vectors = y.ndim == 1 or (left and y.ndim == x.ndim - 1 and y.shape == x.shape[:-1])
     if not left:
         if vectors:
-            raise errors.bad("solve(y)", "matrices where left is False", f"shape {y.shape}")
+            raise errors.bad("solve(y)", "matrices where left is False", described=f"shape {y.shape}", kind=errors.ShapeError)
         out = solve_of(turned(x), turned(y))
     else:
         out = solve_of(x, y.unsqueeze(-1) if vectors else y)
@@ -326,7 +326,7 @@ def _pivots(name: str, argument: str, lu: Tensor, pivots: Tensor) -> None:
     needs_matrix(name, tuple(lu.shape), "lu" if name == "lu_solve" else "x")
     wanted = [*lu.shape[:-2], min(lu.shape[-2:])]
     if pivots.dtype is not dtypes.int32 or pivots.shape != wanted:
-        raise errors.bad(f"{name}({argument})", f"int32 of shape {wanted}", f"{pivots.dtype.name} of shape {pivots.shape}")
+        raise errors.bad(f"{name}({argument})", f"int32 of shape {wanted}", described=f"{pivots.dtype.name} of shape {pivots.shape}")
 
 
 @composite()
@@ -356,7 +356,7 @@ def lu_solve(b: Tensor, lu: Tensor, pivots: Tensor, trans: str = "N") -> Tensor:
     _pivots("lu_solve", "pivots", lu, pivots)
     needs_matrix("lu_solve", tuple(b.shape), "b")
     if lu.shape[-1] != lu.shape[-2] or b.shape[-2] != lu.shape[-1]:
-        raise errors.bad("lu_solve(b)", f"as many rows as the square lu of shape {lu.shape} has", f"shape {b.shape}")
+        raise errors.bad("lu_solve(b)", f"as many rows as the square lu of shape {lu.shape} has", described=f"shape {b.shape}", kind=errors.ShapeError)
     if trans == "N":
         return triangular_solve(lu, triangular_solve(lu, row_swaps(b, pivots, False), False, False, True))
     factors = lu.conj() if trans in "CH" and lu.dtype.is_complex else lu

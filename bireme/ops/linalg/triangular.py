@@ -77,11 +77,11 @@ def _indices(name: str, row: Any, col: Any, offset: int, dtype: Any, of: Any) ->
     col = row if col is None else col
     for what, n in (("row", row), ("col", col)):
         if not isinstance(n, int) or n < 0:
-            raise errors.bad(f"{name}({what})", "an integer of 0 or more", n, kind=TypeError)
+            raise errors.bad(f"{name}({what})", "an integer of 0 or more", n, kind=errors.ArgumentTypeError)
     if row * col * 16 > host_memory.capacity():
         raise errors.bad(f"{name}(row, col)", "places that fit into memory", [row, col], kind=MemoryError)
     if dtype not in (dtypes.int32, dtypes.int64):
-        raise errors.bad(f"{name}(dtype)", "int32 or int64", dtype.name if dtype is not None else None, kind=errors.NoKernel)
+        raise errors.bad(f"{name}(dtype)", "int32 or int64", described="None" if dtype is None else dtype.name, kind=errors.DtypeError)
     return Tensor(value_of(np.asarray(of(row, within(offset, row, col), col), dtype.np)))
 
 

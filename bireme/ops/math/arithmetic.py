@@ -104,7 +104,7 @@ def add(x: Tensor, y: Tensor | float, *, alpha: Extra = 1) -> Tensor:
 def _scaled(arguments):
     alpha = arguments.pop("alpha")
     if not isinstance(alpha, (Tensor, int, float, complex, np.number)):
-        raise errors.bad("add(alpha)", "a number", alpha, kind=TypeError)
+        raise errors.bad("add(alpha)", "a number", alpha, kind=errors.ArgumentTypeError)
     if alpha != 1:
         arguments["y"] = arguments["y"] * alpha
 
@@ -494,14 +494,16 @@ def sum_of(inputs: list[Tensor]) -> Tensor:
 @sum_of.check
 def _(inputs):
     if not inputs:
-        raise errors.bad("add_n(inputs)", "at least one tensor", "an empty list", kind=TypeError)
+        raise errors.bad("add_n(inputs)", "at least one tensor", described="an empty list", kind=errors.ArgumentTypeError)
     first, whole = inputs[0], _widest(inputs)
     for i, s in enumerate(inputs):
         # losses of shape [1] and of shape [] are added up together
         if s.shape != first.shape and not (whole.size == 1 and s.shape in ((), whole.shape)):
-            raise errors.bad(f"add_n(inputs[{i}])", f"shape {list(first.shape)} like the first", f"shape {list(s.shape)}")
+            raise errors.bad(
+                f"add_n(inputs[{i}])", f"shape {list(first.shape)} like the first", described=f"shape {list(s.shape)}", kind=errors.ShapeError
+            )
         if s.dtype is not first.dtype:
-            raise errors.bad(f"add_n(inputs[{i}])", f"{first.dtype.name} like the first", s.dtype.name)
+            raise errors.bad(f"add_n(inputs[{i}])", f"{first.dtype.name} like the first", described=s.dtype.name)
 
 
 def _widest(inputs):
@@ -553,7 +555,7 @@ def increment(x: Tensor, value: float = 1.0) -> Tensor:
     if x._value.sig.size > 1:
         raise errors.bad("increment(x)", "a tensor of one element", x)
     if x.dtype not in NUMBER:
-        raise errors.bad("increment(x)", "numbers", x, kind=TypeError)
+        raise errors.bad("increment(x)", "numbers", x, kind=errors.ArgumentTypeError)
     by = int(value) if x.dtype.is_integer else value
     if x.is_leaf and not x.stop_gradient:  # Paddle lets it count leaves too: they stay leaves
         with no_grad():

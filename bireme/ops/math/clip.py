@@ -227,7 +227,7 @@ def clip(x: Tensor, min: Tensor | float | None = None, max: Tensor | float | Non
         [0.0, 0.5, 1.0]
     """
     if isinstance(min, (int, float)) and isinstance(max, (int, float)) and not min <= max:
-        raise errors.bad("clip(max)", f"a number not below min, {min}", max)
+        raise errors.bad("clip(max)", f"a number not below min, {min}", max, kind=errors.for_number(max))
     low, high = [_as_number(b, x) for b in (min, max)]
     return x.clone() if min is None and max is None else clip_number(x, low, high)
 
@@ -264,7 +264,7 @@ nan_to_num.infer(lambda x: x)
 def _(nan, posinf, neginf):
     for name, sig in (("nan", nan), ("posinf", posinf), ("neginf", neginf)):
         if sig is not None and sig.ndim:
-            raise errors.bad(f"nan_to_num({name})", "a number", f"shape {list(sig.shape)}", kind=TypeError)
+            raise errors.bad(f"nan_to_num({name})", "a number", described=f"shape {list(sig.shape)}", kind=errors.ArgumentTypeError)
 
 
 @nan_to_num.grad(numpy=True)
@@ -312,11 +312,11 @@ def renorm(x: Tensor, p: float, axis: Axis, max_norm: float) -> Tensor:
         [[0.6000000238418579, 0.800000011920929], [0.30000001192092896, 0.4000000059604645]]
     """
     if x.dtype not in FLOAT | COMPLEX:
-        raise errors.bad("renorm(x)", "floating numbers", x, kind=TypeError)
+        raise errors.bad("renorm(x)", "floating numbers", x, kind=errors.ArgumentTypeError)
     if x.ndim == 0:
         raise errors.bad("renorm(x)", "at least one axis", x)
     if not p > 0:
-        raise errors.bad("renorm(p)", "a positive number", p)
+        raise errors.bad("renorm(p)", "a positive number", p, kind=errors.for_number(p))
     if not max_norm >= 0:
         raise errors.bad("renorm(max_norm)", "0 or more", max_norm)
     return renorm_of(x, max_norm, p, axis)

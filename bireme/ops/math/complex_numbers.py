@@ -186,7 +186,7 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """
     for name, t in (("abs", abs), ("angle", angle)):
         if t.dtype.is_complex:
-            raise errors.bad(f"polar({name})", "real numbers", t, kind=TypeError)
+            raise errors.bad(f"polar({name})", "real numbers", t, kind=errors.ArgumentTypeError)
     size, turn = [t if t.dtype in _PAIRS else cast(t, dtypes.float32) for t in (abs, angle)]
     return complex(multiply(size, cos(turn)), multiply(size, sin(turn)))
 
@@ -219,7 +219,7 @@ def as_complex(x: Tensor) -> Tensor:
 @as_complex.check
 def _(x):
     if not x.ndim or x.shape[-1] != 2:
-        raise errors.bad("as_complex(x)", "pairs in the last axis", f"shape {list(x.shape)}")
+        raise errors.bad("as_complex(x)", "pairs in the last axis", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
 
 
 as_complex.infer(lambda x: sig_of(x.shape[:-1], dtypes.complex_of(x.dtype)))

@@ -44,10 +44,10 @@ def diff(x: Tensor, n: int = 1, axis: Axis = -1, prepend: Tensor | None = None, 
     if n < 1:
         raise errors.bad("diff(n)", "1 or more", n)
     if x.ndim == 0:
-        raise errors.bad("diff(x)", "at least one axis", x, kind=errors.OutOfRange)
+        raise errors.bad("diff(x)", "at least one axis", x, kind=errors.OutOfRangeError)
     for name, t in (("prepend", prepend), ("append", append)):
         if t is not None and (t.ndim != x.ndim or any(m != n for k, (m, n) in enumerate(zip(t.shape, x.shape)) if k != axis)):
-            raise errors.bad(f"diff({name})", f"shape {x.shape} but for axis {axis}", f"shape {t.shape}")
+            raise errors.bad(f"diff({name})", f"shape {x.shape} but for axis {axis}", described=f"shape {t.shape}", kind=errors.ShapeError)
     parts = [t for t in (prepend, x, append) if t is not None]
     out = join.concat(parts, axis) if len(parts) > 1 else x
     for _ in range(min(n, out.shape[axis])):
@@ -60,19 +60,24 @@ def _areas(name, y, x, dx, axis):
     """The areas of the trapezoids between neighbouring points."""
     for label, t in (("y", y), ("x", x)):
         if t is not None and t.dtype not in FLOAT:
-            raise errors.bad(f"{name}({label})", "floating numbers", t, kind=TypeError)
+            raise errors.bad(f"{name}({label})", "floating numbers", t, kind=errors.ArgumentTypeError)
     if y.ndim == 0:
-        raise errors.bad(f"{name}(y)", "at least one axis", y, kind=errors.OutOfRange)
+        raise errors.bad(f"{name}(y)", "at least one axis", y, kind=errors.OutOfRangeError)
     if x is not None and dx is not None:
         raise errors.bad(f"{name}(dx)", "None where x is given", dx)
     step = 1.0 if dx is None else dx
     if isinstance(dx, Tensor):
         if dx.size != 1:
-            raise errors.bad(f"{name}(dx)", "one number", dx)
+            raise errors.bad(f"{name}(dx)", "one number", dx, kind=errors.for_number(dx))
         step = dx.reshape([])
     if x is not None:
         if x.ndim not in (1, y.ndim) or x.shape[axis if x.ndim == y.ndim else 0] != y.shape[axis]:
-            raise errors.bad(f"{name}(x)", f"{y.shape[axis]} places, for a y of shape {y.shape} along axis {axis}", f"shape {x.shape}")
+            raise errors.bad(
+                f"{name}(x)",
+                f"{y.shape[axis]} places, for a y of shape {y.shape} along axis {axis}",
+                described=f"shape {x.shape}",
+                kind=errors.ShapeError,
+            )
         step = diff(x, axis=axis if x.ndim == y.ndim else 0)
         if x.ndim != y.ndim:
             step = step.reshape([-1, *[1] * (y.ndim - 1 - axis)])

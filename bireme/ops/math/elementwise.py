@@ -57,7 +57,7 @@ def positive(x: Tensor) -> Tensor:
         [1, -2]
     """
     if x.dtype not in NUMBER:
-        raise errors.bad("positive(x)", "numbers", x, kind=TypeError)
+        raise errors.bad("positive(x)", "numbers", x, kind=errors.ArgumentTypeError)
     return x
 
 
@@ -358,7 +358,7 @@ logit.infer(lambda x: x)
 @logit.check
 def _(eps):
     if isinstance(eps, complex):
-        raise errors.bad("logit(eps)", "a real number", eps, kind=TypeError)
+        raise errors.bad("logit(eps)", "a real number", eps, kind=errors.ArgumentTypeError)
 
 
 @logit.grad(numpy=True)
@@ -443,7 +443,9 @@ def sgn(x: Tensor) -> Tensor:
         [(0.6000000238418579+0.800000011920929j)]
     """
     if not x.dtype.is_inexact:
-        raise errors.bad("sgn(x)", "floating or complex numbers", x.dtype.name, hint="for integers there is sign", kind=TypeError)
+        raise errors.bad(
+            "sgn(x)", "floating or complex numbers", described=x.dtype.name, hint="for integers there is sign", kind=errors.ArgumentTypeError
+        )
     return sign(x)
 
 
@@ -517,12 +519,12 @@ def _(g, x, scale, bias, bias_after_scale, needs, sigs):
 @scale.prepare(keeps_numbers_unless="")
 def _(arguments):
     if arguments.pop("act") is not None:
-        raise errors.bad("scale(act)", "None", "an activation", hint="call it on the result", kind=TypeError)
+        raise errors.bad("scale(act)", "None", described="an activation", hint="call it on the result", kind=errors.ArgumentTypeError)
     if isinstance(arguments["bias"], complex) and isinstance(arguments["x"], Tensor) and not arguments["x"].dtype.is_complex:
-        raise errors.bad("scale(bias)", f"a real number for {arguments['x'].dtype.name}", arguments["bias"], kind=TypeError)
+        raise errors.bad("scale(bias)", f"a real number for {arguments['x'].dtype.name}", arguments["bias"], kind=errors.ArgumentTypeError)
     for name in ("scale", "bias"):
         t = arguments[name]
         if isinstance(t, Tensor) and t.ndim:
             if t._value.sig.size != 1:
-                raise errors.bad(f"scale({name})", "a number or a tensor of one element", t)
+                raise errors.bad(f"scale({name})", "a number or a tensor of one element", t, kind=errors.for_number(t))
             arguments[name] = t.reshape([])

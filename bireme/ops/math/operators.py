@@ -67,7 +67,7 @@ def _comparison(op: Any) -> Any:
         if found is NotImplemented:
             if isinstance(y, str) and of_text is not None:
                 return tensors.full(x.shape, of_text, "bool")
-            raise errors.bad(f"{op.name}(y)", "a Tensor, a number or an array", y, kind=TypeError)
+            raise errors.bad(f"{op.name}(y)", "a Tensor, a number or an array", y, kind=errors.NotATensorError)
         return found
 
     return compare

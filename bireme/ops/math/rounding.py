@@ -142,7 +142,7 @@ def round(x: Tensor, decimals: int = 0) -> Tensor:
 @round.prepare
 def _(arguments):
     if arguments["decimals"] is None:
-        raise errors.bad("round(decimals)", "an integer", None, kind=TypeError)
+        raise errors.bad("round(decimals)", "an integer", None, kind=errors.ArgumentTypeError)
 
 
 round.infer(lambda x: x)
@@ -283,6 +283,6 @@ def ldexp(x: Tensor, y: Tensor) -> Tensor:
     """
     for name, t in (("x", x), ("y", y)):
         if t.dtype.is_complex:
-            raise errors.bad(f"ldexp({name})", "real numbers", t, kind=TypeError)
+            raise errors.bad(f"ldexp({name})", "real numbers", t, kind=errors.ArgumentTypeError)
     wide = dtypes.float64 if dtypes.float64 in (x.dtype, y.dtype) else dtypes.float32
     return multiply(cast(x, wide), power(2.0, cast(y, wide)))

@@ -231,7 +231,7 @@ def polygamma(x: Tensor, n: int) -> Tensor:
 def _(arguments):
     n = arguments["n"]
     if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
-        raise errors.bad("polygamma(n)", "an integer", n, kind=TypeError)
+        raise errors.bad("polygamma(n)", "an integer", n, kind=errors.ArgumentTypeError)
     if n < 0:
         raise errors.bad("polygamma(n)", "0 or more", n)
 
@@ -262,11 +262,11 @@ def multigammaln(x: Tensor, p: float) -> Tensor:
         0.4516
     """
     if x.dtype not in FLOAT:
-        raise errors.bad("multigammaln(x)", "floating numbers", x, kind=TypeError)
+        raise errors.bad("multigammaln(x)", "floating numbers", x, kind=errors.ArgumentTypeError)
     if p is None or p != int(p):
-        raise errors.bad("multigammaln(p)", "an integer", p, kind=TypeError)
+        raise errors.bad("multigammaln(p)", "an integer", p, kind=errors.ArgumentTypeError)
     if p < 1:
-        raise errors.bad("multigammaln(p)", "1 or more", int(p), kind=errors.Unfit)
+        raise errors.bad("multigammaln(p)", "1 or more", int(p), kind=errors.ArgumentError)
     halves = registry.find("arange")(int(p), dtype=x.dtype) / 2
     return lgamma(x.unsqueeze(-1) - halves).sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
 
@@ -312,7 +312,7 @@ gamma_above.grad(lambda g, x, y, sigs: (None, sum_to(-g * _density(x, y), sigs[1
 
 def _incomplete(name, f, x, y):
     if x.dtype not in FLOAT or x.dtype is not y.dtype:
-        raise errors.bad(f"{name}()", "floating numbers of one type", f"{x.dtype.name} and {y.dtype.name}", kind=errors.NoKernel)
+        raise errors.bad(f"{name}()", "floating numbers of one type", described=f"{x.dtype.name} and {y.dtype.name}", kind=errors.DtypeError)
     not_negative(f"{name}(x)", x)
     not_negative(f"{name}(y)", y)
     return f(x if x.stop_gradient else x.detach(), y)

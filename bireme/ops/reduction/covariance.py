@@ -22,15 +22,15 @@ from bireme.ops.reduction import reductions
 def _weights(argument: str, weights: Tensor, x: Tensor, n: int) -> Tensor:
     """Weights in the dtype of `x`, non-negative, and counts integers: host values are checked now, others by a flag."""
     if weights.ndim != 1 or weights.shape[0] != n:
-        raise errors.bad(f"cov({argument})", f"{n} weights, one for each observation", f"shape {weights.shape}")
+        raise errors.bad(f"cov({argument})", f"{n} weights, one for each observation", described=f"shape {weights.shape}", kind=errors.ShapeError)
     whole = argument == "fweights" and weights.dtype.is_floating
     value = read(weights)
     if value.array is not None and value.device.is_cpu:
         host = np.asarray(value.array)
         if (host < 0).any():
-            raise errors.bad(f"cov({argument})", "weights of 0 or more", "a negative one")
+            raise errors.bad(f"cov({argument})", "weights of 0 or more", described="a negative one")
         if whole and (host != np.floor(host)).any():
-            raise errors.bad("cov(fweights)", "whole numbers", "a fraction")
+            raise errors.bad("cov(fweights)", "whole numbers", described="a fraction")
     elif not segment.local.segment.symbolic and n:
         plain = weights.detach()
         guards.guard(reductions.any(plain < 0)._value, f"cov({argument}): expected weights of 0 or more, got a negative one", ValueError)
@@ -64,11 +64,11 @@ def cov(x: Tensor, rowvar: bool = True, ddof: Any = True, fweights: Tensor | Non
         [[2.0, 6.0], [6.0, 18.0]]
     """
     if x.ndim not in (1, 2):
-        raise errors.bad("cov(x)", "one or two axes", f"shape {x.shape}")
+        raise errors.bad("cov(x)", "one or two axes", described=f"shape {x.shape}", kind=errors.ShapeError)
     if not x.dtype.is_inexact:
-        raise errors.bad("cov(x)", "a floating or complex type", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad("cov(x)", "a floating or complex type", described=x.dtype.name, kind=errors.DtypeError)
     if not isinstance(ddof, numbers.Real):
-        raise errors.bad("cov(ddof)", "a bool or a number", ddof, kind=TypeError)
+        raise errors.bad("cov(ddof)", "a bool or a number", ddof, kind=errors.ArgumentTypeError)
     if x.ndim == 1:
         x = x.unsqueeze(0)
     elif not rowvar and x.shape[0] != 1:
@@ -109,7 +109,7 @@ def corrcoef(x: Tensor, rowvar: bool = True) -> Tensor:
         [[1.0, -1.0], [-1.0, 1.0]]
     """
     if x.ndim not in (1, 2):
-        raise errors.bad("corrcoef(x)", "one or two axes", f"shape {x.shape}")
+        raise errors.bad("corrcoef(x)", "one or two axes", described=f"shape {x.shape}", kind=errors.ShapeError)
     found = cov(x, rowvar)
     if found.ndim == 0:
         return found / found

@@ -189,7 +189,7 @@ cumprod.infer(lambda x, dim, dtype: sig_of((x.size,) if dim is None else x.shape
 @cumprod.check
 def _(dtype):
     if dtype is dtypes.bool_:
-        raise errors.bad("cumprod(x)", "numbers, or the type to count them in as dtype", "bool", kind=errors.NoKernel)
+        raise errors.bad("cumprod(x)", "numbers, or the type to count them in as dtype", described="bool", kind=errors.DtypeError)
 
 
 def _cumprod_parts(g, out, x, dim, dtype):
@@ -366,7 +366,7 @@ def _places_type(name):
     def prepare(arguments):
         kind = arguments["dtype"] = dtypes.of("int64" if arguments["dtype"] is None else arguments["dtype"], f"{name}(dtype)")
         if kind not in (dtypes.int32, dtypes.int64):
-            raise errors.bad(f"{name}(dtype)", "int32 or int64", kind.name)
+            raise errors.bad(f"{name}(dtype)", "int32 or int64", described=kind.name)
 
     return prepare
 

@@ -67,14 +67,14 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: Attr = 0) -> T
         [0, 2, 1]
     """
     if x.dtype.kind != "i":
-        raise errors.bad("bincount(x)", "a tensor of integers", x, kind=TypeError)
+        raise errors.bad("bincount(x)", "a tensor of integers", x, kind=errors.ArgumentTypeError)
     if x.ndim != 1:
         raise errors.bad("bincount(x)", "a tensor with one axis", x)
     if weights is not None and weights.shape != x.shape:
         raise errors.bad("bincount(weights)", f"shape {x.shape}, as x has", weights)
     least = minlength.item() if isinstance(minlength, Tensor) and minlength._value.sig.size == 1 else minlength
     if not isinstance(least, (int, float, np.integer)):
-        raise errors.bad("bincount(minlength)", "an integer", minlength, kind=TypeError)
+        raise errors.bad("bincount(minlength)", "an integer", minlength, kind=errors.ArgumentTypeError)
     if least < 0:
         raise errors.bad("bincount(minlength)", "a length of 0 or more", minlength)
     host = x._host()
@@ -125,13 +125,13 @@ bin_edges.infer(lambda bins: sig_of((bins + 1,), dtypes.float32))
 def _check_bins(name: str, bins: Any, low: Any, high: Any) -> tuple[int, float, float]:
     n = bins.item() if isinstance(bins, Tensor) and bins._value.sig.size == 1 else bins
     if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
-        raise errors.bad(f"{name}(bins)", "an integer", bins, kind=TypeError)
+        raise errors.bad(f"{name}(bins)", "an integer", bins, kind=errors.ArgumentTypeError)
     if n < 1:
         raise errors.bad(f"{name}(bins)", "at least 1 bin", bins)
     ends = [e.item() if isinstance(e, Tensor) and e._value.sig.size == 1 else e for e in (low, high)]
     for where, e in zip(("min", "max"), ends):
         if not isinstance(e, (int, float, np.integer, np.floating)):
-            raise errors.bad(f"{name}({where})", "a number", e, kind=TypeError)
+            raise errors.bad(f"{name}({where})", "a number", e, kind=errors.ArgumentTypeError)
         if not math.isfinite(e):
             raise errors.bad(f"{name}({where})", "a finite number", e)
     if ends[0] > ends[1]:
@@ -148,7 +148,7 @@ def _check_range(x: Tensor) -> None:
     if value.array is not None and value.device.is_cpu:
         host = np.asarray(value.array)
         if float(host.max()) - float(host.min()) >= np.iinfo(x.dtype.np).max if whole else not np.isfinite(host).all():
-            raise errors.bad("histogram(input)", expected, got)
+            raise errors.bad("histogram(input)", expected, described=got)
     elif not segment.local.segment.symbolic:
         if whole:
             wide = x.astype(dtypes.float64)
@@ -282,13 +282,13 @@ def histogramdd(x: Tensor, bins: Any = 10, ranges: Any = None, density: bool = F
         [[0.0, 1.0], [0.0, 1.0]]
     """
     if x.ndim < 2:
-        raise errors.bad("histogramdd(x)", "a tensor with at least two axes", x, kind=errors.Unfit)
+        raise errors.bad("histogramdd(x)", "a tensor with at least two axes", x, kind=errors.ArgumentError)
     if x.dtype not in (dtypes.float32, dtypes.float64):
-        raise errors.bad("histogramdd(x)", "float32 or float64", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad("histogramdd(x)", "float32 or float64", described=x.dtype.name, kind=errors.DtypeError)
     if weights is not None and weights.dtype is not x.dtype:
-        raise errors.bad("histogramdd(weights)", f"{x.dtype.name}, as x has", weights.dtype.name, kind=errors.Alien)
+        raise errors.bad("histogramdd(weights)", f"{x.dtype.name}, as x has", described=weights.dtype.name, kind=errors.ArgumentTypeError)
     if weights is not None and weights.shape != x.shape[:-1]:
-        raise errors.bad("histogramdd(weights)", f"shape {x.shape[:-1]}, as x has before its last axis", weights, kind=errors.Unfit)
+        raise errors.bad("histogramdd(weights)", f"shape {x.shape[:-1]}, as x has before its last axis", weights, kind=errors.ArgumentError)
     edges = _grid(x, bins, ranges)
     extents = [e.shape[0] - 1 for e in edges]
     given = None if weights is None else reshape.reshape(weights, [-1])
@@ -306,18 +306,18 @@ def _grid(x: Tensor, bins: Any, ranges: Any) -> list[Tensor]:
     """The edges along each dimension: given, or in equal steps through the range of the data."""
     n = x.shape[-1]
     if ranges is not None and (not isinstance(ranges, (list, tuple)) or len(ranges) != 2 * n):
-        raise errors.bad("histogramdd(ranges)", f"a list of {2 * n} numbers, two for each of {n} coordinates", ranges, kind=errors.Unfit)
+        raise errors.bad("histogramdd(ranges)", f"a list of {2 * n} numbers, two for each of {n} coordinates", ranges, kind=errors.ArgumentError)
     counts = [bins] * n if isinstance(bins, int) and not isinstance(bins, bool) else bins
     if not isinstance(counts, (list, tuple)) or not all(isinstance(b, (int, Tensor)) for b in counts):
-        raise errors.bad("histogramdd(bins)", "an integer, a list of integers or a list of tensors", bins)
+        raise errors.bad("histogramdd(bins)", "an integer, a list of integers or a list of tensors", bins, kind=errors.for_integer(bins))
     if len(counts) != n:
-        raise errors.bad("histogramdd(bins)", f"{n} entries, one for each coordinate", bins, kind=errors.Unfit)
+        raise errors.bad("histogramdd(bins)", f"{n} entries, one for each coordinate", bins, kind=errors.ArgumentError)
     if all(isinstance(b, Tensor) for b in counts):
         if ranges is not None:
             raise errors.bad("histogramdd(ranges)", "none beside bounds given as tensors", ranges)
         for b in counts:
             if b.ndim != 1 or b.dtype is not x.dtype or b.shape[0] < 2:
-                raise errors.bad("histogramdd(bins)", f"1-D tensors of {x.dtype.name} with at least two bounds", b, kind=errors.Unfit)
+                raise errors.bad("histogramdd(bins)", f"1-D tensors of {x.dtype.name} with at least two bounds", b, kind=errors.ArgumentError)
         return list(counts)
     return [_steps(x, d, b, None if ranges is None else ranges[2 * d : 2 * d + 2]) for d, b in enumerate(counts)]
 
@@ -328,7 +328,7 @@ def _steps(x: Tensor, d: int, n: Any, ends: Any) -> Tensor:
     parts = tensors.arange(0, n + 1, 1, x.dtype) / n
     if ends is not None:
         if not all(isinstance(e, (int, float, np.number)) for e in ends):
-            raise errors.bad("histogramdd(ranges)", "numbers", ends, kind=TypeError)
+            raise errors.bad("histogramdd(ranges)", "numbers", ends, kind=errors.ArgumentTypeError)
         low, high = map(float, ends)
         if not low <= high:
             raise errors.bad("histogramdd(ranges)", "rising pairs of numbers", ends)

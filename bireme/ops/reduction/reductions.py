@@ -166,7 +166,7 @@ def _needs_element(name: str):
     def check(x, axis):
         for a in _axes(axis, x.ndim):
             if x.shape[a] == 0:
-                raise errors.bad(f"{name}(x)", f"an element along axis {a}", f"shape {list(x.shape)}")
+                raise errors.bad(f"{name}(x)", f"an element along axis {a}", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
 
     return check
 
@@ -515,7 +515,7 @@ def reduce_as(x: Tensor, target: Tensor) -> Tensor:
     have, want = x.shape, target.shape
     extra = len(have) - len(want)
     if extra < 0 or builtins.any(n not in (1, have[i + extra]) for i, n in enumerate(want)):
-        raise errors.bad("reduce_as(target)", f"a shape that broadcasts to {have}", f"shape {want}")
+        raise errors.bad("reduce_as(target)", f"a shape that broadcasts to {have}", described=f"shape {want}", kind=errors.ShapeError)
     axes = [*range(extra), *[i + extra for i, n in enumerate(want) if n == 1 and have[i + extra] != 1]]
     if not axes:  # an empty list would mean all of them
         return x.clone()

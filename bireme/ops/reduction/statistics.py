@@ -55,10 +55,10 @@ def var(x: Tensor, axis: Axes = None, unbiased: Extra = None, keepdim: bool = Fa
 def _(arguments):
     unbiased = arguments.pop("unbiased")
     if arguments["correction"] is None:
-        raise errors.bad("var(correction)", "a number", None, kind=TypeError)
+        raise errors.bad("var(correction)", "a number", None, kind=errors.ArgumentTypeError)
     if unbiased is not None:
         if arguments["correction"] != 1:
-            raise errors.bad("var(correction)", "either unbiased or correction", "both")
+            raise errors.bad("var(correction)", "either unbiased or correction", described="both")
         arguments["correction"] = 1 if unbiased else 0
 
 
@@ -174,7 +174,7 @@ median_of.infer(lambda x, axis, keepdim: sig_of(reduced_shape(x.shape, axis, kee
 @median_of.check
 def _(x, axis):
     if x.dtype.kind == "i" and any(x.shape[a] == 0 for a in axis or range(x.ndim)):
-        raise errors.bad("median(x)", "an element to choose", f"shape {list(x.shape)}, {x.dtype.name}")
+        raise errors.bad("median(x)", "an element to choose", described=f"shape {list(x.shape)}, {x.dtype.name}", kind=errors.ShapeError)
 
 
 @median_of.grad(numpy=True)
@@ -443,7 +443,7 @@ def _quantile(name: str, x: Tensor, q: Any, axis: Any, keepdim: bool, interpolat
         given = q if isinstance(q, (list, tuple)) else [q]
         for p in given:
             if isinstance(p, bool) or not isinstance(p, (int, float, np.integer, np.floating)):
-                raise errors.bad(f"{name}(q)", "a number, a list of numbers or a tensor", q, kind=TypeError)
+                raise errors.bad(f"{name}(q)", "a number, a list of numbers or a tensor", q, kind=errors.ArgumentTypeError)
             if not 0 <= p <= 1:
                 raise errors.bad(f"{name}(q)", "numbers in [0, 1]", q)
         wanted = Tensor(value_of([float(p) for p in given], dtypes.float64, x.place))

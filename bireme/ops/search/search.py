@@ -55,7 +55,7 @@ def arg_extreme(x: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTyp
 @arg_extreme.check
 def _(x, axis, largest):
     if x.size == 0 and (axis is None or x.shape[axis] == 0):
-        raise errors.bad("argmax(x)" if largest else "argmin(x)", "an element to compare", f"shape {list(x.shape)}")
+        raise errors.bad("argmax(x)" if largest else "argmin(x)", "an element to compare", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
 
 
 arg_extreme.infer(lambda x, axis, keepdim, dtype: sig_of(_extreme_shape(x.shape, axis, keepdim), dtype))
@@ -66,7 +66,7 @@ def _positions(name: str, x: Tensor, axis: Any, keepdim: bool, dtype: Any, large
         raise errors.bad(f"{name}(dtype)", "int32 or int64", None)
     kind = dtypes.of(dtype, f"{name}(dtype)")
     if kind not in (dtypes.int32, dtypes.int64):
-        raise errors.bad(f"{name}(dtype)", "int32 or int64", kind.name, kind=TypeError)
+        raise errors.bad(f"{name}(dtype)", "int32 or int64", described=kind.name, kind=errors.ArgumentTypeError)
     return arg_extreme(x, axis, keepdim, kind, largest)
 
 
@@ -129,7 +129,9 @@ def _compat_extreme(name: str, input: Tensor, dim: Any, keepdim: Any, other: Any
     if dim is ... and keepdim is ... and other is ...:
         return (reductions.max if largest else reductions.min)(input)
     if dim is None or dim is ... or other is not ...:
-        raise errors.bad(f"{name}()", "a tensor, with an axis (and keepdim) or with another tensor", "other arguments", kind=TypeError)
+        raise errors.bad(
+            f"{name}()", "a tensor, with an axis (and keepdim) or with another tensor", described="other arguments", kind=errors.ArgumentTypeError
+        )
     places = arg_extreme(input, dim, True, dtypes.int64, largest)
     if not input.ndim:
         return MinMaxRetType(input, reshape.reshape(places, []))
@@ -240,12 +242,12 @@ searchsorted.infer(lambda values, out_int32: sig_of(values.shape, dtypes.int32 i
 def _(sorted_sequence, values):
     for name, s in (("sorted_sequence", sorted_sequence), ("values", values)):
         if s.dtype not in FLOAT | INT:
-            raise errors.bad(f"searchsorted({name})", "a tensor of integers or floats", s.dtype.name, kind=errors.NoKernel)
+            raise errors.bad(f"searchsorted({name})", "a tensor of integers or floats", described=s.dtype.name, kind=errors.DtypeError)
     if sorted_sequence.ndim == 0:
-        raise errors.bad("searchsorted(sorted_sequence)", "a tensor with at least one axis", "a 0-d tensor")
+        raise errors.bad("searchsorted(sorted_sequence)", "a tensor with at least one axis", described="a 0-d tensor")
     if sorted_sequence.ndim > 1 and (sorted_sequence.shape[:-1] != values.shape[:-1] or sorted_sequence.ndim != values.ndim):
         raise errors.bad("searchsorted(values)", f"leading extents {list(sorted_sequence.shape[:-1])}, as the sequence has",
-                         f"shape {list(values.shape)}", kind=errors.Misfit)  # fmt: skip
+                         described=f"shape {list(values.shape)}", kind=errors.ShapeError)  # fmt: skip
 
 
 @composite(method=True)

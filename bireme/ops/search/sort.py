@@ -331,7 +331,7 @@ def _count(name: str, k: Any) -> int:
     found = k.item() if isinstance(k, (Tensor, np.ndarray)) and k.size == 1 else k
     if isinstance(found, (int, float, np.integer)) and found == int(found):
         return int(found)
-    raise errors.bad(f"{name}(k)", "an integer", k, kind=TypeError)
+    raise errors.bad(f"{name}(k)", "an integer", k, kind=errors.ArgumentTypeError)
 
 
 @op(method=True, dtypes=REAL, selects=True)
@@ -446,4 +446,4 @@ mode.grad(picked_grad, numpy=True)
 @mode.check
 def _(x, axis):
     if x.ndim and x.shape[axis] == 0:
-        raise errors.bad("mode(x)", f"an element along axis {axis}", f"shape {list(x.shape)}")
+        raise errors.bad("mode(x)", f"an element along axis {axis}", described=f"shape {list(x.shape)}", kind=errors.ShapeError)

@@ -36,11 +36,11 @@ def recompute(function: Callable, *args: Any, **kwargs: Any) -> Any:
         [2, 4]
     """
     if not callable(function):
-        raise errors.bad("recompute(function)", "a callable", function, kind=TypeError)
+        raise errors.bad("recompute(function)", "a callable", function, kind=errors.ArgumentTypeError)
     for name in ("preserve_rng_state", "use_reentrant"):
         flag = kwargs.pop(name, True)
         if not isinstance(flag, bool):
-            raise errors.bad(f"recompute({name})", "True or False", flag, kind=TypeError)
+            raise errors.bad(f"recompute({name})", "True or False", flag, kind=errors.ArgumentTypeError)
     if not grad_mode.is_grad_enabled():
         return function(*args, **kwargs)
     with Region() as region:
@@ -94,7 +94,7 @@ def recompute_sequential(ctx: dict, functions: Sequence[Callable], *args: Any, *
     segments = ctx.get("segments", 1)
     layers = list(functions)
     if isinstance(segments, bool) or not isinstance(segments, int) or segments < 1:
-        raise errors.bad('recompute_sequential(ctx["segments"])', "a positive integer", segments)
+        raise errors.bad('recompute_sequential(ctx["segments"])', "a positive integer", segments, kind=errors.for_integer(segments))
     if not layers:
         raise errors.bad("recompute_sequential(functions)", "at least one function", functions)
     size = max(len(layers) // segments, 1)

@@ -155,9 +155,9 @@ def _begin(where: str, position: Any, estimate: Any, line_search: str, dtype: st
     if line_search != "strong_wolfe":
         raise errors.bad(f"{where}(line_search_fn)", "'strong_wolfe'", line_search, kind=NotImplementedError)
     if not isinstance(position, Tensor):
-        raise errors.bad(f"{where}(initial_position)", "a Tensor", position, kind=TypeError)
+        raise errors.bad(f"{where}(initial_position)", "a Tensor", position, kind=errors.NotATensorError)
     if position.ndim != 1:
-        raise errors.bad(f"{where}(initial_position)", "a vector", f"shape {position.shape}")
+        raise errors.bad(f"{where}(initial_position)", "a vector", described=f"shape {position.shape}", kind=errors.ShapeError)
     start, kind = position.detach().astype(dtype), dtypes.of(dtype)
     if estimate is None:
         return start, eye(len(start), dtype=kind)
