@@ -17,7 +17,7 @@ from bireme.ops.broadcast import conj_of
 from bireme.ops.product import NUMBER
 
 
-@op(method=True, promote="x y", mix="same", dtypes=NUMBER, numpy=lambda x, y: np.einsum("...i,...i->...", x, y))
+@op(method=True, promote="x y", mix="same", dtypes=NUMBER, upcast=True, numpy=lambda x, y: np.einsum("...i,...i->...", x, y))
 def dot(x: Tensor, y: Tensor) -> Tensor:
     """Inner product of two vectors, or of the rows of two matrices; nothing is conjugated.
 

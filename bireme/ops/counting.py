@@ -19,7 +19,7 @@ from bireme.ops import creation, logic, reduce, shape
 from bireme.ops.ordering import REAL
 
 
-@op(differentiable=False)
+@op(differentiable=False, upcast=True)
 def count_into(places: Tensor, weights: Tensor | None, n: int) -> Tensor:
     """How often each number below n occurs, or the sum of its weights; other numbers are left out. Use `bincount`.
 

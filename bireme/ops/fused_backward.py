@@ -86,7 +86,7 @@ def cross_entropy_with_softmax_bwd_w_downcast(label: Tensor, softmax: Tensor, lo
     return softmax_minus_label(softmax, label, loss_grad)
 
 
-@op(differentiable=False, dtypes=FLOAT)
+@op(differentiable=False, dtypes=FLOAT, upcast=True)
 def rows_added(table: Tensor, index: Tensor, rows: Tensor) -> Tensor:
     """A table with rows added at the places of an index; use `embedding_grad_add_to_`.
 

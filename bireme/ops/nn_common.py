@@ -40,7 +40,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return out if bias is None else out + bias
 
 
-@op(numpy=True, amp="wide")
+@op(numpy=True, amp="wide", upcast="grad")
 def embedding_of(x: Tensor, weight: Tensor, padding_idx: int | None, by_count: bool = False) -> Tensor:
     """Rows of a table; use `embedding`.
 
@@ -153,7 +153,7 @@ one_hot.index(lambda s: [("x", 0, s["num_classes"])])
 one_hot.infer(lambda x, num_classes: sig_of((*x.shape, num_classes), dtypes.float32))
 
 
-@op(numpy=True)
+@op(numpy=True, upcast="grad")
 def pad_of(x: Tensor, value: Tensor | float, widths: Attr, mode: str) -> Tensor:
     """A tensor grown at its edges; use `pad`.
 

@@ -109,7 +109,7 @@ def _(g, label, ignore_index, sigs):
     return jnp.where(hot & (label != ignore_index)[..., None], -g[..., None], 0).astype(g.dtype), None
 
 
-@op(dtypes=FLOAT, numpy=True)
+@op(dtypes=FLOAT, numpy=True, upcast="grad")
 def class_weights(weight: Tensor, label: Tensor, ignore_index: int) -> Tensor:
     """The weight of each label's class; zero where the label is ignored.
 
@@ -207,10 +207,16 @@ nll_of_soft.infer(lambda logs, soft: sig_of(logs.shape[:-1], logs.dtype))
 nll_of_soft.grad(lambda g, soft: (-g[..., None] * soft, None), numpy=True)
 
 
-def _per(total: Tensor, weights: Tensor) -> Tensor:
-    """A total divided by the sum of weights; zero where nothing has weight."""
-    count = reduce.sum(weights)
-    return total / (count + cast(logic.equal(count, 0), count.dtype))
+def _per(loss: Tensor, weights: Tensor) -> Tensor:
+    """The sum of losses divided by the sum of weights; zero where nothing has weight."""
+    count = reduce.sum(reduce.single(weights))
+    return reduce.rounded_as(loss, reduce.sum(reduce.single(loss)) / (count + cast(logic.equal(count, 0), count.dtype)))
+
+
+def _per_label(loss: Tensor, label: Tensor, ignore_index: int) -> Tensor:
+    """The sum of losses divided by the count of labels that are not ignored."""
+    total = reduce.sum(reduce.single(loss))
+    return reduce.rounded_as(loss, total / count_valid(label, ignore_index, total))
 
 
 @composite(plain=True)
@@ -276,14 +282,18 @@ def _hard(input: Tensor, label: Tensor, weight: Tensor | None, ignore_index: int
 
 def _weighed(loss: Tensor, label: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, axis: int | None) -> Tensor:
     """Losses of labels times the weights of their classes, reduced; the mean is one of what has weight."""
-    per = None if weight is None else class_weights(weight, label, ignore_index)
-    loss = loss if per is None else loss * per
+    like, per = loss, None
+    if weight is not None:
+        like = loss if weight.dtype in dtypes.NARROW else weight
+        per = class_weights(reduce.single(weight), label, ignore_index)
+        loss = reduce.single(loss) * per
     if reduction == "mean":
-        total = reduce.sum(loss)
-        return total / count_valid(label, ignore_index, loss) if per is None else _per(total, per)
-    if reduction == "none" and axis is not None:
-        return shape.unsqueeze(loss, axis)
-    return reduced(loss, reduction, "cross_entropy")
+        found = _per_label(loss, label, ignore_index) if per is None else _per(loss, per)
+    elif reduction == "none" and axis is not None:
+        found = shape.unsqueeze(loss, axis)
+    else:
+        found = reduced(loss, reduction, "cross_entropy")
+    return reduce.rounded_as(like, found)
 
 
 def _soft(input: Tensor, soft: Tensor, weight: Tensor | None, label: Tensor | None, ignore_index: int, reduction: str, use_softmax: bool,
@@ -291,16 +301,23 @@ def _soft(input: Tensor, soft: Tensor, weight: Tensor | None, label: Tensor | No
     """Losses of probabilities; rows whose label is ignored, where they were made from labels, count for nothing."""
     logs = log_softmax(input) if use_softmax else log(input)
     loss = nll_of_soft(logs, soft)
-    per = None if weight is None else reduce.sum(cast(soft, weight.dtype) * weight, axis=-1)
-    loss = loss if per is None else loss * per
+    like, per = loss, None
+    if weight is not None:
+        like = loss if weight.dtype in dtypes.NARROW else weight
+        wide = reduce.single(weight)
+        per = reduce.sum(cast(soft, wide.dtype) * wide, axis=-1)
+        loss = reduce.single(loss) * per
     if label is not None:
         valid = logic.not_equal(label, ignore_index)
         loss, per = only_where(loss, valid), None if per is None else only_where(per, valid)
     if reduction == "mean":
         if per is not None:
-            return _per(reduce.sum(loss), per)
-        return reduce.mean(loss) if label is None else reduce.sum(loss) / count_valid(label, ignore_index, loss)
-    return shape.unsqueeze(loss, axis) if reduction == "none" else reduced(loss, reduction, "cross_entropy")
+            found = _per(loss, per)
+        else:
+            found = reduce.mean(loss) if label is None else _per_label(loss, label, ignore_index)
+    else:
+        found = shape.unsqueeze(loss, axis) if reduction == "none" else reduced(loss, reduction, "cross_entropy")
+    return reduce.rounded_as(like, found)
 
 
 @composite(plain=True, name_arg=False)

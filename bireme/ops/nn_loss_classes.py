@@ -30,7 +30,7 @@ def _steps(input, weight, bias, table):
     return jnp.where(table >= 0, limited, 0)
 
 
-@op(dtypes=FLOAT, amp="high")
+@op(dtypes=FLOAT, amp="high", upcast=True)
 def hsigmoid_of(input: Tensor, weight: Tensor, bias: Tensor | None, table: Tensor, code: Tensor) -> Tensor:
     """Sum of the binary cross entropies along each leaf's path in a tree of classes; use `hsigmoid_loss`.
 
@@ -107,7 +107,7 @@ def hsigmoid_loss(input: Tensor, label: Tensor, num_classes: int, weight: Tensor
 # ---------------------------------------------------------------- margins of angles
 
 
-@op(dtypes=FLOAT, amp="high")
+@op(dtypes=FLOAT, amp="high", upcast=True)
 def angle_margin_of(logits: Tensor, label: Tensor, margin1: float, margin2: float, margin3: float, scale: float) -> Tensor:
     """Cosines with a margin at the labelled class, cos(margin1 * angle + margin2) - margin3, times the scale; use `margin_cross_entropy`.
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from bireme.core import errors
-from bireme.core.dtype import FLOAT, float16, float32
+from bireme.core.dtype import FLOAT, NARROW
 from bireme.core.graph import sig_of
 from bireme.core.op import Tensor, composite, op
 from bireme.ops import bounds, extents, logic, reduce, shape
@@ -30,16 +30,16 @@ def cosine_similarity(x1: Tensor, x2: Tensor, axis: int = 1, eps: float = 1e-8) 
     ndim = max(x1.ndim, x2.ndim)
     if not -ndim <= axis < ndim:
         raise errors.bad("cosine_similarity(axis)", f"an axis in [{-ndim}, {ndim - 1}]", axis, kind=IndexError)
-    narrow = x1.dtype is float16 and x2.dtype is float16
+    narrow = x1.dtype if x1.dtype is x2.dtype and x1.dtype in NARROW else None
     # float16 ends at 65504, which a sum of squares soon exceeds; and the square of eps is 0 there
-    x1, x2 = [cast(x, float32) if x.dtype is float16 else x for x in (x1, x2)]
+    x1, x2 = reduce.single(x1), reduce.single(x2)
     if x1.shape != x2.shape:  # a vector that is repeated along the axis is as long as what it is repeated for
         shape = extents.broadcast_shape(x1.shape, x2.shape)
         x1, x2 = extents.expand(x1, shape), extents.expand(x2, shape)
     both = reduce.sum(x1 * x2, axis=axis)
     sizes = reduce.sum(x1 * x1, axis=axis) * reduce.sum(x2 * x2, axis=axis)
     found = both / sqrt(bounds.clip_number(sizes, eps * eps))
-    return cast(found, float16) if narrow else found
+    return found if narrow is None else found.astype(narrow)
 
 
 @composite(plain=True)
@@ -70,12 +70,13 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, label: Tensor, margin:
         raise errors.bad(f"{where}(input2)", f"the shape of input1, {input1.shape}", input2)
     if input1.ndim > 2:
         raise errors.bad(f"{where}(input1)", "one or two axes", input1)
-    product = reduce.sum(input1 * input2, axis=-1)
-    sizes = (reduce.sum(input1.square(), axis=-1) + 1e-12) * (reduce.sum(input2.square(), axis=-1) + 1e-12)
+    first, second = reduce.single(input1), reduce.single(input2)
+    product = reduce.sum(first * second, axis=-1)
+    sizes = (reduce.sum(first.square(), axis=-1) + 1e-12) * (reduce.sum(second.square(), axis=-1) + 1e-12)
     cosine = product / sqrt(sizes)
     near = only_where(1 - cosine, logic.equal(label, 1))
     far = only_where(bounds.clip_number(cosine - margin, 0.0), logic.equal(label, -1))
-    return reduced(near + far, reduction, where)
+    return reduced(reduce.rounded_as(input1, near + far), reduction, where)
 
 
 @composite(plain=True)
@@ -136,15 +137,16 @@ def npair_loss(anchor: Tensor, positive: Tensor, labels: Tensor, l2_reg: float =
     rows = shape.reshape(labels, [n, 1])
     same = cast(logic.equal(rows, shape.transpose(rows, [1, 0])), anchor.dtype)
     same = same / reduce.sum(same, axis=1, keepdim=True)
-    sizes = reduce.mean(reduce.sum(anchor.square(), axis=1)) + reduce.mean(reduce.sum(positive.square(), axis=1))
+    parts = [reduce.mean(reduce.sum(reduce.single(x).square(), axis=1)) for x in (anchor, positive)]
     products = matmul(anchor, positive, transpose_y=True)
-    return cross_entropy(products, same, soft_label=True) + sizes * (0.25 * l2_reg)
+    sizes = reduce.rounded_as(anchor, (parts[0] + parts[1]) * (0.25 * l2_reg))
+    return cross_entropy(products, same, soft_label=True) + sizes
 
 
 # ---------------------------------------------------------------- margins between classes
 
 
-@op(dtypes=FLOAT)
+@op(dtypes=FLOAT, upcast=True)
 def multi_margin_of(input: Tensor, label: Tensor, weight: Tensor | None, p: float, margin: float) -> Tensor:
     """What the labelled score lacks to exceed the others by the margin, to the power p; use `multi_margin_loss`.
 
@@ -182,7 +184,7 @@ def multi_margin_loss(input: Tensor, label: Tensor, p: float = 1, margin: float 
     return reduced(multi_margin_of(input, label, weight, float(p), margin), reduction, "multi_margin_loss")
 
 
-@op(dtypes=FLOAT)
+@op(dtypes=FLOAT, upcast=True)
 def multi_label_margin_of(input: Tensor, label: Tensor) -> Tensor:
     """What each labelled score lacks to exceed each other one by 1; use `multi_label_margin_loss`.
 

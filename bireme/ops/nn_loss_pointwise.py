@@ -229,10 +229,11 @@ def dice_loss(input: Tensor, label: Tensor, epsilon: float = 0.00001) -> Tensor:
         raise errors.bad("dice_loss(input)", "a floating type", input.dtype.name, kind=errors.Alien)
     if label.dtype.kind != "i":
         raise errors.bad("dice_loss(label)", "an integer type", label.dtype.name, kind=errors.Alien)
-    hot = cast(one_hot(shape.squeeze(label, [-1]), input.shape[-1]), input.dtype)
-    axes = list(range(1, input.ndim))
-    both = reduce.sum(input * hot, axis=axes)
-    return reduce.mean(1 - both * 2 / (reduce.sum(input, axis=axes) + reduce.sum(hot, axis=axes) + epsilon))
+    wide, axes = reduce.single(input), list(range(1, input.ndim))
+    hot = cast(one_hot(shape.squeeze(label, [-1]), input.shape[-1]), wide.dtype)
+    both = reduce.sum(wide * hot, axis=axes)
+    found = reduce.mean(1 - both * 2 / (reduce.sum(wide, axis=axes) + reduce.sum(hot, axis=axes) + epsilon))
+    return reduce.rounded_as(input, found)
 
 
 # ---------------------------------------------------------------- distributions
@@ -283,8 +284,8 @@ def kl_div(input: Tensor, label: Tensor, reduction: str = "mean", log_target: bo
     _same_shape("kl_div(label)", "input", input, label)
     loss = kl_of_logs(input, label) if log_target else kl_of(input, label)
     if reduction == "batchmean":
-        total = reduce.sum(loss)
-        return total / input.shape[0] if input.ndim and input.shape[0] else total
+        total = reduce.sum(reduce.single(loss))
+        return reduce.rounded_as(loss, total / input.shape[0] if input.ndim and input.shape[0] else total)
     return reduced(loss, reduction, "kl_div")
 
 

@@ -24,7 +24,7 @@ from bireme.ops.reduce import reduced_shape
 # ---------------------------------------------------------------- spread
 
 
-@op(method=True, floats=True, torch=True, out=True, dtypes=FLOAT, of_the_past=True, numpy=True)
+@op(method=True, floats=True, torch=True, out=True, dtypes=FLOAT, of_the_past=True, numpy=True, upcast=True)
 def var(x: Tensor, axis: Axes = None, unbiased: Extra = None, keepdim: bool = False, *, correction: float = 1) -> Tensor:
     """Variance over `axis`, or over all elements; divided by n - `correction`, which `unbiased=False` makes 0.
 
@@ -104,7 +104,7 @@ def _middles(y, ignore, low_only):
     return low, low if low_only else jnp.minimum(high, n - 1), valid
 
 
-@op(dtypes=FLOAT | INT, selects=True)
+@op(dtypes=FLOAT | INT, selects=True, upcast="grad")
 def median_of(x: Tensor, axis: Axes, keepdim: bool, low: bool, ignore: bool) -> Tensor:
     """The middle element, or the mean of the two middle ones; use `median` and `nanmedian`.
 
