@@ -13,8 +13,9 @@ import pytest
 
 import bireme
 import bireme.nn.functional as F
-from bireme.core import dtype as dtypes
-from bireme.core import executor, xla
+from bireme.core.base import dtype as dtypes
+from bireme.core.graph import executor
+from bireme.core.xla_exec import xla
 from tests.table.harness import HALVES, TOLERANCE, flat, same, widen
 from tests.table.test_table import LOWEST
 
