@@ -43,6 +43,14 @@ def cast(x: Tensor, dtype: DTypeArg) -> Tensor:
     return x.astype(dtype.np)
 
 
+@cast.on("cpu")
+def _(x, dtype):
+    # by their bits: a sum behind the conversion (YNNPACK's) would read what was rounded to bfloat16, not what came of it
+    if x.dtype == jnp.bfloat16 and dtype.kind in "fc" and dtype.itemsize >= 4:
+        x = lax.bitcast_convert_type(lax.bitcast_convert_type(x, jnp.uint16).astype(jnp.uint32) << 16, jnp.float32)
+    return cast.body(x, dtype)
+
+
 @cast.prepare
 def _(arguments):
     if arguments["dtype"] is None:
