@@ -26,8 +26,9 @@ def _wide(x):
 
 
 def _lse(x):
+    """Log-sum-exp as two numbers, the largest logit and the rest: their sum would lose the rest's digits if the logits are large."""
     top = jnp.max(x, axis=-1, keepdims=True)
-    return jnp.log(jnp.sum(jnp.exp(x - top), axis=-1, keepdims=True)) + top
+    return top, jnp.log(jnp.sum(jnp.exp(x - top), axis=-1, keepdims=True))
 
 
 def _picked(x, label):
@@ -42,9 +43,8 @@ def _labelled(x, label, ignore_index):
 
 def _nll_numpy(x, label, ignore_index):
     valid, at = _labelled(x, label, ignore_index)
-    top = np.maximum.reduce(x, -1, None, None, True)
-    lse = np.log(np.add.reduce(np.exp(x - top), -1, None, None, True)) + top
-    loss = lse[..., 0] - x.reshape(-1)[at].reshape(label.shape)
+    x = np.subtract(x, np.maximum.reduce(x, -1, None, None, True), order="C")
+    loss = np.log(np.add.reduce(np.exp(x), -1)) - x.reshape(-1)[at].reshape(label.shape)
     return np.where(valid, loss, np.zeros((), x.dtype))
 
 
@@ -56,9 +56,10 @@ def nll_of_logits(x: Tensor, label: Tensor, ignore_index: int) -> Tensor:
     0.6931
     """
     wide = _wide(x)
+    top, rest = _lse(wide)
     valid = label != ignore_index
     safe = jnp.where(valid, label, 0)
-    loss = _lse(wide)[..., 0] - _picked(wide, safe)[..., 0]
+    loss = (rest - (_picked(wide, safe) - top))[..., 0]
     return jnp.where(valid, loss, 0).astype(x.dtype)
 
 
@@ -66,9 +67,10 @@ nll_of_logits.infer(lambda x, label: sig_of(label.shape, x.dtype))
 
 
 def _nll_grad(g, x, label, ignore_index):
-    """exp(x - lse) - one_hot, never a scatter; only x and the labels are kept."""
+    """Probabilities - one_hot, never a scatter; only x and the labels are kept."""
     wide = _wide(x)
-    p = jnp.exp(wide - _lse(wide))
+    top, rest = _lse(wide)
+    p = jnp.exp((wide - top) - rest)
     valid = label != ignore_index
     hot = jnp.arange(x.shape[-1], dtype=jnp.int32) == label.astype(jnp.int32)[..., None]
     scale = jnp.where(valid, _wide(g), 0)[..., None]

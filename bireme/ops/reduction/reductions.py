@@ -306,11 +306,16 @@ logsumexp.infer(lambda x, axis, keepdim: sig_of(reduced_shape(x.shape, axis, kee
 
 
 @logsumexp.grad(numpy=True)
-def _(g, out, x, axis, keepdim):
+def _(g, x, axis, keepdim):
+    axes = _axes(axis, x.ndim)
+    # not by the result: it has lost the digits of the logarithm if x is large
+    top = jnp.max(x, axis=axes, keepdims=True, initial=-np.inf)
+    e = jnp.exp(x - jnp.where(jnp.isfinite(top), top, 0))
+    total = jnp.sum(e, axis=axes, keepdims=True)
     if not keepdim:
-        for a in _axes(axis, x.ndim):
-            g, out = jnp.expand_dims(g, a), jnp.expand_dims(out, a)
-    return g * jnp.exp(x - jnp.where(out == -np.inf, 0, out))  # nothing but -inf has no share
+        for a in axes:
+            g = jnp.expand_dims(g, a)
+    return g * (e / jnp.where(total == 0, 1, total))  # nothing but -inf has no share
 
 
 # ---------------------------------------------------------------- counts, and sums that leave out NaN
