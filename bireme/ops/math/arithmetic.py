@@ -447,6 +447,23 @@ def increment(x: Tensor, value: float = 1.0) -> Tensor:
 # ---------------------------------------------------------------- divisors
 
 
+def _size(x):
+    """The absolute value as an unsigned integer: that of the smallest integer fits into no other."""
+    kind = np.dtype(f"u{x.dtype.name.lstrip('u')}")
+    return jnp.where(x < 0, -x.astype(kind), x.astype(kind))
+
+
+def _divisor(x, y):
+    """Euclid's algorithm; of unsigned integers each remainder is smaller than the last, so it ends."""
+
+    def step(pair):
+        x, y = pair
+        some = y != 0
+        return jnp.where(some, y, x), jnp.where(some, lax.rem(x, jnp.where(some, y, jnp.ones_like(y))), y)
+
+    return lax.while_loop(lambda pair: jnp.any(pair[1] != 0), step, tuple(jnp.broadcast_arrays(x, y)))[0]
+
+
 @op(method=True, inplace=True, promote="x y", mix="same", dtypes=INT, differentiable=False, numpy=np.gcd)
 def gcd(x: Tensor, y: Tensor) -> Tensor:
     """Greatest common divisor, elementwise; that of zeros is zero.
@@ -454,7 +471,7 @@ def gcd(x: Tensor, y: Tensor) -> Tensor:
     >>> bireme.gcd(bireme.to_tensor([12, 0]), bireme.to_tensor([20, 5])).tolist()
     [4, 5]
     """
-    return jnp.gcd(x, y)
+    return _divisor(_size(x), _size(y)).astype(x.dtype)
 
 
 @op(method=True, inplace=True, writes=4, promote="x y", mix="same", dtypes=INT, differentiable=False, numpy=np.lcm)
@@ -464,7 +481,9 @@ def lcm(x: Tensor, y: Tensor) -> Tensor:
     >>> bireme.lcm(bireme.to_tensor([12, 0]), bireme.to_tensor([20, 5])).tolist()
     [60, 0]
     """
-    return jnp.lcm(x, y)
+    a, b = _size(x), _size(y)
+    shared = _divisor(a, b)
+    return (a // jnp.where(shared == 0, jnp.ones_like(shared), shared) * b).astype(x.dtype)
 
 
 gcd.infer(elementwise("gcd"))
