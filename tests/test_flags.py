@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bireme
-from bireme.core import flags
+from bireme.core.base import flags
 
 ALL = dict(flags._ALL)
 

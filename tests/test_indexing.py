@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import bireme
-from bireme.core import executor
-from bireme.core.capture import capture
-from bireme.ops import places
+from bireme.core.graph import executor
+from bireme.core.record.capture import capture
+from bireme.ops.indexing import along_axis
 
 E, N, S = Ellipsis, None, slice
 MASK_1 = np.array([True, False, True])
@@ -283,5 +283,5 @@ def test_interpreted_writes_take_every_place_in_turn(how, axis):
     for place, row in zip(index, np.moveaxis(part, axis, 0), strict=True):
         expected[place] = row if how == "set" else steps[how](expected[place], row)
     before = x.copy()
-    np.testing.assert_array_equal(np.moveaxis(places.put_axis(x, index, part, axis, how), axis, 0), expected)
+    np.testing.assert_array_equal(np.moveaxis(along_axis.put_axis(x, index, part, axis, how), axis, 0), expected)
     np.testing.assert_array_equal(x, before)

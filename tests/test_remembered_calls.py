@@ -179,7 +179,8 @@ def test_lists_of_tensors():
 
 
 def test_shapes_stay_themselves_when_many_are_known(monkeypatch):
-    from bireme.core import dtype, graph
+    from bireme.core.base import dtype
+    from bireme.core.graph import graph
 
     x = bireme.ones([3, 7])
     monkeypatch.setattr(graph, "MAX_SIGS", len(graph._SIGS))

@@ -9,9 +9,10 @@ from __future__ import annotations
 import ast
 import textwrap
 from pathlib import Path
+from types import ModuleType
 
 from bireme import ops
-from bireme.core.op import EXPORTS, PUBLIC
+from bireme.core.declare.op import EXPORTS, PUBLIC
 from tools import api_snapshot
 
 # modules that offer operators, under `bireme`; each has the two statements that are rewritten
@@ -39,7 +40,9 @@ def written(source: str, module: str) -> str:
     found = names_of(module)
     if not found:  # an import of nothing is no Python
         return source
-    imports = textwrap.fill(", ".join(n if n == f else f"{f} as {n}" for n, f in found.items()), 116)
+    # a function with the name of its family, as `fft`, is imported from its module by a line of its own
+    imported = {n: f for n, f in found.items() if not isinstance(vars(ops).get(f), ModuleType)}
+    imports = textwrap.fill(", ".join(n if n == f else f"{f} as {n}" for n, f in imported.items()), 116)
     listed = textwrap.fill(", ".join(f'"{n}"' for n in found), 116)
     new = {
         ast.ImportFrom: f"from bireme.ops import (  # written by `make api`\n{textwrap.indent(imports, '    ')},\n)  # fmt: skip",
