@@ -1,4 +1,4 @@
-"""The documentation site: `make docs` builds it into docs/_build/html, without the network and with warnings as errors."""
+"""The documentation site: `make docs` builds it into docs/_build/html, offline and with warnings as errors."""
 
 import builtins
 import sys
@@ -24,6 +24,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
+html_show_copyright = False
 pygments_style = "default"
 pygments_dark_style = "github-dark"
 copybutton_prompt_text = ">>> |\\.\\.\\. |\\$ "
@@ -51,8 +52,10 @@ def code_or_link(name, rawtext, text, lineno, inliner, options=None, content=())
     if not target.replace(".", "").isidentifier():
         return [literal], []
     env = inliner.document.settings.env
-    context = {"py:module": env.ref_context.get("py:module"), "py:class": env.ref_context.get("py:class")}
-    link = pending_xref(rawtext, literal, refdoc=env.docname, refdomain="py", reftype="obj", reftarget=target, refexplicit=True, **context)
+    link = pending_xref(rawtext, literal, refdoc=env.docname, refdomain="py", reftype="obj", refexplicit=True)
+    link["reftarget"] = target
+    for key in ("py:module", "py:class"):
+        link[key] = env.ref_context.get(key)
     return [link], []
 
 

@@ -21,8 +21,7 @@ THEME = TerminalTheme((22, 27, 34), (230, 237, 243), [(72, 79, 88)] * 8, [(230, 
 # rich's own frame asks the reader's browser for a font from the net; this one takes what is there
 FRAME = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>
-.{unique_id}-matrix {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: {char_height}px;
-  line-height: {line_height}px; font-variant-east-asian: full-width }}
+.{unique_id}-matrix {{ font: {char_height}px/{line_height}px ui-monospace, Menlo, "DejaVu Sans Mono", monospace }}
 {styles}
 </style>
 <defs>{lines}</defs>
@@ -75,15 +74,26 @@ def curve() -> None:
     network = Reader()
     rate = bireme.optimizer.lr.CosineAnnealingDecay(3e-3, T_max=12 * 30)
     model = bireme.Model(network)
-    model.prepare(bireme.optimizer.AdamW(rate, parameters=network.parameters()), nn.CrossEntropyLoss(), bireme.metric.Accuracy())
+    model.prepare(
+        bireme.optimizer.AdamW(rate, parameters=network.parameters()), nn.CrossEntropyLoss(), bireme.metric.Accuracy()
+    )
     with contextlib.redirect_stdout(io.StringIO()):
-        model.fit(train, test, batch_size=50, epochs=12, verbose=0, callbacks=[TrainingCurve(OUT / "curve.svg", title="handwritten digits")])
+        model.fit(
+            train,
+            test,
+            batch_size=50,
+            epochs=12,
+            verbose=0,
+            callbacks=[TrainingCurve(OUT / "curve.svg", title="handwritten digits")],
+        )
 
 
 def steps() -> None:
     """How long each of the first steps takes, and the table of what ran."""
     wide = 512
-    network = nn.Sequential(nn.Linear(64, wide), nn.GELU(), nn.LayerNorm(wide), nn.Linear(wide, wide), nn.GELU(), nn.Linear(wide, 1))
+    network = nn.Sequential(
+        nn.Linear(64, wide), nn.GELU(), nn.LayerNorm(wide), nn.Linear(wide, wide), nn.GELU(), nn.Linear(wide, 1)
+    )
     optimizer = bireme.optimizer.AdamW(1e-3, parameters=network.parameters())
     x = bireme.randn([256, 64])
     y = x.sum(axis=1, keepdim=True)

@@ -1,7 +1,8 @@
-"""The generated pages of the site: the API reference from the public modules' own lists, tables of flags and of what is missing.
+"""The generated pages of the site: the API reference, and the tables of flags and of what is missing.
 
-`python -m tools.api_pages` (a part of `make docs`) writes docs/api and the tables in docs/_generated. Sphinx's autodoc reads
-the docstrings; an object that has several names or stands in several modules is documented once, and its other names point there.
+`python -m tools.api_pages` (a part of `make docs`) writes docs/api and docs/_generated. Which name stands on which page
+follows from the public modules' own lists; autodoc reads the docstrings. An object that has several names, or stands in
+several modules, is documented once, and its other names point there.
 """
 
 from __future__ import annotations
@@ -10,140 +11,126 @@ import importlib
 import inspect
 import shutil
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import bireme
-from bireme.core import flags
+from bireme.core.base import flags
 from tools import api_compare, api_snapshot
 
 OUT = api_snapshot.ROOT / "docs" / "api"
 TABLES = api_snapshot.ROOT / "docs" / "_generated"
-MOST = 60  # names on one page: a module with more is divided as its source is
-# the order in which modules claim what several of them offer, and the order in the table of contents
+PACKAGE = Path(bireme.__file__).parent
+MOST = 90  # names on one page: a module with more is divided as its source is
+# modules in the order of the table of contents, which is also the order in which they claim what several of them offer
 PARTS = {
-    "Tensors and functions": ["bireme", "linalg", "fft", "signal", "special", "autograd", "incubate.autograd"],
-    "Layers": ["nn", "nn.functional", "nn.initializer", "nn.utils", "regularizer", "incubate.nn", "incubate.nn.functional", "vision.models"],
-    "Training": [
-        *("optimizer", "optimizer.lr", "amp", "amp.debugging", "metric", "callbacks", "hapi", "distributed.fleet.utils"),
-        *("incubate.optimizer", "incubate.optimizer.functional", "incubate"),
-    ],
-    "Data and files": ["io", "files", "utils", "utils.dlpack", "utils.download", "utils.unique_name", "reader"],
-    "Engine and devices": ["debug", "device", "device.cuda", "device.xpu", "version"],
+    "Tensors and functions": "bireme linalg fft signal special autograd incubate.autograd",
+    "Layers": "nn nn.functional nn.initializer nn.utils regularizer incubate.nn incubate.nn.functional vision.models",
+    "Training": "optimizer optimizer.lr amp amp.debugging metric callbacks hapi distributed.fleet.utils "
+    "incubate.optimizer incubate.optimizer.functional incubate",
+    "Data and files": "io files utils utils.dlpack utils.download utils.unique_name reader",
+    "Engine and devices": "debug device device.cuda device.xpu version",
 }
 REST = "For code written for Paddle"
-REPOSITORY = Path(bireme.__file__).parent
 
 
 def modules() -> dict[str, list[ModuleType]]:
     """The public modules by part; one that no part names comes last, so that a new one is there by itself."""
     found = {m.__name__.removeprefix("bireme."): m for m in api_snapshot.public_modules() if "._" not in m.__name__}
-    found["files"] = importlib.import_module("bireme.files")
-    parts = {part: [found.pop(name) for name in names if name in found] for part, names in PARTS.items()}
+    found.setdefault("files", importlib.import_module("bireme.files"))
+    parts = {part: [found.pop(name) for name in names.split() if name in found] for part, names in PARTS.items()}
     return {**parts, REST: list(found.values())}
 
 
 def names_of(module: ModuleType) -> list[str]:
     """What a module offers, without other modules."""
     listed = getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]
-    return [n for n in listed if not isinstance(getattr(module, n), ModuleType)]
+    return sorted((n for n in listed if not isinstance(getattr(module, n), ModuleType)), key=str.lower)
 
 
 def home(value: Any) -> tuple[str, ...]:
-    """Where in the package an object is written, as parts of the path: ("ops", "math", "power")."""
+    """Where in the package an object is written, as parts of the path: ("ops", "math", "arithmetic")."""
     if api_snapshot.is_op(value):
         return tuple(value.family.split(".")[1:])
     inner = [value, *(vars(value).values() if inspect.isclass(value) else ())]
-    files = [inspect.unwrap(f).__code__.co_filename for f in inner if inspect.isfunction(f)]
-    inside = [Path(f).relative_to(REPOSITORY) for f in files if Path(f).is_relative_to(REPOSITORY)]
+    files = [Path(inspect.unwrap(f).__code__.co_filename) for f in inner if inspect.isfunction(f)]
+    inside = [f.relative_to(PACKAGE).with_suffix("").parts for f in files if f.is_relative_to(PACKAGE)]
     if inside:
-        return inside[0].with_suffix("").parts
-    return tuple(getattr(value, "__module__", None).split(".")[1:]) if inspect.isclass(value) else ()
+        return inside[0]
+    return tuple(value.__module__.split(".")[1:]) if inspect.isclass(value) else ()
 
 
-def groups(module: ModuleType, names: list[str]) -> dict[str, list[str]]:
-    """The names of a large module by the folders and files of their source; all that is written elsewhere is one group."""
-    ops = module.__name__.removeprefix("bireme.") in {"bireme", "nn.functional"}
-    base = ("ops",) if ops else tuple(module.__name__.split(".")[1:])
-    paths = {n: home(getattr(module, n))[len(base) :] if home(getattr(module, n))[: len(base)] == base else () for n in names}
+def groups(module: ModuleType) -> dict[tuple[str, ...], list[str]]:
+    """The names of a module by the folders and files of their source; what is written elsewhere is one group, ()."""
+    base = ("ops",) if module in (bireme, bireme.nn.functional) else tuple(module.__name__.split(".")[1:])
+    homes = {n: home(getattr(module, n)) for n in names_of(module)}
+    paths = {n: at[len(base) :] if at[: len(base)] == base else () for n, at in homes.items()}
 
-    def divided(some: list[str], depth: int) -> dict[tuple[str, ...], list[str]]:
+    def divided(names: Iterable[str], depth: int) -> dict[tuple[str, ...], list[str]]:
         by: dict[tuple[str, ...], list[str]] = defaultdict(list)
-        for n in some:
+        for n in names:
             by[paths[n][:depth]].append(n)
-        for path, few in list(by.items()):
-            if len(few) > MOST and any(len(paths[n]) > depth for n in few):
+        for path, some in list(by.items()):
+            if len(some) > MOST and any(len(paths[n]) > depth for n in some):
                 by |= divided(by.pop(path), depth + 1)
         return by
 
-    found = divided(names, 1)
-    return {" ".join(path): found[path] for path in sorted(found, key=lambda p: (not p, p))}
+    return dict(sorted(divided(paths, 1).items(), key=lambda item: (not item[0], item[0])))
 
 
 class Claims:
-    """Which name of each object is the one that is documented."""
+    """Under which of its names an object is documented."""
 
     def __init__(self) -> None:
-        self.name: dict[int, str] = {}
-        for some in modules().values():
-            for module in some:
-                # an operator's own name claims it before its other names do
-                for n in sorted(names_of(module), key=lambda n: getattr(getattr(module, n), "__name__", n) != n):
-                    value = getattr(module, n)
-                    if callable(value):
-                        self.name.setdefault(id(value), f"{module.__name__}.{n}")
+        self.names: dict[int, str] = {}
+        for module in (m for some in modules().values() for m in some):
+            # an object's own name claims it before its other names do
+            own_first = sorted(names_of(module), key=lambda n: getattr(getattr(module, n), "__name__", n) != n)
+            for n in own_first:
+                if callable(getattr(module, n)):
+                    self.names.setdefault(id(getattr(module, n)), f"{module.__name__}.{n}")
 
     def other(self, full: str, value: Any) -> str | None:
         """The name under which an object is documented, if it is not this one."""
-        claimed = self.name.get(id(value), full)
+        claimed = self.names.get(id(value), full)
         if claimed != full:
             return claimed
-        if full.endswith("_") and callable(value):  # an in-place form shares the docstring of its operator
-            owner, _, n = full.rpartition(".")
-            twin = getattr(look_up(owner), n[:-1], None)
-            if twin is not None and api_snapshot.is_op(twin):
-                return f"{owner}.{n[:-1]}"
-        return None
-
-
-def look_up(full: str) -> Any:
-    value: Any = bireme
-    for part in full.split(".")[1:]:
-        value = getattr(value, part)
-    return value
+        twin = api_compare.look_up(full[:-1]) if full.endswith("_") else None
+        return full[:-1] if api_snapshot.is_op(twin) else None
 
 
 def entry(full: str, value: Any, claims: Claims) -> str:
     """One public name: its docstring, or a line that says where that is."""
-    kind = api_snapshot.kind(value)
+    kind, other = api_snapshot.kind(value), claims.other(full, value)
     if kind == "constant":
-        return f".. py:data:: {full}\n\n   {constant(value)}\n"
-    other = claims.other(full, value)
-    if other is not None:
-        said = "In-place form of" if full == f"{other}_" else "Another name of"
-        role = "class" if kind == "class" else "func"
+        says = f"The element type ``{value.name}``." if isinstance(value, bireme.dtype) else f"``{value!r}``"
+        return f".. py:data:: {full}\n\n   {says}\n"
+    if value is bireme.Tensor and full == "bireme.Tensor":
+        return f".. py:class:: {full}\n   :no-index:\n\n   :doc:`All of it <bireme.Tensor>`.\n"
+    if other is not None and kind == "class":
         # one name of a class stands for it in annotations: the others are no targets
-        head = f".. py:class:: {full}\n   :no-index:" if kind == "class" else f".. py:function:: {full}{api_snapshot.signature(value)}"
-        return f"{head}\n\n   {said} :py:{role}:`{other}`.\n"
+        return f".. py:class:: {full}\n   :no-index:\n\n   Another name of :py:class:`{other}`.\n"
+    if other is not None:
+        says = "In-place form of" if full == f"{other}_" else "Another name of"
+        return f".. py:function:: {full}{api_snapshot.signature(value)}\n\n   {says} :py:func:`{other}`.\n"
     if kind != "class":
         return f".. autofunction:: {full}\n"
     if issubclass(value, BaseException):
         return f".. autoexception:: {full}\n   :show-inheritance:\n"
-    if value is bireme.Tensor:
-        return f".. py:class:: bireme.Tensor\n   :no-index:\n\n   {first_sentence(value)} All of it is on :doc:`a page of its own <bireme.Tensor>`.\n"
-    inherited = "   :inherited-members: object\n" if value is bireme.nn.Layer else ""
-    layer = issubclass(value, bireme.nn.Layer) and value is not bireme.nn.Layer
-    # what a layer computes is the class's own text; `forward` would say it once more
-    return f".. autoclass:: {full}\n   :members:\n{inherited}" + ("   :exclude-members: forward, extra_repr\n" if layer else "")
-
-
-def constant(value: Any) -> str:
-    return f"The element type ``{value.name}``." if isinstance(value, bireme.dtype) else f"``{value!r}``"
+    options = "   :members:\n"
+    if value is bireme.nn.Layer:
+        options += "   :inherited-members: object\n"
+    elif issubclass(value, bireme.nn.Layer):
+        # what a layer computes is the class's own text; `forward` would say it once more
+        options += "   :exclude-members: forward, extra_repr\n"
+    return f".. autoclass:: {full}\n{options}"
 
 
 def first_sentence(value: Any) -> str:
-    return (inspect.getdoc(value) or "").partition("\n\n")[0].replace("\n", " ")
+    text = (inspect.getdoc(value) or "").partition("\n\n")[0].replace("\n", " ")
+    return text.removesuffix(": a list of names.").removesuffix(".")
 
 
 def heading(text: str, line: str = "=") -> str:
@@ -154,56 +141,70 @@ def page(path: str, *parts: str) -> None:
     (OUT / f"{path}.rst").write_text("\n".join(parts))
 
 
-def summary(fulls: list[str]) -> str:
-    rows = "\n".join(f"   ~{full}" for full in fulls)
-    return f".. autosummary::\n   :nosignatures:\n\n{rows}\n"
+def toctree(paths: Iterable[str]) -> str:
+    return ".. toctree::\n   :hidden:\n\n" + "".join(f"   {path}\n" for path in paths)
+
+
+def summary(module: ModuleType, names: list[str]) -> str:
+    """The table of links with a sentence each."""
+    rows = "".join(f"   ~{module.__name__}.{n}\n" for n in names if callable(getattr(module, n)))
+    return f".. autosummary::\n   :nosignatures:\n\n{rows}"
 
 
 def module_pages(module: ModuleType, claims: Claims) -> None:
     """The page of a module, and those of its groups where it is large."""
-    full, names = module.__name__, sorted(names_of(module), key=str.lower)
-    intro = (inspect.getdoc(module) or "").removesuffix(": a list of names.")
-    parts = [heading(full), f".. py:module:: {full}\n", ".. py:currentmodule:: None\n", f"{intro}\n"]
-    inner = [m for m in names if callable(getattr(module, m))]
+    full, names = module.__name__, names_of(module)
+    intro = inspect.getdoc(module) or ""
+    if intro.endswith(": a list of names."):
+        intro = f"{first_sentence(module)}."
+    head = [heading(full), f".. py:module:: {full}\n", ".. py:currentmodule:: None\n", f"{intro}\n"]
+    entries = {n: entry(f"{full}.{n}", getattr(module, n), claims) for n in names}
     if len(names) <= MOST:
-        parts += [summary([f"{full}.{n}" for n in inner]), heading("Reference", "-")]
-        page(full, *parts, *(entry(f"{full}.{n}", getattr(module, n), claims) for n in names))
+        page(full, *head, summary(module, names), heading("Reference", "-"), *entries.values())
         return
-    by = groups(module, names)
-    toctree = ".. toctree::\n   :hidden:\n\n"
-    for group, some in by.items():
-        title = group.replace("_", " ").capitalize() or "Types, devices, settings"
-        path = f"{full}-{(group or 'settings').replace(' ', '-')}"
-        toctree += f"   {title} <{path}>\n"
-        parts += [heading(title, "-"), summary([f"{full}.{n}" for n in some if callable(getattr(module, n))])]
-        page(path, heading(f"{full}: {title[:1].lower()}{title[1:]}"), *(entry(f"{full}.{n}", getattr(module, n), claims) for n in some))
-    page(full, *parts, toctree)
+    inner = []
+    for path, some in groups(module).items():
+        said = path[1:] if path[0:1] == ("nn",) and path[1:] else path
+        title = ": ".join(said).replace("_", " ").capitalize() or "Types, devices, settings"
+        at = f"{full}-{'-'.join(path) or 'settings'}"
+        inner.append(f"{title} <{at}>")
+        head += [heading(title, "-"), summary(module, some)]
+        page(at, heading(f"{title} ({full})"), *(entries[n] for n in some))
+    page(full, *head, toctree(inner))
 
 
 def tensor_page(claims: Claims) -> None:
-    """Tensor: attributes, its own methods, then the operators, each with the function that documents it."""
-    cls = bireme.Tensor
-    members = {full.rpartition(".")[2]: value for full, value in api_snapshot.members("bireme.Tensor", cls)}
+    """Tensor: attributes, methods of its own, then operators, each with the function that documents it."""
+    members = {full.rpartition(".")[2]: v for full, v in api_snapshot.members("bireme.Tensor", bireme.Tensor)}
     attributes = [n for n, v in members.items() if api_snapshot.kind(v, member=True) in ("property", "constant")]
-    elsewhere = {n: claims.name[id(v)] for n, v in members.items() if id(v) in claims.name}
-    own = [n for n in members if n not in attributes and n not in elsewhere and not api_snapshot.is_op(members[n])]
-    rest = [n for n in members if n not in attributes and n not in own]
+    elsewhere = {n: claims.names[id(v)] for n, v in members.items() if id(v) in claims.names}
+    twins = {n: n[:-1] for n, v in members.items() if api_snapshot.is_op(v) and n.endswith("_") and n[:-1] in members}
+    pointing = {**{n: f"In-place form of :py:meth:`{t} <bireme.Tensor.{t}>`." for n, t in twins.items()}}
+    pointing |= {n: f"The same as :py:func:`{full}`." for n, full in elsewhere.items() if n not in twins}
+    own = [n for n in members if n not in attributes and n not in pointing]
     parts = [heading("bireme.Tensor"), ".. autoclass:: bireme.Tensor\n", heading("Attributes", "-")]
     parts += [f".. autoattribute:: bireme.Tensor.{n}\n" for n in attributes]
     parts += [heading("Methods", "-"), *(f".. automethod:: bireme.Tensor.{n}\n" for n in own)]
-    parts += [heading("Operators as methods", "-"), "The tensor is the first argument; the function that is named says the rest.\n"]
-    for n in rest:
-        value = members[n]
-        twin = n[:-1] if n.endswith("_") and n[:-1] in members else None
-        if n in elsewhere:
-            says = f"The same as :py:func:`{elsewhere[n]}`."
-        elif twin is not None:
-            says = f"In-place form of :py:meth:`{twin} <bireme.Tensor.{twin}>`."
-        else:
-            parts.append(f".. automethod:: bireme.Tensor.{n}\n")
-            continue
-        parts.append(f".. py:method:: bireme.Tensor.{n}{api_snapshot.signature(value, member=True)}\n\n   {says}\n")
+    parts += [heading("Functions as methods", "-"), "The tensor is the first argument of the function.\n"]
+    for n, says in sorted(pointing.items()):
+        signature = api_snapshot.signature(members[n], member=True)
+        parts.append(f".. py:method:: bireme.Tensor.{n}{signature}\n\n   {says}\n")
     page("bireme.Tensor", *parts)
+
+
+def part_page(part: str, some: list[ModuleType]) -> list[str]:
+    """The page of a part, for the table of contents; returns its table, which the first page shows as well."""
+    about = {m.__name__: first_sentence(m) for m in some}
+    if bireme in some:
+        about |= {"bireme.Tensor": first_sentence(bireme.Tensor)}
+    rows = "".join(f"   * - :doc:`{name}`\n     - {text}.\n" for name, text in about.items())
+    listed = f".. list-table::\n   :widths: 30 70\n\n{rows}"
+    page(slug(part), heading(part), listed, toctree(about))
+    return [heading(part, "-"), listed]
+
+
+def slug(part: str) -> str:
+    return part.lower().replace(" ", "-")
 
 
 def table(name: str, heads: list[str], rows: list[list[Any]]) -> None:
@@ -218,42 +219,31 @@ def tables() -> None:
     declared = [[f"`FLAGS_{f.name}`", f"`{f.default}`", f.doc] for f in flags.declared()]
     table("flags", ["flag", "default", "meaning"], declared)
     counts = api_compare.compare()
-    missing: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    missing: dict[str, dict[str, int]] = {part: defaultdict(int) for part in api_compare.PARTS}
+    begun = []
     for module, by in counts.items():
-        for fact in by[False].missing:
-            missing[api_compare.part_of(fact.name)][module] += 1
-    rows = [
-        [part, sum(missing[part].values()), ", ".join(f"`{m.removeprefix('paddle.')}` {n}" for m, n in missing[part].items())]
-        for part in api_compare.PARTS
-        if missing[part]
-    ]
+        names, members = by[False], by[True]
+        for fact in names.missing:
+            missing[api_compare.part_of(fact.name)][f"`{module.removeprefix('paddle.')}`"] += 1
+        if names.match or names.differ:
+            inside = f"{members.total - len(members.missing)} of {members.total}" if members.total else ""
+            begun.append([f"`{module}`", f"{names.total - len(names.missing)} of {names.total}", inside])
+    rows = [[part, sum(n.values()), ", ".join(f"{m} {k}" for m, k in n.items())] for part, n in missing.items() if n]
     table("missing", ["part", "names", "in"], rows)
-    begun = {m: by for m, by in counts.items() if by[False].match or by[False].differ}
-    rows = [
-        [
-            f"`{m}`",
-            f"{len(by[False].match) + len(by[False].differ)} of {by[False].total}",
-            f"{len(by[True].match)} of {by[True].total}" if by[True].total else "",
-        ]
-        for m, by in begun.items()
-    ]
-    table("modules", ["module", "names", "members"], rows)
+    table("modules", ["module", "names", "members"], begun)
 
 
 def main() -> None:
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True)
-    claims = Claims()
-    index = [heading("API reference"), "Every public name, module by module, from the docstrings.\n"]
-    for part, some in modules().items():
-        lines = [f"   {m.__name__}" for m in some]
-        if part == "Tensors and functions":
-            lines.insert(1, "   bireme.Tensor")
-        index += [f".. toctree::\n   :caption: {part}\n   :maxdepth: 1\n", "\n".join(lines), ""]
+    claims, parts = Claims(), modules()
+    index = [heading("API reference"), "Every public name, module by module. The tests run every example in it.\n"]
+    for part, some in parts.items():
+        index += part_page(part, some)
         for module in some:
             module_pages(module, claims)
     tensor_page(claims)
-    page("index", *index)
+    page("index", *index, toctree(map(slug, parts)))
     tables()
 
 
