@@ -9,10 +9,9 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from bireme import ops
 from bireme.core.base import errors
 from bireme.core.base.errors import named
-from bireme.core.declare.op import EXPORTS, Tensor
+from bireme.core.declare.op import EXPORTS, PUBLIC, Tensor
 from bireme.core.tensor.inplace import write_out
 from bireme.ops import concat, full, stack, to_tensor, uniform, zeros
 from bireme.ops.manipulation import tensor_attributes
@@ -216,7 +215,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
     if hasattr(tensor_attributes, name):
         return getattr(tensor_attributes, name)
-    found = getattr(ops, EXPORTS.get(name, name), None)
+    found = PUBLIC.get(EXPORTS.get(name, name))
     if found is None:  # what stands at the top and is no operator: is_tensor, create_parameter
         found = vars(sys.modules[__package__]).get(name)
         if found is None or isinstance(found, ModuleType):

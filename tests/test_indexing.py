@@ -179,7 +179,7 @@ def test_what_is_not_computed_yet_is_checked_too():
 def test_a_mask_is_not_looked_at_for_a_value_that_is_the_same_everywhere():
     x = bireme.to_tensor(source((3, 4)))
     with capture() as graph:  # where nothing can be looked at
-        y = bireme.core.tensor.wrap(graph.input((3, 4), bireme.float32))
+        y = bireme.core.tensor.tensor.wrap(graph.input((3, 4), bireme.float32))
         y[y > 5] = 0.0
         y[y[:, 0] > 3] = bireme.to_tensor([1.0, 2.0, 3.0, 4.0])
     (found,) = graph.finish([y._value]).run([x.numpy()], by="interpreter")

@@ -126,7 +126,7 @@ def graph_of(call, *shape, calls=70):
     y = call(x)
     for _ in range(calls - 1):
         y = bireme.tanh(y)
-    graph = Graph(segment.local.segment.state, bireme.core.device.current())
+    graph = Graph(segment.local.segment.state, bireme.core.base.device.current())
     y.numpy()
     return graph
 
@@ -180,7 +180,7 @@ def test_an_operator_from_elsewhere_has_no_name():
     try:
         assert name_of(from_elsewhere) is None
     finally:
-        del bireme.core.registry.OPS["from_elsewhere"]
+        del bireme.core.base.registry.OPS["from_elsewhere"]
 
 
 def test_files_are_bounded(folder, monkeypatch):
@@ -206,7 +206,7 @@ def test_gradients_of_every_order_have_names():
         y = bireme.sin(y) * x
     for _ in range(3):
         (y,) = bireme.grad(y.sum(), [x], create_graph=True)
-    graph = Graph(segment.local.segment.state, bireme.core.device.current())
+    graph = Graph(segment.local.segment.state, bireme.core.base.device.current())
     assert len(graph.nodes) > lowered_cache.LARGE
     assert lowered_cache.name(graph, (len(graph.value_sigs) - 1,), (), graph.device) is not None
     assert np.isfinite(y.numpy()).all()

@@ -489,7 +489,7 @@ def test_stray_operations_do_not_recompile_the_step():
 
 def step_compiles(step):
     """Compiles of segments that hold an optimizer's update."""
-    notes = [n for n in bireme.core.debug._notes if n.entry is not None]
+    notes = [n for n in bireme.core.run.explain._notes if n.entry is not None]
     return sum(n.compiles - n.before[2] for n in notes if any(node.bound.op.name.endswith("_update") for node in n.entry.graph.nodes))
 
 

@@ -145,7 +145,7 @@ def graph_of(call):
     flush.flush()
     x = bireme.to_tensor(np.ones((4, 4), "float32"), stop_gradient=False)
     held = call(x)
-    graph = Graph(segment.local.segment.state, bireme.core.device.current())
+    graph = Graph(segment.local.segment.state, bireme.core.base.device.current())
     live = tuple(sorted(t._value.index for t in held))
     return graph, live, held
 

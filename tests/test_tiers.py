@@ -17,7 +17,7 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base.registry import OPS
 from bireme.core.graph import cost, executor
 from bireme.core.graph.graph import sig_of
-from bireme.core.numpy_exec import blas, interpreter
+from bireme.core.numpy_exec import blas, interpreter, planning
 from bireme.core.xla_exec import compile_cache, matmul_backend, xla
 
 
@@ -566,7 +566,7 @@ def test_other_jax_code_keeps_its_settings(tmp_path):
         x = bireme.ones([300, 431])
         for _ in range(3):
             (x.exp() * 2.0).sum(axis=0).numpy()
-        folder = os.environ["bireme_CACHE_DIR"]
+        folder = os.environ["BIREME_CACHE_DIR"]
         kept = sorted(os.listdir(folder))
         assert kept
         assert {n: getattr(jax.config, n) for n in names} == before
@@ -587,7 +587,7 @@ def test_sizes_that_change_with_every_call_are_not_traced(monkeypatch):
 
     x = bireme.arange(40, dtype="float32")
     bireme.nonzero(x > 38).numpy()
-    monkeypatch.setattr(interpreter, "plan", traced)
+    monkeypatch.setattr(planning, "traced", traced)
     monkeypatch.setattr(jax, "eval_shape", traced)
     for n in range(2, 12):
         assert bireme.nonzero(x < n).tolist() == [[i] for i in range(n)]

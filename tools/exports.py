@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import textwrap
 from pathlib import Path
-from types import ModuleType
 
 from bireme import ops
 from bireme.core.declare.op import EXPORTS, PUBLIC
@@ -40,9 +39,7 @@ def written(source: str, module: str) -> str:
     found = names_of(module)
     if not found:  # an import of nothing is no Python
         return source
-    # a function with the name of its family, as `fft`, is imported from its module by a line of its own
-    imported = {n: f for n, f in found.items() if not isinstance(vars(ops).get(f), ModuleType)}
-    imports = textwrap.fill(", ".join(n if n == f else f"{f} as {n}" for n, f in imported.items()), 116)
+    imports = textwrap.fill(", ".join(n if n == f else f"{f} as {n}" for n, f in found.items()), 116)
     listed = textwrap.fill(", ".join(f'"{n}"' for n in found), 116)
     new = {
         ast.ImportFrom: f"from bireme.ops import (  # written by `make api`\n{textwrap.indent(imports, '    ')},\n)  # fmt: skip",

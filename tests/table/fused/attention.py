@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from tests.table.fused.matmul import _gelu, divided
+from tests.table.fused.norm import _norm
 from tests.table.harness import Bad, Row, call, still
-from tests.table.rows_fused import _gelu, divided
-from tests.table.rows_fused_norm import _norm
 from tests.table.samples import floats
 
 PARTS = "its operands have several axes each"

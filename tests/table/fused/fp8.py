@@ -3,9 +3,9 @@
 import ml_dtypes
 import numpy as np
 
+from tests.table.fused.attention import PARTS, part
+from tests.table.fused.matmul import divided
 from tests.table.harness import FLOAT, INT, Bad, Row, call, still
-from tests.table.rows_fused import divided
-from tests.table.rows_fused_attention import PARTS, part
 from tests.table.samples import floats
 
 E4M3 = ml_dtypes.float8_e4m3fn

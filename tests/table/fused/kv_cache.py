@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from tests.table.fused.attention import PARTS, ROUNDED, part, softmax
+from tests.table.fused.matmul import _gelu, _silu, divided
+from tests.table.fused.norm import _norm, _rms_of, _turned
 from tests.table.harness import Bad, Row, call, still
-from tests.table.rows_fused import _gelu, _silu, divided
-from tests.table.rows_fused_attention import PARTS, ROUNDED, part, softmax
-from tests.table.rows_fused_norm import _norm, _rms_of, _turned
 
 
 def _write(cache, keys, values, start):

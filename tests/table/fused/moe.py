@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from tests.table.fused.attention import PARTS, part
+from tests.table.fused.fp8 import KEPT, _eighths
+from tests.table.fused.matmul import divided
 from tests.table.harness import Bad, Row, call, still
-from tests.table.rows_fused import divided
-from tests.table.rows_fused_attention import PARTS, part
-from tests.table.rows_fused_eighths import KEPT, _eighths
 from tests.table.samples import floats
 
 VALUES = "the shape of its result depends on values"

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from tests.table.fused.matmul import divided
 from tests.table.harness import FLOAT, Bad, Row, call, still
-from tests.table.rows_fused import divided
 from tests.table.samples import floats
 
 NO_SCALAR = "it has a last axis to go along"

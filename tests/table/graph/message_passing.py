@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from tests.table.graph.segment_pool import NO_SCALAR, VALUES, _pool
 from tests.table.harness import FLOAT, INT, Bad, Row, call
-from tests.table.rows_segments import NO_SCALAR, VALUES, _pool
 from tests.table.samples import floats
 
 ROW = np.array([3, 7, 0, 9, 1, 4, 2, 9, 3, 9, 1, 9, 7])

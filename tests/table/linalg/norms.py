@@ -3,8 +3,8 @@
 import numpy as np
 
 from tests.table.harness import COMPLEX, FLOAT, Bad, Row, call, real
-from tests.table.rows_decompose import LAPACK, NO_NUMBER
-from tests.table.rows_linalg import regular
+from tests.table.linalg.decompositions import LAPACK, NO_NUMBER
+from tests.table.linalg.solve import regular
 from tests.table.samples import floats
 
 INEXACT = FLOAT | COMPLEX

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.table.harness import FLOAT, Bad, Row, call, still
-from tests.table.rows_nn import ONE_PASS
+from tests.table.nn.linear import ONE_PASS
 from tests.table.samples import floats
 
 BATCHES = {"0-d": "it takes batches of channels only"}

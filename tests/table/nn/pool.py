@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from tests.table.harness import COMPLEX, FLOAT, INT, Bad, Row, call
-from tests.table.rows_conv import each, pads_of
+from tests.table.nn.conv import each, pads_of
 from tests.table.samples import floats
 
 HALF_SUMS = (3, "half precision loses digits in sums of products")

@@ -17,7 +17,7 @@ from bireme.core.graph.graph import sig_of
 from bireme.core.record import guards
 from bireme.core.tensor.tensor import read
 from bireme.ops.creation.tensors import ones
-from bireme.ops.fft.transforms import fft_c2c, fft_c2r, fft_r2c
+from bireme.ops.fourier.transforms import fft_c2c, fft_c2r, fft_r2c
 from bireme.ops.nn.linear import pad
 
 # ---------------------------------------------------------------- frames
