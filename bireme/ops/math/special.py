@@ -367,7 +367,7 @@ def _(g, x):
 
 @op(method=True, floats=True, dtypes=FLOAT, numpy=special.i0e)
 def i0e(x: Tensor) -> Tensor:
-    """`i0` times exp(-|x|), which does not overflow.
+    """`i0` times `exp(-|x|)`, which does not overflow.
 
     >>> bireme.i0e(bireme.to_tensor([0.0])).tolist()
     [1.0]
@@ -381,7 +381,7 @@ i0e.grad(lambda g, x, out: g * (lax.bessel_i1e(x) - jnp.sign(x) * out), numpy=la
 
 @op(method=True, floats=True, dtypes=FLOAT, numpy=special.i1e)
 def i1e(x: Tensor) -> Tensor:
-    """`i1` times exp(-|x|), which does not overflow.
+    """`i1` times `exp(-|x|)`, which does not overflow.
 
     >>> bireme.i1e(bireme.to_tensor([0.0])).tolist()
     [0.0]

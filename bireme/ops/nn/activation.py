@@ -402,7 +402,7 @@ def _(g, x):
 
 @op(dtypes=FLOAT | COMPLEX, numpy=True)
 def softsign(x: Tensor) -> Tensor:
-    """x / (1 + |x|).
+    """`x / (1 + |x|)`.
 
     >>> bireme.nn.functional.softsign(bireme.to_tensor([-1.0, 3.0])).tolist()
     [-0.5, 0.75]
