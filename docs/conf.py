@@ -25,6 +25,7 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
+highlight_language = "none"
 pygments_style = "default"
 pygments_dark_style = "github-dark"
 copybutton_prompt_text = ">>> |\\.\\.\\. |\\$ "
