@@ -63,10 +63,18 @@ def code_or_link(name, rawtext, text, lineno, inliner, options=None, content=())
 default_role = "code-or-link"
 
 
-def sentences_of_attributes(app, what, name, obj, options, lines):
-    """An attribute's docstring is a sentence: napoleon would take what stands before its colon for a type."""
+def attributes_are_sentences(app, what, name, obj, options, lines):
+    """Types stand in annotations: what comes before the first colon of an attribute's docstring is no type."""
     if what in ("attribute", "property", "data"):
         lines.insert(0, "")
+
+
+def returns_are_sentences(app, what, name, obj, options, lines):
+    """The same of Returns, put together again after napoleon has divided it."""
+    for i, line in reversed(list(enumerate(lines))):
+        if line.startswith(":rtype: "):
+            start = max(j for j in range(i) if lines[j].startswith(":returns: "))
+            lines[start] = lines[start].replace(":returns: ", f":returns: {lines.pop(i).removeprefix(':rtype: ')}: ", 1)
 
 
 def plain_builtins(app, doctree):
@@ -84,6 +92,7 @@ def decisions_below_their_list(app, docname, source):
 
 def setup(app):
     app.add_role("code-or-link", code_or_link)
-    app.connect("autodoc-process-docstring", sentences_of_attributes, priority=100)
+    app.connect("autodoc-process-docstring", attributes_are_sentences, priority=100)
+    app.connect("autodoc-process-docstring", returns_are_sentences, priority=900)
     app.connect("doctree-read", plain_builtins)
     app.connect("source-read", decisions_below_their_list)
