@@ -36,13 +36,17 @@ def test_every_public_name_has_an_entry(pages):
 def test_an_object_is_documented_once(pages):
     documented = [name for text in pages.values() for kind, name, _ in ENTRY.findall(text) if kind.startswith("auto")]
     assert len(documented) == len(set(documented))
-    classes = [getattr(bireme.nn, name.rpartition(".")[2]) for name in documented if re.fullmatch(r"bireme\.nn\.\w+", name)]
+    classes = [
+        getattr(bireme.nn, name.rpartition(".")[2]) for name in documented if re.fullmatch(r"bireme\.nn\.\w+", name)
+    ]
     assert len(classes) == len({id(c) for c in classes}) > 100
 
 
 def test_pointers_lead_to_documented_names(pages):
     documented = {name for text in pages.values() for kind, name, _ in ENTRY.findall(text) if kind.startswith("auto")}
-    pointers = {t for text in pages.values() for t in re.findall(r"(?:Another name|In-place form|same as)\D*?`([\w.]+)`", text)}
+    pointers = {
+        t for text in pages.values() for t in re.findall(r"(?:Another name|In-place form|same as)\D*?`([\w.]+)`", text)
+    }
     assert len(pointers) > 100
     # an in-place form may point at another name of the operator, which points on
     assert {p for p in pointers if p not in documented and p not in entries(pages)} == set()

@@ -224,7 +224,7 @@ def tables() -> None:
     for module, by in counts.items():
         names, members = by[False], by[True]
         for fact in names.missing:
-            missing[api_compare.part_of(fact.name)][f"`{module.removeprefix('paddle.')}`"] += 1
+            missing[api_compare.part_of(fact.name)][f"`{module}`"] += 1
         if names.match or names.differ:
             inside = f"{members.total - len(members.missing)} of {members.total}" if members.total else ""
             begun.append([f"`{module}`", f"{names.total - len(names.missing)} of {names.total}", inside])
