@@ -74,9 +74,8 @@ def curve() -> None:
     network = Reader()
     rate = bireme.optimizer.lr.CosineAnnealingDecay(3e-3, T_max=12 * 30)
     model = bireme.Model(network)
-    model.prepare(
-        bireme.optimizer.AdamW(rate, parameters=network.parameters()), nn.CrossEntropyLoss(), bireme.metric.Accuracy()
-    )
+    optimizer = bireme.optimizer.AdamW(rate, parameters=network.parameters())
+    model.prepare(optimizer, nn.CrossEntropyLoss(), bireme.metric.Accuracy())
     with contextlib.redirect_stdout(io.StringIO()):
         model.fit(
             train,
@@ -91,9 +90,7 @@ def curve() -> None:
 def steps() -> None:
     """How long each of the first steps takes, and the table of what ran."""
     wide = 512
-    network = nn.Sequential(
-        nn.Linear(64, wide), nn.GELU(), nn.LayerNorm(wide), nn.Linear(wide, wide), nn.GELU(), nn.Linear(wide, 1)
-    )
+    network = nn.Sequential(nn.Linear(64, wide), nn.GELU(), nn.LayerNorm(wide), nn.Linear(wide, 1))
     optimizer = bireme.optimizer.AdamW(1e-3, parameters=network.parameters())
     x = bireme.randn([256, 64])
     y = x.sum(axis=1, keepdim=True)

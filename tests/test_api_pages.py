@@ -36,17 +36,15 @@ def test_every_public_name_has_an_entry(pages):
 def test_an_object_is_documented_once(pages):
     documented = [name for text in pages.values() for kind, name, _ in ENTRY.findall(text) if kind.startswith("auto")]
     assert len(documented) == len(set(documented))
-    classes = [
-        getattr(bireme.nn, name.rpartition(".")[2]) for name in documented if re.fullmatch(r"bireme\.nn\.\w+", name)
-    ]
+    layers = [name.removeprefix("bireme.nn.") for name in documented if re.fullmatch(r"bireme\.nn\.\w+", name)]
+    classes = [getattr(bireme.nn, name) for name in layers]
     assert len(classes) == len({id(c) for c in classes}) > 100
 
 
 def test_pointers_lead_to_documented_names(pages):
     documented = {name for text in pages.values() for kind, name, _ in ENTRY.findall(text) if kind.startswith("auto")}
-    pointers = {
-        t for text in pages.values() for t in re.findall(r"(?:Another name|In-place form|same as)\D*?`([\w.]+)`", text)
-    }
+    pointer = re.compile(r"(?:Another name|In-place form|same as)\D*?`([\w.]+)`")
+    pointers = {name for text in pages.values() for name in pointer.findall(text)}
     assert len(pointers) > 100
     # an in-place form may point at another name of the operator, which points on
     assert {p for p in pointers if p not in documented and p not in entries(pages)} == set()
@@ -56,6 +54,5 @@ def test_a_new_name_appears_by_itself(monkeypatch):
     monkeypatch.setattr(bireme.signal, "__all__", [*bireme.signal.__all__, "chirp"])
     monkeypatch.setattr(bireme.signal, "chirp", lambda x: x, raising=False)
     assert "chirp" in api_pages.names_of(bireme.signal)
-    assert api_pages.entry("bireme.signal.chirp", bireme.signal.chirp, api_pages.Claims()) == (
-        ".. autofunction:: bireme.signal.chirp\n"
-    )
+    entry = api_pages.entry("bireme.signal.chirp", bireme.signal.chirp, api_pages.Claims())
+    assert entry == ".. autofunction:: bireme.signal.chirp\n"

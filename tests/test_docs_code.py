@@ -17,9 +17,8 @@ WITH_CODE = [page for page in PAGES if blocks(page.read_text())]
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.name)
 def test_the_code_of_a_page(page):
     # a page may register operators, devices and flags, which must not reach other tests
-    done = subprocess.run(
-        [sys.executable, "-m", "tools.docs_code", page], cwd=ROOT, capture_output=True, text=True, timeout=300
-    )
+    command = [sys.executable, "-m", "tools.docs_code", page]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
