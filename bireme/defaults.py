@@ -25,8 +25,7 @@ def set_default_dtype(d: Any) -> None:
 
     >>> bireme.set_default_dtype("float32")
     """
-    dtypes.set_default(d)
-    precision.settle()
+    precision.set_default(d)
 
 
 def is_tensor(x: Any) -> bool:

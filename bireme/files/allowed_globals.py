@@ -14,7 +14,7 @@ from bireme.files import opcodes as op
 from bireme.files.source import BadFile
 
 MAX_AXES = 64
-SMALL = 256  # bytes from here on stand in arrays of their own
+MIN_BLOB_BYTES = 256  # bytes from here on stand in arrays of their own
 
 _LIMIT = 1 << 62
 _ORDERS = {"<": "<", ">": ">", "|": "=", "=": "="}
@@ -98,8 +98,8 @@ class Builder:
     """Makes arrays and what else has a name. All of them together cannot be larger than the file they come from."""
 
     def __init__(self, size: int):
-        self.room = size + SMALL  # for arrays
-        self.copies = size + SMALL  # for what is copied out of objects that were made before
+        self.room = size + MIN_BLOB_BYTES  # for arrays
+        self.copies = size + MIN_BLOB_BYTES  # for what is copied out of objects that were made before
 
     def copied(self, x: Any) -> Any:
         """What is about to be copied: an object that is named again and again costs a byte each time, but not its copies."""
@@ -201,7 +201,7 @@ class Builder:
         if len(args) != 2 or type(args[0]) is not str or args[1] not in _LATIN:
             raise BadFile("bytes that are not written as Latin-1 text")
         data = _latin(self.copied(args[0]))
-        return data if len(data) < SMALL else Blob(np.frombuffer(data, np.uint8).copy())
+        return data if len(data) < MIN_BLOB_BYTES else Blob(np.frombuffer(data, np.uint8).copy())
 
     def _call_bytes(self, args: tuple) -> Any:
         if not args:

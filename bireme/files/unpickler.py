@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bireme.files import opcodes as op
-from bireme.files.allowed_globals import CALLS, SMALL, WORDS, Array, Blob, Builder, Kind, Word, key_of, set_kind, what
+from bireme.files.allowed_globals import CALLS, MIN_BLOB_BYTES, WORDS, Array, Blob, Builder, Kind, Word, key_of, set_kind, what
 from bireme.files.source import BadFile, Source
 
 MAX_LONG = 1024
@@ -67,7 +67,7 @@ class Machine(Builder):
         return items
 
     def _long_bytes(self, n: int) -> Any:
-        self.push(self.source.take(n) if n < SMALL else Blob(self.source.blob(n)))
+        self.push(self.source.take(n) if n < MIN_BLOB_BYTES else Blob(self.source.blob(n)))
 
     def _text(self, n: int) -> None:
         raw = self.source.take(n)

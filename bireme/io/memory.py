@@ -19,7 +19,7 @@ import numpy as np
 from bireme.io.collate import mapped, stack_arrays
 
 ALIGN = 64
-SMALL = 1 << 14  # bytes; smaller arrays travel in the message
+MAX_INLINE_BYTES = 1 << 14  # bytes; smaller arrays travel in the message
 
 
 def anonymous() -> int:
@@ -121,7 +121,7 @@ class Writer:
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Memory for an array: in the slot, if it has room for it."""
         size = math.prod(shape) * dtype.itemsize
-        if size < SMALL or dtype.hasobject or self.used + size > self.room:
+        if size < MAX_INLINE_BYTES or dtype.hasobject or self.used + size > self.room:
             return np.empty(shape, dtype)
         ref = Ref(self.start + self.used, shape, dtype)
         self.used = _up(self.used + size)
@@ -165,7 +165,7 @@ class Writer:
 
 
 def _large(array: np.ndarray) -> bool:
-    return array.nbytes >= SMALL and not array.dtype.hasobject
+    return array.nbytes >= MAX_INLINE_BYTES and not array.dtype.hasobject
 
 
 class Reader:

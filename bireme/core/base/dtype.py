@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import ml_dtypes
@@ -146,7 +145,7 @@ def from_numpy(np_dtype: Any) -> DType:
     return found
 
 
-_default = threading.local()
+_default = [float32]  # one for the process, as in Paddle
 
 
 def as_paddle_shows(host: np.ndarray) -> np.ndarray:
@@ -155,15 +154,15 @@ def as_paddle_shows(host: np.ndarray) -> np.ndarray:
 
 
 def get_default() -> DType:
-    return getattr(_default, "dtype", float32)
+    return _default[0]
 
 
 def set_default(spec: Any) -> None:
-    """Set the floating type that Python floats take when nothing else decides."""
+    """Set the default type alone: `precision.set_default` tells the memories of calls too."""
     dtype = of(spec, "set_default_dtype(d)")
     if dtype not in FLOAT:
         raise errors.bad("set_default_dtype(d)", "float16, bfloat16, float32 or float64", dtype.name, kind=TypeError)
-    _default.dtype = dtype
+    _default[0] = dtype
 
 
 _PYTHON = {bool: bool_, int: int64, float: float64, complex: complex128}  # as NumPy reads them

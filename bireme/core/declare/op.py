@@ -27,7 +27,7 @@ from bireme.core.declare.composite import Composite, told_as
 from bireme.core.declare.conversion import Attr, Axes, Axis, Const, DTypeArg, Extra, Ints, Key, Shape, Size
 from bireme.core.declare.signature import hints_of, signature_of
 from bireme.core.graph import segment
-from bireme.core.graph.bound import Bound, GradOp, Interned, signs
+from bireme.core.graph.bound import Bound, GradOp, Interned, exact
 from bireme.core.graph.graph import shared
 from bireme.core.numpy_exec.rebinding import on_numpy
 from bireme.core.tensor import tape, view
@@ -72,6 +72,7 @@ class Op:
         self.changes_numbers: tuple[str, ...] | None = ()  # given one of these, `prepare` may change numbers; None: it always may
         self.put_rule: Callable | None = None
         self.layout_rule: Callable | None = None
+        self.path_rule: Callable | None = None
         self.size_rule: Callable | None = None
         self.index_rule: Callable | None = None
         self.index_told = self.told
@@ -146,6 +147,14 @@ class Op:
         self.layout_rule = rule
         return rule
 
+    def path(self, rule: Callable) -> Callable:
+        """Declare how any view is reached in few steps: (sig, shape, strides, place of the first, shapes on the way) in.
+
+        Paths out, lists of (bound, numbers). The first that leads to the same strides is taken; the last one always does.
+        """
+        self.path_rule = rule
+        return rule
+
     def size(self, rule: Callable) -> Callable:
         """Declare how the `Size` of a result that depends on data is computed from the operands."""
         self.size_rule = rule
@@ -196,8 +205,7 @@ class Op:
         return passes, None if len(reads) == i else reads, "out" in self.grad_names
 
     def bind(self, layout: tuple, attrs: tuple) -> Bound:
-        # equal numbers of different types (1, 1.0, True) or signs (0.0, -0.0) must not share an entry
-        key = (layout, attrs, *map(type, attrs), *signs(attrs)) if attrs else layout
+        key = (layout, *map(exact, attrs)) if attrs else layout
         return self._bounds[key] or self._bounds.keep(key, Bound(self, layout, attrs))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

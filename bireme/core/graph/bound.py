@@ -19,7 +19,7 @@ from bireme.core.graph import cost
 from bireme.core.graph.graph import Sig, shared, sig_of
 
 MAX_AXES = 64
-SMALL = 1 << 30  # bytes of a result whose size nobody has to look at
+UNCHECKED_BYTES = 1 << 30  # bytes of a result whose size nobody has to look at
 NARROW = frozenset(np.dtype(d.np) for d in dtypes.NARROW)
 MAX_BOUND = 4096  # attributes, plans and gradients remembered per operator
 
@@ -173,7 +173,7 @@ class Bound:
         for s in found:
             if s.ndim > MAX_AXES:
                 raise errors.bad(f"{self.op.told}()", f"a result of at most {MAX_AXES} axes", f"{s.ndim} axes")
-            if (s.nbytes > SMALL and s.nbytes > devices.current().capacity) or (s.size == 0 and _unthinkable(s)):
+            if (s.nbytes > UNCHECKED_BYTES and s.nbytes > devices.current().capacity) or (s.size == 0 and _unthinkable(s)):
                 raise self._too_large(s)
         return found
 
@@ -208,7 +208,7 @@ class Bound:
             grads = self._grads = Interned()
         found = grads[given, needs, sigs, outs]
         if found is None:
-            key = (shared(given), shared(needs), shared(sigs), shared(outs))
+            key = (given, shared(needs), shared(sigs), shared(outs))  # (True,) shared might become the (1,) of another
             found = grads.keep(key, GradBound(self, *key))
         return found
 
@@ -418,9 +418,23 @@ def bounded(cache: dict, bound: int = MAX_BOUND) -> dict:
     return cache
 
 
-def signs(attrs: tuple | list) -> list[str]:
-    """What tells the zeros among attributes apart: 0.0 and -0.0 are equal."""
-    return [str(x) for x in attrs if x.__class__ is float and not x] if 0.0 in attrs else []
+def exact(x: Any) -> tuple:
+    """An attribute as one part of a key, with its type: True, 1 and 1.0 are equal, 0.0 and -0.0 too, NaN is not.
+
+    A list is one part with all that is in it, its integers as they are: else `[], 1` would be `[1]`.
+    """
+    kind = x.__class__
+    if kind is tuple or kind is list:
+        for i in x:
+            if i.__class__ is not int:
+                return (kind, *[i if i.__class__ is int else exact(i) for i in x])
+        return (kind, *x)
+    if isinstance(x, _INEXACT) and (kind is not float or not x or x != x):
+        return kind, repr(x)
+    return kind, x
+
+
+_INEXACT = (float, complex, np.inexact)
 
 
 class Interned(dict):

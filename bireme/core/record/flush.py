@@ -18,7 +18,7 @@ import numpy as np
 from bireme.core.base import device as devices
 from bireme.core.base import errors, flags
 from bireme.core.graph.graph import SYMBOLIC, Node, Sig, Unmade, Value, Zero, number_at, scalar_sig, shared
-from bireme.core.graph.segment import OPEN, Segment, announce, debug_mode, local, nodes
+from bireme.core.graph.segment import OPEN, Segment, announce, debug_mode, known, local, nodes, pending
 from bireme.core.record import guards
 from bireme.core.run import lookup
 
@@ -32,16 +32,14 @@ def record(bound: Any, operands: list) -> list[Value]:
             if v.__class__ is tuple:
                 seg.numbers.append(v[1])
                 key.append(v[0])
-            elif v.segment is seg:
-                key.append(v.index)
-            elif v.leaf_of is seg:
-                key.append(~v.leaf)
-            else:
-                sig = _add_leaf(seg, v)
-                if sig is None:  # the segment had to be cut: everything pending is a leaf now
+                continue
+            r: Any = known(seg, v)
+            if r is None:
+                r = _add_leaf(seg, v)
+                if r is None:  # the segment had to be cut: everything pending is a leaf now
                     roll_back(seg)
                     return record(bound, _on_one_device(operands))
-                key.append(sig)
+            key.append(r)
         if len(seg.numbers) - seg.state.numbers == len(operands) and seg.device is not None and not seg.symbolic:
             if seg.device is not devices.current():  # made of nothing, on another device than what is pending
                 roll_back(seg)
@@ -71,18 +69,16 @@ def record(bound: Any, operands: list) -> list[Value]:
 
 def follow(seg: Segment, node: Node, numbers: Any, leaves: Collection[Value]) -> list[Value] | None:
     """Take a step that the tree knows; `leaves` are read for the first time. None if another thread cut the segment meanwhile."""
-    new, outs, index, device, values = Value.__new__, [], node.first, seg.device, seg.values
+    outs, values = [], seg.values
     try:
         if leaves:
             read_first(seg, leaves)
         if numbers:
             seg.numbers += numbers
-        for sig in node.outs:
-            v = new(Value)
-            v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = sig, None, seg, index, None, device, 0, None
+        for index, sig in enumerate(node.outs, node.first):
+            v = pending(seg, sig, index)
             values.append(ref(v))
             outs.append(v)
-            index += 1
         seg.state = node
     except BaseException:  # an interrupt in between
         roll_back(seg)

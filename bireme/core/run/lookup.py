@@ -186,6 +186,16 @@ def _compile_cost(graph: Graph) -> float:
     return SIMPLE * simple + OTHER * (len(graph.nodes) - simple) + RESULT * (len(graph.value_sigs) - len(graph.nodes))
 
 
+_settings = [(False, False)]  # the flags that choose a tier: a part of the look-up, so that the next run sees a change
+
+
+def _read_flags() -> None:
+    _settings[0] = (flags.deterministic.value, flags.interpret.value)
+
+
+flags.on_change(_read_flags)
+
+
 def execute(seg: Any, held: set[int]) -> None:
     """Run a cut segment: results go to `seg.results` in the same bytecode as the call."""
     shutdown.within(_execute, seg, held)
@@ -207,11 +217,11 @@ def _execute(seg: Any, held: set[int]) -> None:
     counters.STATS["nodes"] += state.depth
     if entry.watch is not None:
         loss_reads.look_back(entry, entry.watch)
-    key = (live, tuple(dead))
+    key = (live, tuple(dead), _settings[0])
     program = entry.exact.get(key) if executor.forced() is None else None
     if program is None:
         try:
-            program = _choose(entry, live, key[1])
+            program = _choose(entry, key)
         except (MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as e:
             raise _failed(e, seg, entry) from e
     else:
@@ -226,7 +236,7 @@ def _execute(seg: Any, held: set[int]) -> None:
         if program.tier in ("xla", "xla_per_op"):
             start = time.perf_counter()
             counters.STATS["op_by_op"] += program.tier == "xla_per_op"
-            xla.run(seg, program, vectors, set(dead))
+            xla.call(seg, program, vectors, set(dead))
             counters.STATS["call_ms"] += (time.perf_counter() - start) * 1e3
         else:
             counters.STATS["interprets"] += program.tier == "interpreter"
@@ -288,23 +298,23 @@ def _names(graph: Graph) -> str:
     return f"{len(graph.nodes)} operators ({few})"
 
 
-def _choose(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Program:
+def _choose(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], tuple[bool, bool]]) -> Program:
     """The program for this liveness: one that serves, an interpreted one, or a new compile."""
     graph, device = entry.graph, entry.graph.device
     entry.met += 1
     wanted = executor.forced()
-    exact_only = flags.deterministic.value
+    live, dead, (exact_only, interpret) = key
     if wanted is not None:
         return Program(live, (), wanted.prepare(graph, live, (), device), len(graph.leaf_sigs), wanted.name)
     if Fork.child:
         if not device.is_cpu:
             raise Fork.error()
         return _interpreted(entry, live, keep=None)
-    may_interpret = (device.is_cpu or _by_host(entry)) and flags.interpret.value and not exact_only
+    may_interpret = (device.is_cpu or _by_host(entry)) and interpret and not exact_only
     if may_interpret and ((entry.cheap and device.is_cpu) or entry.met <= entry.patience):
         if entry.met == entry.patience == 1 and not entry.cheap and entry.family.graphs <= FIRST:  # of many shapes few are compiled
             entry.ahead = prefetch.begin(graph, live, _worth_donating(graph, live, dead))
-        return _interpreted(entry, live, keep=entry.cheap and device.is_cpu and (live, dead))
+        return _interpreted(entry, live, keep=entry.cheap and device.is_cpu and key)
     with _lock:
         program = None if exact_only else _serving(entry, live, dead)
         if program is None:
@@ -313,7 +323,7 @@ def _choose(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Progr
                     return _interpreted(entry, live, keep=None)
                 return _op_by_op(entry, live)
             program = _compile(entry, live, dead, exact_only)
-        entry.exact[live, dead] = program
+        entry.exact[key] = program
         if len(entry.exact) > 64:
             entry.exact.clear()
     return program
@@ -528,7 +538,7 @@ def forked() -> None:
 
 def before_fork() -> None:
     """An array that is still being computed would never be there in the child."""
-    prefetch.settle()
+    prefetch.wait_for_all()
     if started():
         xla.wait_for_all()
 

@@ -10,7 +10,7 @@ from typing import Any
 from bireme.core.base import errors, registry
 from bireme.core.graph.graph import Zero
 from bireme.core.record import flush
-from bireme.core.tensor.backward_pass import Walk, add, freed, handle, key_of, leads
+from bireme.core.tensor.backward_pass import BackwardPass, add, freed, handle, key_of, leads
 from bireme.core.tensor.grad_mode import GradMode, enable_grad, state
 from bireme.core.tensor.tape import Edge, target_of, zeros
 from bireme.core.tensor.tensor import Tensor, read, wrap
@@ -54,7 +54,7 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool = False)
     flush.backward_starts(frees=not retain_graph)
     outer, state.grad = state.grad, False  # no `with`: an interrupt at the door of __exit__ would leave it off
     try:
-        walk = Walk(False, outer)
+        current = BackwardPass(False, outer)
         for t, g in zip(roots, seeds):
             _reject_stopped(t, "backward(tensors)")
             read(t)
@@ -63,10 +63,10 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool = False)
                 got = "one that needs none, so nothing to do"
                 errors.warn(f"backward(tensor): expected a floating tensor that requires gradients, got {got}")
                 continue
-            walk.give(target, _seed(t, g, "backward(grad_tensor)"))
-        walk.run_remembered(retain_graph)
-        for leaf, g in walk.leaves.values():
-            accumulate(leaf, walk.hooked(leaf._hooks, g))
+            current.give(target, _seed(t, g, "backward(grad_tensor)"))
+        current.run_remembered(retain_graph)
+        for leaf, g in current.leaves.values():
+            accumulate(leaf, current.hooked(leaf._hooks, g))
             if leaf._after is not None:
                 for hook in list(leaf._after.values()):
                     hook()
@@ -173,17 +173,17 @@ def pulled(outs: list, seeds: list, ins: list, retain: bool, create_graph: bool,
     wanted: dict[Any, Tensor | None] = {key_of(t): None for t in targets if t is not None}
     outer = state.grad
     with GradMode(create_graph):
-        walk = Walk(create_graph, outer)
+        current = BackwardPass(create_graph, outer)
         roots = []
         for t, g in zip(outs, seeds):
             target = target_of(t)
             if target is not None:
                 roots.append(target)
-                walk.give(target, _seed(t, g, "grad(grad_outputs)"))
-        walk.run(retain, _useful(roots, wanted), wanted, blocked)
+                current.give(target, _seed(t, g, "grad(grad_outputs)"))
+        current.run(retain, _useful(roots, wanted), wanted, blocked)
         for key in wanted:
-            if key in walk.leaves:  # a leaf's own hooks belong to its `.grad`, as in Paddle
-                wanted[key] = walk.leaves[key][1]
+            if key in current.leaves:  # a leaf's own hooks belong to its `.grad`, as in Paddle
+                wanted[key] = current.leaves[key][1]
     return [None if t is None else wanted[key_of(t)] for t in targets]
 
 

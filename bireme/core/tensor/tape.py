@@ -187,16 +187,11 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
         if not t.stop_gradient:
             needs = True
         if key is not None:
-            v = t._value
-            if v.segment is seg:
-                key.append(v.index)
-            elif v.leaf_of is seg:
-                key.append(~v.leaf)
-            elif v.array is not None and v.device is seg.device and segment.local.waiting is None and v not in leaves:
-                key.append(v.sig)
-                leaves[v] = None
-            else:
+            r = segment.reference(seg, t._value, seg.device, leaves)
+            if r is None:
                 key = None
+            else:
+                key.append(r)
     if key is not None and len(numbers) < len(operands):  # made of nothing, it belongs on the current device, which `record` looks at
         node = seg.state.get(tuple(key))
         if node is not None and not node.over and not segment.debug_mode.at_once:
@@ -227,9 +222,9 @@ def step(seg: segment.Segment, node: Node, operands: list, numbers: Sequence, le
     return outs
 
 
-def step_to_one(seg: segment.Segment, node: Node, operands: list, numbers: Sequence, leaves: list[Value], needs: bool) -> Tensor | None:
+def step_to_one(seg: segment.Segment, node: Node, operands: list, numbers: Sequence, leaves: Collection[Value], needs: bool) -> Tensor | None:
     """The same where the step has one result, which nearly all have: without lists, because it is what most calls come to."""
-    v = Value.__new__(Value)
+    v = Value.__new__(Value)  # as `segment.pending` does: that call would be 3 % of an `x + y`
     v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = node.outs[0], None, seg, node.first, None, seg.device, 0, None
     try:
         if leaves:

@@ -96,15 +96,59 @@ def fused_multi_transformer(x: Tensor, ln_scales: Attr, ln_biases: Attr, qkv_wei
                             attn_mask: Tensor | None = None, dropout_rate: float = 0.0, rotary_emb_dims: int = 0, activation: str = "gelu",
                             training: bool = False, mode: str = "upscale_in_train", trans_qkvw: bool = True, ring_id: int = -1,
                             norm_type: str = "layernorm", use_neox_rotary_style: bool = False, gqa_group_size: int = -1) -> Any:  # fmt: skip
-    """Layers of self-attention and feed-forward blocks over [batch, length, width], with lists of their weights.
+    """Whole transformer of self-attention and feed-forward blocks, for prompts and for one step after another.
 
-    With `cache_kvs`, the keys and values of a prompt are kept, and those of one step more at `time_step`; then the caches are given back as
-    well. With `use_neox_rotary_style`, pairs that are turned are elements of both halves, else adjacent ones.
+    Each list has one tensor for each layer, and ``None`` in place of a list means none at all. With ``cache_kvs`` the
+    keys and values of a prompt are kept, and with ``time_step`` those of one step more are written at its index.
 
-    >>> one, w = bireme.ones([2]), bireme.ones([2, 2])
-    >>> lists = [[t] for t in (one, one, bireme.ones([3, 1, 2, 2]), None, w, None, one, one, w, None, w, None)]
-    >>> bireme.incubate.nn.functional.fused_multi_transformer(bireme.to_tensor([[[1.0, 1.0]]]), *lists).shape
-    [1, 1, 2]
+    Args:
+        x: Tensor of shape ``[N, L, D]``, of a floating-point dtype; ``L`` is 1 with ``time_step``.
+        ln_scales: Scales of the normalizations of attention, ``[D]``.
+        ln_biases: Shifts of the normalizations of attention, ``[D]``.
+        qkv_weights: Weights of queries, keys and values: ``[3, H, D / H, D]``, or ``[H + 2 * Hk, D / H, D]`` with
+            ``gqa_group_size``; with ``D`` first if not ``trans_qkvw``.
+        qkv_biases: Bias of queries, keys and values.
+        linear_weights: Weights of the output projections, ``[D, D]``.
+        linear_biases: Biases of the output projections, ``[D]``.
+        ffn_ln_scales: Scales of the normalizations of the feed-forward blocks, ``[D]``.
+        ffn_ln_biases: Shifts of the normalizations of the feed-forward blocks, ``[D]``.
+        ffn1_weights: Weights of the first maps of the feed-forward blocks, ``[D, F]``.
+        ffn1_biases: Biases of these maps, ``[F]``.
+        ffn2_weights: Weights of the second maps, ``[F, D]``.
+        ffn2_biases: Biases of these maps, ``[D]``.
+        pre_layer_norm: Whether to normalize the input of each block rather than its result. Default: True.
+        epsilon: Number added to variances, or to mean squares. Default: 1e-05.
+        residual_alpha: Factor of the residual. Default: 1.0.
+        cache_kvs: Caches of shape ``[2, N, H, steps, D / H]``; they are changed. Default: None.
+        beam_offset: Must be ``None``. Default: None.
+        pre_caches: Keys and values before a prompt, ``[2, N, H, length, D / H]``. Default: None.
+        seq_lens: Length of each sequence, ``N`` integers; with ``time_step`` the index of its step. Default: None.
+        rotary_embs: Cosines and sines of the rotary embedding, ``[2, N or 1, ..., positions, D / H]``. Default: None.
+        time_step: Index of the step, a tensor of one element; ``None`` means a prompt. Default: None.
+        attn_mask: Tensor that broadcasts to ``[N, H, L, keys]`` and is added to the scores. Default: None.
+        dropout_rate: Probability of dropping an element. Default: 0.0.
+        rotary_emb_dims: 1 uses the rotary embedding, 0 leaves it out. Default: 0.
+        activation: ``'gelu'``, ``'relu'`` or another activation that ``fused_bias_act`` has. Default: ``'gelu'``.
+        training: Whether to drop. Default: False.
+        mode: ``'upscale_in_train'`` multiplies what is kept by ``1 / (1 - p)`` in training; ``'downscale_in_infer'``
+            multiplies by ``1 - p`` outside of training instead. Default: ``'upscale_in_train'``.
+        trans_qkvw: Whether ``qkv_weights`` have ``D`` as their last axis. Default: True.
+        ring_id: Must be -1: the weights are whole, in one process. Default: -1.
+        norm_type: ``'layernorm'`` or ``'rmsnorm'``. Default: ``'layernorm'``.
+        use_neox_rotary_style: Whether pairs of the rotary embedding are elements of both halves, else adjacent ones.
+            Default: False.
+        gqa_group_size: Number of heads ``Hk`` of keys and values, if positive; otherwise as many as of queries.
+            Default: -1.
+
+    Returns:
+        Tensor of the shape of ``x``; with ``cache_kvs`` a pair of this and the list of caches.
+
+    Examples:
+        >>> one, w = bireme.ones([2]), bireme.ones([2, 2])
+        >>> attention = one, one * 0, bireme.ones([3, 1, 2, 2]), None, w, None
+        >>> lists = [[t] for t in (*attention, one, one * 0, w, None, w, None)]
+        >>> bireme.incubate.nn.functional.fused_multi_transformer(bireme.to_tensor([[[1.0, 1.0]]]), *lists).tolist()
+        [[[1.0, 1.0]]]
     """
     one_process(NAME, ring_id)
     floating(f"{NAME}(x)", x)

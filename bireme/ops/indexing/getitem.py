@@ -331,13 +331,19 @@ def picked_shape(dims: Any, axes: tuple[int, ...], indices: list) -> list[int]:
     return [*rest[:at], *picked, *rest[at:]]
 
 
+_rows: dict[tuple, Any] = {}  # by shape, what takes a row
+
+
 def _row(x: Tensor, i: int) -> Tensor:
     """`x[i]`: the most common index, without detours."""
     dims = x._value.sig.shape
     n = dims[0]
     if not -n <= i < n:
         raise errors.bad("x[index]", f"an index in [{-n}, {n - 1}] for axis 0", i, kind=IndexError)
-    bound = slice_view.bind((1, -len(dims)), (((1, 1, True), *[(d, 1, False) for d in dims[1:]]),))
+    bound = _rows.get(dims)
+    if bound is None:
+        spec = ((1, 1, True), *[(d, 1, False) for d in dims[1:]])
+        bound = bounded(_rows)[dims] = slice_view.bind((1, -len(dims)), (spec,))
     return slice_view.record(bound, [x, (dtypes.int64, i + n if i < 0 else i), *[(dtypes.int64, 0)] * (len(dims) - 1)])
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare.conversion import ints, one_axis
 from bireme.core.declare.conversion import shape as checked_shape
@@ -15,7 +16,8 @@ from bireme.core.declare.op import Ints, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor.view import in_a_row, layout, root_of
 from bireme.ops.creation.tensors import clone
-from bireme.ops.indexing.getitem import getitem
+from bireme.ops.indexing.getitem import getitem, slice_view
+from bireme.ops.manipulation.reshape import reshape, transpose
 
 # ---------------------------------------------------------------- by start and end
 
@@ -301,6 +303,43 @@ def _(source, part, bound, numbers):
 
 
 strided_view.layout(lambda sig, strides, first, bound, numbers: bound.attrs[1:])
+
+
+@strided_view.path
+def _(sig, shape, strides, first, shapes):
+    """A slice of the tensor as it is, in a row, or in a shape on the way, with its axes in any order; or raw strides."""
+    for dims in dict.fromkeys((sig.shape, (sig.size,), *shapes)):
+        found = _as_slice(sig.shape, dims, shape, strides, first) if 0 not in shape else None
+        if found is not None:
+            yield found
+    yield [(strided_view.bind((1,), (shape, strides, first)), [])]
+
+
+def _as_slice(own, dims, shape, strides, first):
+    """The steps through a slice of a tensor that was reshaped to `dims`; None if the elements are no slice of that."""
+    rows = in_a_row(dims)
+    starts = [first // step % n for n, step in zip(dims, rows)]
+    taken: dict[int, tuple[int, int]] = {}  # by axis of `dims`, the axis that it becomes, and the step
+    for i in sorted(range(len(shape)), key=lambda i: shape[i] == 1):  # axes of one element go anywhere: last
+        n, stride = shape[i], strides[i]
+        for axis, (extent, row) in enumerate(zip(dims, rows)):
+            step = stride // row
+            fits = axis not in taken and step * row == stride != 0 and 0 <= starts[axis] + step * (n - 1) < extent
+            if fits and (n > 1 or step == 1):
+                taken[axis] = (i, step)
+                break
+        else:
+            if n > 1:
+                return None
+    spec = tuple([(shape[taken[k][0]], taken[k][1], False) if k in taken else (1, 1, True) for k in range(len(dims))])
+    order = [taken[k][0] for k in sorted(taken)]
+    steps: list[Any] = [(reshape.bind((1,), (dims,)), [])] if dims != own else []
+    steps.append((slice_view.bind((1, -len(dims)), (spec,)), [(dtypes.int64, s) for s in starts]))
+    if order != sorted(order):
+        steps.append((transpose.bind((1,), (tuple([order.index(i) for i in sorted(order)]),)), []))
+    if len(order) < len(shape):
+        steps.append((reshape.bind((1,), (shape,)), []))
+    return steps
 
 
 @composite(method=True)

@@ -1,4 +1,4 @@
-"""Windows as columns and back, and values put back where pooling took them from."""
+"""Windows as columns and back, and the inverse of max pooling."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bireme.ops.nn import window_args
 
 
 def _columns(x, size, stride, edges, dilation):
-    """[batch, channels * window, places]"""
+    """Shape [batch, channels * window, windows]."""
     out = [places(*axis) for axis in zip(x.shape[2:], size, stride, edges, dilation)]
     grown = lax.pad(x, np.zeros((), x.dtype), [(0, 0, 0), (0, 0, 0), *[(a, b, 0) for a, b in edges]])
     parts = [grown[:, :, *at] for at in taps(size, stride, dilation, out)]
@@ -84,10 +84,22 @@ def _count(dims: Any, arguments: dict[str, Any]) -> list[int]:
 
 @op(dtypes=FLOAT | COMPLEX, public="nn.functional.unfold", numpy=_columns_numpy)
 def unfold_columns(x: Tensor, kernel_sizes: Attr, strides: Attr = 1, paddings: Attr = 0, dilations: Attr = 1) -> Tensor:
-    """Windows of images as columns: [batch, channels * window, places].
+    """Extract windows of images as columns (im2col).
 
-    >>> bireme.nn.functional.unfold(bireme.to_tensor([[[[1.0, 2.0, 3.0]]]]), [1, 2]).tolist()
-    [[[1.0, 2.0], [2.0, 3.0]]]
+    Args:
+        x: Input tensor of shape ``[N, C, H, W]``, of a floating-point or complex dtype.
+        kernel_sizes: Height and width of the window: one integer or two.
+        strides: Step between two windows: one integer or two. Default: 1.
+        paddings: Number of zeros around the image: one integer, two (vertical, horizontal) or four (top, left, bottom,
+            right). Default: 0.
+        dilations: Distance between two elements of the window: one integer or two. Default: 1.
+
+    Returns:
+        Tensor of shape ``[N, C * height * width, windows]``: the elements of each window in one column.
+
+    Examples:
+        >>> bireme.nn.functional.unfold(bireme.to_tensor([[[[1.0, 2.0, 3.0]]]]), [1, 2]).tolist()
+        [[[1.0, 2.0], [2.0, 3.0]]]
     """
     return _columns(x, kernel_sizes, strides, paddings, dilations)
 
@@ -117,10 +129,26 @@ def _(arguments):
 
 @op(dtypes=FLOAT | COMPLEX, numpy=_sum_of_columns_numpy)
 def fold(x: Tensor, output_sizes: Attr, kernel_sizes: Attr, strides: Attr = 1, paddings: Attr = 0, dilations: Attr = 1) -> Tensor:
-    """Columns [batch, channels * window, places] added up into images of `output_sizes`, where `unfold` would take them from.
+    """Sum columns into images (col2im): the transpose of ``unfold``.
 
-    >>> bireme.nn.functional.fold(bireme.to_tensor([[[1.0, 2.0], [2.0, 3.0]]]), [1, 3], [1, 2]).tolist()
-    [[[[1.0, 4.0, 3.0]]]]
+    Args:
+        x: Columns of shape ``[N, C * height * width, windows]``, of a floating-point or complex dtype.
+        output_sizes: Height and width of the images: one integer or two.
+        kernel_sizes: Height and width of the window: one integer or two.
+        strides: Step between two windows: one integer or two. Default: 1.
+        paddings: Number of elements cut off around the image: one integer, two (vertical, horizontal) or four (top,
+            left, bottom, right). Default: 0.
+        dilations: Distance between two elements of the window: one integer or two. Default: 1.
+
+    Returns:
+        Tensor of shape ``[N, C, *output_sizes]``; elements of overlapping windows are added.
+
+    Raises:
+        ValueError: If ``x`` has another number of windows than ``output_sizes`` has.
+
+    Examples:
+        >>> bireme.nn.functional.fold(bireme.to_tensor([[[1.0, 2.0], [2.0, 3.0]]]), [1, 3], [1, 2]).tolist()
+        [[[[1.0, 4.0, 3.0]]]]
     """
     return _sum_of_columns(x, output_sizes, kernel_sizes, strides, paddings, dilations)
 
@@ -218,10 +246,29 @@ def _complete_unpool(made: Any, n: int) -> None:
 @op(dtypes=FLOAT | INT, numpy=_unpooled_numpy)
 def max_unpool1d(x: Tensor, indices: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, data_format: str = "NCL",
                  output_size: Attr = None) -> Tensor:  # fmt: skip
-    """Sequences of zeros with the elements of `x` at `indices`, as `max_pool1d` returns them with `return_mask`.
+    """Inverse of ``max_pool1d`` but for the elements that were not maxima, which are 0.
 
-    >>> bireme.nn.functional.max_unpool1d(bireme.to_tensor([[[2.0, 3.0]]]), bireme.to_tensor([[[1, 2]]]), 2).tolist()
-    [[[0.0, 2.0, 3.0, 0.0]]]
+    Args:
+        x: Maxima of shape ``[N, C, L]``, of a floating-point or integer dtype.
+        indices: Integer tensor of the same shape: the index of each maximum in its sequence, as ``max_pool1d`` returns
+            it with ``return_mask``.
+        kernel_size: Size of the window.
+        stride: Step between two windows; ``None`` means ``kernel_size``. Default: None.
+        padding: Padding of the pooling. Default: 0.
+        data_format: Only ``'NCL'``. Default: ``'NCL'``.
+        output_size: Size of the result, of its spatial axes or of all its axes; ``None`` means
+            ``(L - 1) * stride - 2 * padding + kernel_size``. Default: None.
+
+    Returns:
+        Tensor of shape ``[N, C, L_out]`` and the dtype of ``x``.
+
+    Raises:
+        ValueError: If shapes differ, an index is out of range, or pooling of ``output_size`` could not give ``x``.
+
+    Examples:
+        >>> x, indices = bireme.to_tensor([[[2.0, 3.0]]]), bireme.to_tensor([[[1, 2]]])
+        >>> bireme.nn.functional.max_unpool1d(x, indices, 2).tolist()
+        [[[0.0, 2.0, 3.0, 0.0]]]
     """
     return _unpooled(x, indices, output_size)
 
@@ -229,10 +276,29 @@ def max_unpool1d(x: Tensor, indices: Tensor, kernel_size: Attr, stride: Attr = N
 @op(dtypes=FLOAT | INT, numpy=_unpooled_numpy)
 def max_unpool2d(x: Tensor, indices: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, data_format: str = "NCHW",
                  output_size: Attr = None) -> Tensor:  # fmt: skip
-    """Images of zeros with the elements of `x` at `indices` of each plane, as `max_pool2d` returns them with `return_mask`.
+    """Inverse of ``max_pool2d`` but for the elements that were not maxima, which are 0.
 
-    >>> bireme.nn.functional.max_unpool2d(bireme.to_tensor([[[[4.0]]]]), bireme.to_tensor([[[[1]]]]), 2).tolist()
-    [[[[0.0, 4.0], [0.0, 0.0]]]]
+    Args:
+        x: Maxima of shape ``[N, C, H, W]``, of a floating-point or integer dtype.
+        indices: Integer tensor of the same shape: the index of each maximum in its plane, as ``max_pool2d`` returns it
+            with ``return_mask``.
+        kernel_size: Size of the window: one integer, or one for each spatial axis.
+        stride: Step between two windows: one integer, or one for each spatial axis; ``None`` means ``kernel_size``.
+            Default: None.
+        padding: Padding of the pooling: one integer, or one for each spatial axis. Default: 0.
+        data_format: Only ``'NCHW'``. Default: ``'NCHW'``.
+        output_size: Size of the result, of its spatial axes or of all its axes; ``None`` means
+            ``(H - 1) * stride - 2 * padding + kernel_size``, and likewise for the other axes. Default: None.
+
+    Returns:
+        Tensor of shape ``[N, C, H_out, W_out]`` and the dtype of ``x``.
+
+    Raises:
+        ValueError: If shapes differ, an index is out of range, or pooling of ``output_size`` could not give ``x``.
+
+    Examples:
+        >>> bireme.nn.functional.max_unpool2d(bireme.to_tensor([[[[4.0]]]]), bireme.to_tensor([[[[1]]]]), 2).tolist()
+        [[[[0.0, 4.0], [0.0, 0.0]]]]
     """
     return _unpooled(x, indices, output_size)
 
@@ -240,10 +306,30 @@ def max_unpool2d(x: Tensor, indices: Tensor, kernel_size: Attr, stride: Attr = N
 @op(dtypes=FLOAT | INT, numpy=_unpooled_numpy)
 def max_unpool3d(x: Tensor, indices: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, data_format: str = "NCDHW",
                  output_size: Attr = None) -> Tensor:  # fmt: skip
-    """Volumes of zeros with the elements of `x` at `indices` of each, as `max_pool3d` returns them with `return_mask`.
+    """Inverse of ``max_pool3d`` but for the elements that were not maxima, which are 0.
 
-    >>> bireme.nn.functional.max_unpool3d(bireme.to_tensor([[[[[4.0]]]]]), bireme.to_tensor([[[[[1]]]]]), [1, 1, 2]).tolist()
-    [[[[[0.0, 4.0]]]]]
+    Args:
+        x: Maxima of shape ``[N, C, D, H, W]``, of a floating-point or integer dtype.
+        indices: Integer tensor of the same shape: the index of each maximum in its volume, as ``max_pool3d`` returns it
+            with ``return_mask``.
+        kernel_size: Size of the window: one integer, or one for each spatial axis.
+        stride: Step between two windows: one integer, or one for each spatial axis; ``None`` means ``kernel_size``.
+            Default: None.
+        padding: Padding of the pooling: one integer, or one for each spatial axis. Default: 0.
+        data_format: Only ``'NCDHW'``. Default: ``'NCDHW'``.
+        output_size: Size of the result, of its spatial axes or of all its axes; ``None`` means
+            ``(D - 1) * stride - 2 * padding + kernel_size``, and likewise for the other axes. Default: None.
+
+    Returns:
+        Tensor of shape ``[N, C, D_out, H_out, W_out]`` and the dtype of ``x``.
+
+    Raises:
+        ValueError: If shapes differ, an index is out of range, or pooling of ``output_size`` could not give ``x``.
+
+    Examples:
+        >>> x, indices = bireme.to_tensor([[[[[4.0]]]]]), bireme.to_tensor([[[[[1]]]]])
+        >>> bireme.nn.functional.max_unpool3d(x, indices, [1, 1, 2]).tolist()
+        [[[[[0.0, 4.0]]]]]
     """
     return _unpooled(x, indices, output_size)
 

@@ -354,10 +354,30 @@ def _(g, p, scale, axis, key):
 
 @composite(method=False, plain=True)
 def dropout(x: Tensor, p: Any = 0.5, axis: Any = None, training: bool = True, mode: str = "upscale_in_train") -> Tensor:
-    """Elements set to zero with probability `p` while training, the rest scaled up to keep the mean.
+    """Set elements to zero with probability ``p`` in training.
 
-    >>> bireme.nn.functional.dropout(bireme.to_tensor([1.0, 2.0]), training=False).tolist()
-    [1.0, 2.0]
+    With ``'upscale_in_train'`` the other elements are multiplied by ``1 / (1 - p)`` in training, which keeps the mean,
+    and
+    nothing happens otherwise. With ``'downscale_in_infer'`` they stay, and outside of training all are multiplied by
+    ``1 - p``.
+
+    Args:
+        x: Input tensor.
+        p: Probability in ``[0, 1]`` of dropping an element: a number or a tensor of one element. Default: 0.5.
+        axis: Axis or axes along which elements are dropped independently, non-negative integers; along the others they
+            are dropped together. ``None`` means all axes. Default: None.
+        training: Whether to drop. Default: True.
+        mode: ``'upscale_in_train'`` or ``'downscale_in_infer'``. Default: ``'upscale_in_train'``.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> x = bireme.ones([1000])
+        >>> sorted(set(bireme.nn.functional.dropout(x, 0.5).tolist()))
+        [0.0, 2.0]
+        >>> bireme.nn.functional.dropout(bireme.to_tensor([1.0, 2.0]), training=False).tolist()
+        [1.0, 2.0]
     """
     if mode not in ("upscale_in_train", "downscale_in_infer"):
         raise errors.bad("dropout(mode)", "'upscale_in_train' or 'downscale_in_infer'", mode)

@@ -78,12 +78,12 @@ def order(x, axis, descending=False):
 
 _order_on_numpy = on_numpy(order)
 packed_numpy = on_numpy(packed)
-FEW = 4096  # elements that NumPy orders by itself sooner than keys are made for them
+SMALL_SORT = 4096  # elements that NumPy orders by itself sooner than keys are made for them
 
 
 def order_numpy(x, axis, descending=False):
     """`order` on NumPy arrays: a few floats are sorted as they are, unless there is a NaN among them."""
-    if x.dtype.kind == "f" and x.size <= FEW and not np.isnan(x).any():
+    if x.dtype.kind == "f" and x.size <= SMALL_SORT and not np.isnan(x).any():
         return (-x if descending else x).argsort(axis, "stable")
     return _order_on_numpy(x, axis, descending)
 
@@ -235,7 +235,7 @@ def topk_of(x: Tensor, k: int, axis: Axis, largest: bool) -> tuple[Tensor, Tenso
 def _topk_numpy(x, k, axis, largest):
     if not x.ndim:
         return x, np.zeros((), np.int64)
-    words = packed_numpy(x, axis, largest) if x.size > FEW else None
+    words = packed_numpy(x, axis, largest) if x.size > SMALL_SORT else None
     front = tuple(slice(k) if i == axis else slice(None) for i in range(x.ndim))
     if words is None:
         places = order_numpy(x, axis, largest)[front]
