@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import bireme
-from bireme.core.base import flags
+from bireme.core.base import errors, flags
 from tools import api_compare, api_snapshot
 
 OUT = api_snapshot.ROOT / "docs" / "api"
@@ -31,7 +31,7 @@ PARTS = {
     "Training": "optimizer optimizer.lr amp amp.debugging metric callbacks hapi distributed.fleet.utils "
     "incubate.optimizer incubate.optimizer.functional incubate",
     "Data and files": "io files utils utils.dlpack utils.download utils.unique_name reader",
-    "Engine and devices": "debug device device.cuda device.xpu version",
+    "Engine and devices": "debug errors device device.cuda device.xpu version",
 }
 REST = "For code written for Paddle"
 
@@ -213,9 +213,18 @@ def table(name: str, heads: list[str], rows: list[list[Any]]) -> None:
     (TABLES / f"{name}.md").write_text("\n".join(f"| {' | '.join(map(str, line))} |" for line in lines) + "\n")
 
 
+def builtin_bases(cls: type) -> list[str]:
+    """The builtin classes that catch an exception, but for the widest."""
+    wide = (LookupError, Exception, BaseException, object)
+    return [c.__name__ for c in cls.__mro__ if c.__module__ == "builtins" and c not in wide]
+
+
 def tables() -> None:
-    """Flags, and what Paddle has and Bireme has not."""
+    """Errors, flags, and what Paddle has and Bireme has not."""
     TABLES.mkdir(exist_ok=True)
+    raised = [c for c in vars(errors).values() if inspect.isclass(c) and issubclass(c, Exception)]
+    rows = [[f"`{c.__name__}`", ", ".join(f"`{b}`" for b in builtin_bases(c)), f"{first_sentence(c)}."] for c in raised]
+    table("errors", ["class", "caught as", "what went wrong"], rows)
     declared = [[f"`FLAGS_{f.name}`", f"`{f.default}`", f.doc] for f in flags.declared()]
     table("flags", ["flag", "default", "meaning"], declared)
     counts = api_compare.compare()
