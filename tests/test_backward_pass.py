@@ -131,7 +131,7 @@ def test_an_in_place_change_is_still_refused():
         if i < 3:
             y.backward()
         else:
-            with pytest.raises(RuntimeError, match="in-place operator has changed"):
+            with pytest.raises(RuntimeError, match="inplace operator has modified"):
                 y.backward()
 
 

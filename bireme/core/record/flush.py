@@ -119,7 +119,7 @@ def _on_one_device(operands: list) -> list:
     found = {v.device for v in operands if v.__class__ is not tuple}
     far = [d for d in found if not d.is_cpu]
     if len(far) > 1:
-        raise errors.bad("operands", "tensors on one device", ", ".join(sorted(d.name for d in found)), hint="move one with .to(device)")
+        raise errors.bad("operands", "tensors on one device", described=", ".join(sorted(d.name for d in found)), hint="move one with .to(device)")
     return [v if v.__class__ is tuple or v.device in far or not far else move(v, far[0]) for v in operands]
 
 
@@ -198,7 +198,7 @@ def limit(seg: Segment) -> None:
 def run(seg: Segment) -> None:
     """Run a segment: everything somebody still holds becomes real, once."""
     if seg.symbolic:
-        raise errors.bad("value", "a graph that runs", "a value inside a graph being captured, which has no number yet", kind=RuntimeError)
+        raise errors.bad("value", "a graph that runs", described="a value inside a graph being captured, which has no number yet", kind=RuntimeError)
     with seg.lock:
         if local.segment is seg:
             _open_new()
@@ -307,12 +307,12 @@ def force(v: Value) -> Any:
                 fill(seg) if seg.results else run(seg)
         if v.array is None:
             if v.marks == SYMBOLIC:
-                raise errors.bad("value", "a number", "an input of a graph being captured, which has none yet", kind=RuntimeError)
+                raise errors.bad("value", "a number", described="an input of a graph being captured, which has none yet", kind=RuntimeError)
             elif v.__class__ is Zero:
                 v.array = np.zeros(v.sig.shape, v.sig.dtype.np)
             elif v.__class__ is Unmade:
                 hint = "call initialize() of each parameter first, or load a state dict"
-                raise errors.bad("value", "numbers", "a parameter made inside LazyGuard, which has none yet", hint=hint, kind=RuntimeError)
+                raise errors.bad("value", "numbers", described="a parameter made inside LazyGuard, which has none yet", hint=hint, kind=RuntimeError)
             elif seg is not None and seg.error is not None:
                 raise seg.error
             else:
@@ -323,7 +323,14 @@ def force(v: Value) -> Any:
 
 
 def flush() -> None:
-    """Run everything this thread has pending."""
+    """Run everything that the current thread has recorded and not run yet.
+
+    Examples:
+        >>> y = bireme.ones([2]) + 1
+        >>> bireme.debug.flush()
+        >>> y.tolist()
+        [2.0, 2.0]
+    """
     run_closed()
     run(local.segment)
 

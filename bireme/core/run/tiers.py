@@ -72,11 +72,7 @@ class Size:
     @property
     def compile_work(self) -> float:
         extra = self.results - self.calls
-        return (
-            COMPILE_SIMPLE_CALL * self.simple_calls
-            + COMPILE_CALL * (self.calls - self.simple_calls)
-            + COMPILE_EXTRA_RESULT * extra
-        )
+        return COMPILE_SIMPLE_CALL * self.simple_calls + COMPILE_CALL * (self.calls - self.simple_calls) + COMPILE_EXTRA_RESULT * extra
 
     @property
     def cheap(self) -> bool:

@@ -116,9 +116,11 @@ class BackwardPass:
                 if changed is None:
                     continue
                 if not isinstance(changed, Tensor):
-                    raise errors.bad("register_hook(hook)", "one that returns a Tensor or None", changed, kind=TypeError)
+                    raise errors.bad("register_hook(hook)", "one that returns a Tensor or None", changed, kind=errors.ArgumentTypeError)
                 if changed._sig.shape != g._sig.shape:
-                    raise errors.bad("register_hook(hook)", f"one that returns shape {g.shape}", f"shape {changed.shape}")
+                    raise errors.bad(
+                        "register_hook(hook)", f"one that returns shape {g.shape}", described=f"shape {changed.shape}", kind=errors.ShapeError
+                    )
                 g = changed if changed._sig is g._sig else registry.find("cast")(changed, g.dtype)
         return g
 
@@ -146,7 +148,7 @@ def handle(g: Tensor) -> Tensor:
 
 def freed(edge: Any) -> RuntimeError:
     told = f"backward: the graph through {edge.name} has been freed\n  hint: pass retain_graph=True to the first backward"
-    return errors.Freed(f"{told}\n  at {errors.place_of(errors.position())}")
+    return errors.FreedGraphError(f"{told}\n  at {errors.place_of(errors.position())}")
 
 
 # ---------------------------------------------------------------- passes that were walked before

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 from weakref import ref
 
-from bireme.core.base import registry
+from bireme.core.base import errors, registry
 from bireme.core.base.dtype import DType
 from bireme.core.graph import segment
 from bireme.core.graph.graph import Node, Value, scalar_sig
@@ -114,10 +114,12 @@ class Edge(_Seldom):
         else:
             v = saved
             if v.marks > self.order and not unread:  # changed in place by an operator that came later
-                raise RuntimeError(
-                    f"backward: {self.name} needs a tensor of shape {list(v.sig.shape)} that an in-place operator has changed since\n"
-                    f"  {v.marks}\n"
-                    f"  hint: use the operator without the trailing underscore, or clone() before changing it"
+                raise errors.bad(
+                    "backward()",
+                    f"the tensor that {self.name} read to be unchanged",
+                    described=f"a tensor of shape {list(v.sig.shape)} that an inplace operator has modified since: {v.marks}",
+                    hint="use the operator without the trailing underscore, or clone() before changing it",
+                    kind=errors.InplaceError,
                 )
         return restored(v, source if create_graph else None)
 

@@ -57,17 +57,19 @@ def check_heads(where: str, query: Any, key: Any, value: Any) -> None:
     """Queries, keys and values [batch, heads, length, width] that fit each other."""
     for name, t in (("query", query), ("key", key), ("value", value)):
         if t.ndim != 4:
-            raise errors.bad(f"{where}({name})", "shape [batch, heads, length, width]", f"shape {list(t.shape)}")
+            raise errors.bad(f"{where}({name})", "shape [batch, heads, length, width]", described=f"shape {list(t.shape)}", kind=errors.ShapeError)
     if key.shape[:3] != value.shape[:3] or key.shape[0] != query.shape[0] or key.shape[3] != query.shape[3]:
         got = f"shapes {list(query.shape)}, {list(key.shape)} and {list(value.shape)}"
-        raise errors.bad(f"{where}(key, value)", "keys and values of one length that match the query", got)
+        raise errors.bad(f"{where}(key, value)", "keys and values of one length that match the query", described=got)
     if not key.shape[1] or query.shape[1] % key.shape[1]:
-        raise errors.bad(f"{where}(key)", f"a number of heads that divides the query's {query.shape[1]}", key.shape[1])
+        raise errors.bad(
+            f"{where}(key)", f"a number of heads that divides the query's {query.shape[1]}", key.shape[1], kind=errors.for_number(key.shape[1])
+        )
 
 
 def check_mask(where: str, mask: Any, full: tuple) -> None:
     if mask is not None and (mask.ndim != 4 or any(m not in (1, n) for m, n in zip(mask.shape, full, strict=True))):
-        raise errors.bad(where, f"a mask that broadcasts to {list(full)}", f"shape {list(mask.shape)}")
+        raise errors.bad(where, f"a mask that broadcasts to {list(full)}", described=f"shape {list(mask.shape)}", kind=errors.ShapeError)
 
 
 @attend_valid.check
@@ -140,14 +142,16 @@ def _project(name: str, x: Tensor, weight: Tensor, bias: Tensor | None, heads: i
     width = x.shape[2]
     if transposed:
         if heads <= 0 or width % heads:
-            raise errors.bad(f"{name}(num_heads)", f"a number that divides the width {width}, as transpose_qkv_wb is True", heads)
+            raise errors.bad(
+                f"{name}(num_heads)", f"a number that divides the width {width}, as transpose_qkv_wb is True", heads, kind=errors.for_number(heads)
+            )
         wanted, head = [width, 3 * width], width // heads
     else:
         fits = weight.ndim == 4
         heads, head = (weight.shape[1], weight.shape[2]) if fits else (0, 0)
         wanted = [3, heads, head, width] if fits else ["3", "heads", "head width", width]  # type: ignore[list-item]  # words for the message
     if weight.shape != wanted:
-        raise errors.bad(f"{name}(qkv_weight)", f"shape [{', '.join(map(str, wanted))}]", f"shape {weight.shape}")
+        raise errors.bad(f"{name}(qkv_weight)", f"shape [{', '.join(map(str, wanted))}]", described=f"shape {weight.shape}", kind=errors.ShapeError)
     out = matmul(x, weight) if transposed else matmul(x, weight.reshape([3 * heads * head, width]), False, True)
     if bias is not None:
         if bias.size != 3 * heads * head:
@@ -206,13 +210,15 @@ def fused_multi_head_attention(x: Tensor, qkv_weight: Tensor, linear_weight: Ten
     one_process(name, ring_id)
     floating(f"{name}(x)", x)
     if x.ndim != 3:
-        raise errors.bad(f"{name}(x)", "shape [batch, length, width]", f"shape {x.shape}")
+        raise errors.bad(f"{name}(x)", "shape [batch, length, width]", described=f"shape {x.shape}", kind=errors.ShapeError)
     out = normed(name, x, pre_ln_scale, pre_ln_bias, pre_ln_epsilon, "pre_ln_scale", "pre_ln_bias") if pre_layer_norm else x
     query, key, value = _project(name, out, qkv_weight, qkv_bias, num_heads, transpose_qkv_wb)
     if cache_kv is not None:
         heads, head = query.shape[2:]
         if cache_kv.ndim != 5 or [*cache_kv.shape[:3], cache_kv.shape[4]] != [2, x.shape[0], heads, head]:
-            raise errors.bad(f"{name}(cache_kv)", f"shape [2, {x.shape[0]}, {heads}, steps, {head}]", f"shape {cache_kv.shape}")
+            raise errors.bad(
+                f"{name}(cache_kv)", f"shape [2, {x.shape[0]}, {heads}, steps, {head}]", described=f"shape {cache_kv.shape}", kind=errors.ShapeError
+            )
         cache_kv = concat([cache_kv, stack([key, value]).transpose([0, 1, 3, 2, 4])], 3)
         key, value = cache_kv.transpose([0, 1, 3, 2, 4]).unbind(0)
     attn_mask = keeping(attn_mask)

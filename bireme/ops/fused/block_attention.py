@@ -137,7 +137,7 @@ def _rope(table: Tensor | None, batch: int, width: int, halves: bool) -> Tensor 
     if table is None:
         return None
     if table.ndim != 5 or table.shape[0] != 2 or table.shape[1] not in (1, batch) or table.shape[3] != 1 or table.shape[4] not in (width, width // 2):
-        raise errors.bad(f"{NAME}(rope_emb)", f"shape [2, {batch}, steps, 1, {width // 2}]", f"shape {table.shape}")
+        raise errors.bad(f"{NAME}(rope_emb)", f"shape [2, {batch}, steps, 1, {width // 2}]", described=f"shape {table.shape}", kind=errors.ShapeError)
     dims = [2, table.shape[1], table.shape[2]]
     flat = table.reshape([*dims, table.shape[4]])
     if table.shape[4] == width:
@@ -148,11 +148,16 @@ def _rope(table: Tensor | None, batch: int, width: int, halves: bool) -> Tensor 
 def _check(qkv: Tensor, key_cache: Tensor, value_cache: Tensor, tables: Tensor, block_size: int, **lengths: Tensor) -> None:
     if key_cache.ndim != 4 or key_cache.shape != value_cache.shape or key_cache.shape[2] != block_size:
         got = f"shapes {key_cache.shape} and {value_cache.shape}"
-        raise errors.bad(f"{NAME}(key_cache, value_cache)", f"two of one shape [blocks, heads, {block_size}, width]", got)
+        raise errors.bad(f"{NAME}(key_cache, value_cache)", f"two of one shape [blocks, heads, {block_size}, width]", described=got)
     _, shared, _, width = key_cache.shape
     columns = qkv.shape[1] if qkv.ndim == 2 else 0
     if not width or columns % width or columns // width <= 2 * shared or (columns // width) % shared:
-        raise errors.bad(f"{NAME}(qkv)", f"shape [tokens, (heads + 2 * {shared}) * {width}], as the caches have it", f"shape {qkv.shape}")
+        raise errors.bad(
+            f"{NAME}(qkv)",
+            f"shape [tokens, (heads + 2 * {shared}) * {width}], as the caches have it",
+            described=f"shape {qkv.shape}",
+            kind=errors.ShapeError,
+        )
     if tables.ndim != 2 or tables.dtype.kind != "i" or not tables.shape[1]:
         raise errors.bad(f"{NAME}(block_tables)", "integers of shape [batch, blocks of a sequence]", tables)
     for name, t in lengths.items():
@@ -247,15 +252,15 @@ def block_multihead_attention(qkv: Tensor, key_cache: Tensor, value_cache: Tenso
     scales = [cache_k_quant_scales, cache_v_quant_scales, cache_k_dequant_scales, cache_v_dequant_scales]
     given = [t for t in scales if t is not None]
     if given and (len(given) != 4 or any(t.size != shared for t in given)):
-        raise errors.bad(f"{NAME}(cache_k_quant_scales)", f"four scales of {shared} heads, or none", f"{len(given)} of them")
+        raise errors.bad(f"{NAME}(cache_k_quant_scales)", f"four scales of {shared} heads, or none", described=f"{len(given)} of them")
     if (pre_key_cache is None) != (pre_value_cache is None):
-        raise errors.bad(f"{NAME}(pre_value_cache)", "both pre_key_cache and pre_value_cache, or neither", "one of them")
+        raise errors.bad(f"{NAME}(pre_value_cache)", "both pre_key_cache and pre_value_cache, or neither", described="one of them")
     for which, t in (("pre_key_cache", pre_key_cache), ("pre_value_cache", pre_value_cache)):
         if t is not None and (t.ndim != 4 or [*t.shape[:2], t.shape[3]] != [batch, shared, width]):
-            raise errors.bad(f"{NAME}({which})", f"shape [{batch}, {shared}, length, {width}]", f"shape {t.shape}")
+            raise errors.bad(f"{NAME}({which})", f"shape [{batch}, {shared}, length, {width}]", described=f"shape {t.shape}", kind=errors.ShapeError)
     for which, t in (("mask", mask), ("tgt_mask", tgt_mask)):
         if t is not None and (t.ndim != 4 or t.shape[0] != batch or t.shape[1] != 1):
-            raise errors.bad(f"{NAME}({which})", f"shape [{batch}, 1, queries, keys]", f"shape {t.shape}")
+            raise errors.bad(f"{NAME}({which})", f"shape [{batch}, 1, queries, keys]", described=f"shape {t.shape}", kind=errors.ShapeError)
     rows = dequantised(NAME, qkv, None if qkv_out_scale is None else qkv_out_scale.reshape([-1]), compute_dtype)
     rows = rows if qkv_bias is None else rows + qkv_bias.reshape([-1]).astype(rows.dtype)
     tokens = qkv.shape[0]

@@ -98,7 +98,7 @@ def fp8_quant_blockwise(x: Tensor, epsilon: float = 0.0, input_transpose: bool =
         raise errors.bad("fp8_quant_blockwise(output_type)", "'e4m3'", output_type)
     floating("fp8_quant_blockwise(x)", x)
     if x.ndim != 2:
-        raise errors.bad("fp8_quant_blockwise(x)", "a matrix", f"shape {x.shape}")
+        raise errors.bad("fp8_quant_blockwise(x)", "a matrix", described=f"shape {x.shape}", kind=errors.ShapeError)
     rows = 1 if quant_method == "1x128" else BLOCK
     x = x.detach()
     found = []
@@ -142,14 +142,14 @@ def fp8_gemm_blockwise(a: Tensor, a_decode_scale: Tensor, b: Tensor, b_decode_sc
             raise errors.bad(f"fp8_gemm_blockwise({name})", f"a matrix of float8 with {a.shape[-1]} columns", t)
         wanted = [_blocks(t.shape[1]), t.shape[0]] if flat else [_blocks(t.shape[0]), _blocks(t.shape[1])]
         if scale.shape != wanted:
-            raise errors.bad(f"fp8_gemm_blockwise({name}_decode_scale)", f"shape {wanted}", f"shape {scale.shape}")
+            raise errors.bad(f"fp8_gemm_blockwise({name}_decode_scale)", f"shape {wanted}", described=f"shape {scale.shape}", kind=errors.ShapeError)
         wide.append(from_eighths(t, scale.transpose([1, 0]) if flat else scale, 1 if flat else BLOCK, "float32"))
     made = wide[0].matmul(wide[1], transpose_y=True)
     made = made if bias is None else made + bias.astype("float32")
     if out is None:
         return made.astype(dtypes.of(out_dtype, "fp8_gemm_blockwise(out_dtype)"))
     if out.shape != made.shape:
-        raise errors.bad("fp8_gemm_blockwise(out)", f"shape {made.shape}", f"shape {out.shape}")
+        raise errors.bad("fp8_gemm_blockwise(out)", f"shape {made.shape}", described=f"shape {out.shape}", kind=errors.ShapeError)
     out._assign_value((made + out.astype("float32") if accumulate else made).astype(out.dtype))
     return out
 
@@ -172,7 +172,7 @@ def fused_act_dequant(x: Tensor, x_scale: Tensor) -> Tensor:
     """
     if x.ndim != 2 or x.dtype not in EIGHTHS or x_scale.shape != [x.shape[0], _blocks(x.shape[1])]:
         raise errors.bad(
-            "fused_act_dequant(x)", "a matrix of float8, and a scale for every 128 of a row", f"{x.dtype.name}{x.shape}, {x_scale.shape}"
+            "fused_act_dequant(x)", "a matrix of float8, and a scale for every 128 of a row", described=f"{x.dtype.name}{x.shape}, {x_scale.shape}"
         )
     return from_eighths(x, x_scale, 1, "bfloat16")
 
@@ -224,10 +224,10 @@ def fused_stack_transpose_quant(x: Attr, transpose: bool = True) -> tuple:
     """
     name = "fused_stack_transpose_quant"
     if not isinstance(x, (list, tuple)) or not x or not all(isinstance(t, Tensor) and t.ndim == 2 and t.shape == x[0].shape for t in x):
-        raise errors.bad(f"{name}(x)", "a list of matrices of one shape", x, kind=TypeError)
+        raise errors.bad(f"{name}(x)", "a list of matrices of one shape", x, kind=errors.ArgumentTypeError)
     m, k = x[0].shape
     if m % BLOCK or k % BLOCK:
-        raise errors.bad(f"{name}(x)", "matrices whose extents are multiples of 128", f"shape {x[0].shape}")
+        raise errors.bad(f"{name}(x)", "matrices whose extents are multiples of 128", described=f"shape {x[0].shape}", kind=errors.ShapeError)
     rows = stack([t.detach() for t in x])
     rows = rows.transpose([0, 2, 1]).reshape([-1, m]) if transpose else rows.reshape([-1, k])
     return tuple(to_eighths(rows, 0.0, BLOCK, False))
@@ -272,10 +272,12 @@ def fused_transpose_split_quant(x: Tensor, input_scales: Tensor | None, tokens_p
     """
     name = "fused_transpose_split_quant"
     if x.ndim != 2 or (x.dtype in EIGHTHS) != (input_scales is not None):
-        raise errors.bad(f"{name}(input_scales)", "scales for a matrix of float8, and for no other", f"{x.dtype.name}{x.shape}")
+        raise errors.bad(f"{name}(input_scales)", "scales for a matrix of float8, and for no other", described=f"{x.dtype.name}{x.shape}")
     if input_scales is not None:
         if input_scales.shape != [x.shape[0], _blocks(x.shape[1])]:
-            raise errors.bad(f"{name}(input_scales)", f"shape {[x.shape[0], _blocks(x.shape[1])]}", f"shape {input_scales.shape}")
+            raise errors.bad(
+                f"{name}(input_scales)", f"shape {[x.shape[0], _blocks(x.shape[1])]}", described=f"shape {input_scales.shape}", kind=errors.ShapeError
+            )
         x = from_eighths(x, input_scales, 1, "float32")
     floating(f"{name}(x)", x)
     return _split(name, x.detach(), tokens_per_expert, pow_2_scales)
@@ -303,6 +305,6 @@ def fused_transpose_wlch_split_quant(x: Tensor, tokens_per_expert: Attr, pow_2_s
     name = "fused_transpose_wlch_split_quant"
     floating(f"{name}(x)", x)
     if x.ndim != 4:
-        raise errors.bad(f"{name}(x)", "shape [processes, experts, capacity, width]", f"shape {x.shape}")
+        raise errors.bad(f"{name}(x)", "shape [processes, experts, capacity, width]", described=f"shape {x.shape}", kind=errors.ShapeError)
     w, n, c, width = x.shape
     return _split(name, x.detach().transpose([1, 0, 2, 3]).reshape([w * n * c, width]), tokens_per_expert, pow_2_scales)

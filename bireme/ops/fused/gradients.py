@@ -53,9 +53,14 @@ def fused_swiglu_weighted_bwd(o1: Tensor, do2_s: Tensor, unzipped_probs: Tensor)
     floating(f"{name}(o1)", o1)
     first, second = halves(f"{name}(o1)", o1)
     if do2_s.shape != first.shape:
-        raise errors.bad(f"{name}(do2_s)", f"shape {first.shape}", f"shape {do2_s.shape}")
+        raise errors.bad(f"{name}(do2_s)", f"shape {first.shape}", described=f"shape {do2_s.shape}", kind=errors.ShapeError)
     if unzipped_probs.shape not in (o1.shape[:-1], [*o1.shape[:-1], 1]):
-        raise errors.bad(f"{name}(unzipped_probs)", f"a weight for each row, shape {o1.shape[:-1]}", f"shape {unzipped_probs.shape}")
+        raise errors.bad(
+            f"{name}(unzipped_probs)",
+            f"a weight for each row, shape {o1.shape[:-1]}",
+            described=f"shape {unzipped_probs.shape}",
+            kind=errors.ShapeError,
+        )
     return tuple(weighed_swiglu_grad(first, second, do2_s, unzipped_probs))
 
 
@@ -90,7 +95,12 @@ def cross_entropy_with_softmax_bwd_w_downcast(label: Tensor, softmax: Tensor, lo
     name = "cross_entropy_with_softmax_bwd_w_downcast"
     rows = softmax._value.sig.size // max(softmax.shape[-1], 1) if softmax.ndim else 0
     if not softmax.ndim or label.dtype.kind != "i" or label._value.sig.size != rows or loss_grad._value.sig.size != rows:
-        raise errors.bad(f"{name}(label)", f"an integer for each of {rows} rows, and a gradient", f"shapes {label.shape} and {loss_grad.shape}")
+        raise errors.bad(
+            f"{name}(label)",
+            f"an integer for each of {rows} rows, and a gradient",
+            described=f"shapes {label.shape} and {loss_grad.shape}",
+            kind=errors.ArgumentTypeError,
+        )
     return softmax_minus_label(softmax, label, loss_grad)
 
 
@@ -124,6 +134,6 @@ def embedding_grad_add_to_(token_indices: Tensor, main_grad_: Tensor, out_grad: 
     name = "embedding_grad_add_to_"
     if token_indices.dtype.kind != "i" or main_grad_.ndim != 2 or out_grad.shape != [*token_indices.shape, main_grad_.shape[1]]:
         wanted = f"a row for each of the tokens of shape {token_indices.shape}"
-        raise errors.bad(f"{name}(out_grad)", wanted, f"shape {out_grad.shape} for a table of {main_grad_.shape}")
+        raise errors.bad(f"{name}(out_grad)", wanted, described=f"shape {out_grad.shape} for a table of {main_grad_.shape}", kind=errors.ShapeError)
     main_grad_._assign_value(rows_added(main_grad_, token_indices, out_grad).detach())
     return main_grad_

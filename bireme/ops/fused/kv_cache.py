@@ -67,7 +67,7 @@ beam_cache.infer(lambda cache: cache)
 def table_at(where: str, embs: Tensor, steps: Tensor | None, batch: int, width: int) -> list[Tensor]:
     """Cosines and sines [batch, 1, n, width] of a rotary table [2, batch, ..., n, width], all or at given steps."""
     if embs.ndim < 3 or embs.shape[0] != 2 or embs.shape[1] not in (1, batch) or embs.shape[-1] != width:
-        raise errors.bad(where, f"shape [2, {batch}, ..., {width}], cosines and sines", f"shape {embs.shape}")
+        raise errors.bad(where, f"shape [2, {batch}, ..., {width}], cosines and sines", described=f"shape {embs.shape}", kind=errors.ShapeError)
     table = embs.reshape([2, embs.shape[1], -1, width])
     if steps is None or table.shape[2] == 1:
         return [t.unsqueeze(1) for t in table.unbind(0)]
@@ -141,7 +141,12 @@ def _step(x: Tensor, cache_kv: Tensor | None, bias: Tensor | None, src_mask: Ten
         raise errors.bad(f"{name}(cache_kv)", "shape [2, batch, heads, steps, width]", cache_kv)
     _, batch, shared, steps, width = cache_kv.shape
     if x.ndim != 2 or x.shape[0] != batch or x.shape[1] % width or (x.shape[1] // width - 2 * shared) % shared or x.shape[1] // width <= 2 * shared:
-        raise errors.bad(f"{name}(x)", f"shape [{batch}, (heads + 2 * {shared}) * {width}], as the cache has it", f"shape {x.shape}")
+        raise errors.bad(
+            f"{name}(x)",
+            f"shape [{batch}, (heads + 2 * {shared}) * {width}], as the cache has it",
+            described=f"shape {x.shape}",
+            kind=errors.ShapeError,
+        )
     heads = x.shape[1] // width - 2 * shared
     qkv = dequantised(name, x, None if scale is None else scale.reshape([-1]), compute_dtype)
     qkv = qkv if bias is None else qkv + bias.reshape([-1]).astype(qkv.dtype)
@@ -163,7 +168,7 @@ def _step(x: Tensor, cache_kv: Tensor | None, bias: Tensor | None, src_mask: Ten
 
 def _steps(name: str, sequence_lengths: Tensor | None, src_mask: Tensor | None, batch: int) -> Tensor:
     if src_mask is not None and (src_mask.ndim != 4 or src_mask.shape[0] not in (1, batch) or src_mask.shape[2] != 1):
-        raise errors.bad(f"{name}(src_mask)", f"shape [{batch}, 1, 1, length]", f"shape {src_mask.shape}")
+        raise errors.bad(f"{name}(src_mask)", f"shape [{batch}, 1, 1, length]", described=f"shape {src_mask.shape}", kind=errors.ShapeError)
     if sequence_lengths is not None:
         return lengths_of(f"{name}(sequence_lengths)", sequence_lengths, batch)
     if src_mask is None:

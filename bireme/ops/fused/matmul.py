@@ -22,7 +22,7 @@ from bireme.ops.reduction.reductions import mean, sum
 
 def floating(where: str, x: Tensor) -> None:
     if x.dtype not in FLOAT:
-        raise errors.bad(where, f"one of {', '.join(sorted(d.name for d in FLOAT))}", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad(where, f"one of {', '.join(sorted(d.name for d in FLOAT))}", described=x.dtype.name, kind=errors.DtypeError)
 
 
 # ---------------------------------------------------------------- products
@@ -126,7 +126,7 @@ gated.infer(lambda x: x)
 @gated.check
 def _(x, y):
     if x.shape != y.shape:
-        raise errors.bad("swiglu(y)", f"shape {list(x.shape)}, as x has", f"shape {list(y.shape)}")
+        raise errors.bad("swiglu(y)", f"shape {list(x.shape)}, as x has", described=f"shape {list(y.shape)}", kind=errors.ShapeError)
 
 
 @gated.grad(numpy=True)
@@ -139,7 +139,7 @@ def _(g, x, y):
 def halves(where: str, x: Tensor) -> tuple[Tensor, Tensor]:
     """The two halves of the last axis."""
     if not x.ndim or x.shape[-1] % 2:
-        raise errors.bad(where, "a last axis that can be halved", f"shape {x.shape}")
+        raise errors.bad(where, "a last axis that can be halved", described=f"shape {x.shape}", kind=errors.ShapeError)
     n = x.shape[-1] // 2
     return x[..., :n], x[..., n:]
 
@@ -282,7 +282,7 @@ def fused_dropout_add(x: Tensor, y: Tensor, p: Attr = 0.5, training: bool = True
         [3.0]
     """
     if not isinstance(p, (int, float, Tensor)):
-        raise errors.bad("fused_dropout_add(p)", "a number", p, kind=TypeError)
+        raise errors.bad("fused_dropout_add(p)", "a number", p, kind=errors.ArgumentTypeError)
     floating("fused_dropout_add(x)", x)
     return dropout(x, p, None, training, mode) + y
 
@@ -305,9 +305,9 @@ def softmax_mask_fuse(x: Tensor, mask: Tensor) -> Tensor:
     """
     floating("softmax_mask_fuse(x)", x)
     if x.ndim != 4:
-        raise errors.bad("softmax_mask_fuse(x)", "4 axes", f"shape {x.shape}")
+        raise errors.bad("softmax_mask_fuse(x)", "4 axes", described=f"shape {x.shape}", kind=errors.ShapeError)
     if mask.shape != [x.shape[0], 1, *x.shape[2:]]:
-        raise errors.bad("softmax_mask_fuse(mask)", f"shape {[x.shape[0], 1, *x.shape[2:]]}", f"shape {mask.shape}")
+        raise errors.bad("softmax_mask_fuse(mask)", f"shape {[x.shape[0], 1, *x.shape[2:]]}", described=f"shape {mask.shape}", kind=errors.ShapeError)
     if x.dtype.itemsize == 2:  # added in float32, as the softmax is computed
         return softmax_of(x.astype(dtypes.float32) + mask.astype(dtypes.float32), 3).astype(x.dtype)
     return softmax_of(x + mask, 3)
@@ -347,7 +347,9 @@ softmax_mask_fuse_upper_triangle.infer(lambda x: x)
 @softmax_mask_fuse_upper_triangle.check
 def _(x):
     if x.ndim != 4 or x.shape[2] != x.shape[3]:
-        raise errors.bad("softmax_mask_fuse_upper_triangle(x)", "shape [batch, heads, n, n]", f"shape {list(x.shape)}")
+        raise errors.bad(
+            "softmax_mask_fuse_upper_triangle(x)", "shape [batch, heads, n, n]", described=f"shape {list(x.shape)}", kind=errors.ShapeError
+        )
 
 
 @softmax_mask_fuse_upper_triangle.grad(numpy=True)

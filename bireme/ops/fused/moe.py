@@ -103,7 +103,12 @@ def moe_combine(x: Tensor, combine_weights: Tensor, scatter_index: Tensor) -> Te
         [[20.5]]
     """
     if x.ndim != 2 or combine_weights.ndim != 2:
-        raise errors.bad("moe_combine(combine_weights)", "shape [tokens, k], and x with two axes", f"shapes {combine_weights.shape} and {x.shape}")
+        raise errors.bad(
+            "moe_combine(combine_weights)",
+            "shape [tokens, k], and x with two axes",
+            described=f"shapes {combine_weights.shape} and {x.shape}",
+            kind=errors.ShapeError,
+        )
     if scatter_index.dtype.kind != "i" or scatter_index.shape not in (combine_weights.shape, combine_weights.shape[::-1]):
         raise errors.bad("moe_combine(scatter_index)", f"integers of shape {combine_weights.shape}, or transposed", scatter_index)
     index = scatter_index if scatter_index.shape == combine_weights.shape else scatter_index.transpose([1, 0])
@@ -118,12 +123,14 @@ def _gate(name: str, x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, k
     floating(f"{name}(x)", x)
     floating(f"{name}(gate_logits)", gate_logits)
     if x.ndim != 2 or gate_logits.ndim != 2 or gate_logits.shape[0] != x.shape[0]:
-        raise errors.bad(f"{name}(gate_logits)", "shape [tokens, experts] for x of shape [tokens, width]", f"{gate_logits.shape} for {x.shape}")
+        raise errors.bad(
+            f"{name}(gate_logits)", "shape [tokens, experts] for x of shape [tokens, width]", described=f"{gate_logits.shape} for {x.shape}"
+        )
     experts = gate_logits.shape[1]
     if not 1 <= k <= experts:
-        raise errors.bad(f"{name}(k)", f"a number from 1 to {experts} experts", k)
+        raise errors.bad(f"{name}(k)", f"a number from 1 to {experts} experts", k, kind=errors.for_number(k))
     if capacity < 1:
-        raise errors.bad(f"{name}(capacity)", "a number above 0", capacity)
+        raise errors.bad(f"{name}(capacity)", "a number above 0", capacity, kind=errors.for_number(capacity))
     if corr_bias is not None and corr_bias._value.sig.size != experts:
         raise errors.bad(f"{name}(corr_bias)", f"{experts} elements", corr_bias)
     score = gate_logits if corr_bias is None else gate_logits + corr_bias.reshape([1, experts]).astype(gate_logits.dtype)
@@ -187,7 +194,12 @@ def moe_gate_dispatch_permute(x: Tensor, gate_logits: Tensor, corr_bias: Tensor 
         [1, 2, 1, 1]
     """
     if world_size < 1 or gate_logits.shape[-1] % world_size:
-        raise errors.bad("moe_gate_dispatch_permute(world_size)", f"a number that divides the {gate_logits.shape[-1]} experts", world_size)
+        raise errors.bad(
+            "moe_gate_dispatch_permute(world_size)",
+            f"a number that divides the {gate_logits.shape[-1]} experts",
+            world_size,
+            kind=errors.for_number(world_size),
+        )
     rows, *rest = _dispatched("moe_gate_dispatch_permute", x, gate_logits, corr_bias, k, capacity, True)
     local = gate_logits.shape[1] // world_size
     return rows.reshape([world_size, local, capacity, x.shape[1]]).transpose([1, 0, 2, 3]), *rest
@@ -259,7 +271,7 @@ def moe_gate_dispatch_partial_nosoftmaxtopk(x: Tensor, combine_weights: Tensor, 
         raise errors.bad(f"{name}(expert_id)", f"integers of shape [{x.shape[0]}, {k}], as the weights have", expert_id)
     if not 0 <= expert_start_index < expert_end_index <= num_experts or capacity < 1:
         raise errors.bad(
-            f"{name}(expert_end_index)", f"a part of {num_experts} experts, with a capacity", f"{expert_start_index} to {expert_end_index}"
+            f"{name}(expert_end_index)", f"a part of {num_experts} experts, with a capacity", described=f"{expert_start_index} to {expert_end_index}"
         )
     found = route(expert_id, capacity, num_experts, use_pad, expert_start_index, expert_end_index, reverse_token_drop)
     scatter, kept, source, offset, room = found
@@ -301,7 +313,12 @@ def cal_aux_loss(gate_prob: Tensor, dispatch_mask: Tensor, tokens_mask: Tensor |
     floating("cal_aux_loss(gate_prob)", gate_prob)
     kind = gate_prob.dtype
     if gate_prob.ndim != 2 or dispatch_mask.ndim not in (1, 2) or dispatch_mask.shape[-1] != gate_prob.shape[1]:
-        raise errors.bad("cal_aux_loss(dispatch_mask)", f"a count for each expert of gate_prob, {gate_prob.shape}", f"shape {dispatch_mask.shape}")
+        raise errors.bad(
+            "cal_aux_loss(dispatch_mask)",
+            f"a count for each expert of gate_prob, {gate_prob.shape}",
+            described=f"shape {dispatch_mask.shape}",
+            kind=errors.ShapeError,
+        )
     scale = None
     here = None if tokens_mask is None else total(tokens_mask.astype(kind))
     if dispatch_tokens_mask is not None:
@@ -346,7 +363,7 @@ def build_src_rank_and_local_expert_id(expert_num_global_tensor: Tensor, expert_
     if not counts.size == len(given) == expert_num_global_tensor._value.sig.size:
         raise errors.bad(f"{where}(expert_num_global)", f"{expert_num_global_tensor.size} numbers of tokens", expert_num_global)
     if num_local_experts < 1:
-        raise errors.bad(f"{where}(num_local_experts)", "a number above 0", num_local_experts)
+        raise errors.bad(f"{where}(num_local_experts)", "a number above 0", num_local_experts, kind=errors.for_number(num_local_experts))
     expert = np.repeat(np.arange(counts.size), counts)
     return tuple([Tensor(value_of(t.astype(np.int32))) for t in (expert // num_local_experts, expert % num_local_experts)])
 
@@ -386,7 +403,9 @@ expand_modality_expert_id.infer(lambda expert_id: expert_id)
 @expand_modality_expert_id.check
 def _(expert_id):
     if expert_id.dtype.kind != "i" or expert_id.ndim != 2:
-        raise errors.bad("expand_modality_expert_id(expert_id)", "integers of shape [tokens, k]", f"{expert_id.dtype.name}{list(expert_id.shape)}")
+        raise errors.bad(
+            "expand_modality_expert_id(expert_id)", "integers of shape [tokens, k]", described=f"{expert_id.dtype.name}{list(expert_id.shape)}"
+        )
 
 
 @op(differentiable=False)
@@ -417,6 +436,11 @@ int_bincount.infer(lambda x, low, high, dtype: sig_of((high - low,), dtype or x.
 @int_bincount.check
 def _(x, low, high, dtype):
     if x.dtype.kind != "i" or (dtype is not None and dtype.kind != "i"):
-        raise errors.bad("int_bincount(x)", "integers, and a type of integers", x.dtype.name if dtype is None else dtype.name, kind=TypeError)
+        raise errors.bad(
+            "int_bincount(x)",
+            "integers, and a type of integers",
+            described=x.dtype.name if dtype is None else dtype.name,
+            kind=errors.ArgumentTypeError,
+        )
     if low >= high:
-        raise errors.bad("int_bincount(high)", f"a number above low, which is {low}", high)
+        raise errors.bad("int_bincount(high)", f"a number above low, which is {low}", high, kind=errors.for_number(high))

@@ -76,7 +76,7 @@ def _(x, axes):
 def _before(name: str, x: Tensor, axis: Any, bias: Tensor | None, residual: Tensor | None, alpha: float) -> tuple[Tensor, tuple, list[int]]:
     """What is normalized, bias + alpha * residual + x; the axes, and their sizes."""
     if not x.ndim:
-        raise errors.bad(f"{name}(x)", "a tensor with at least one axis", "a 0-d tensor")
+        raise errors.bad(f"{name}(x)", "a tensor with at least one axis", described="a 0-d tensor")
     start = one_axis(axis, x.ndim, f"{name}(begin_norm_axis)")
     dims = x.shape[start:]
     if bias is not None:
@@ -86,7 +86,7 @@ def _before(name: str, x: Tensor, axis: Any, bias: Tensor | None, residual: Tens
         x = x + bias.astype(x.dtype)
     if residual is not None:
         if residual.shape != x.shape:
-            raise errors.bad(f"{name}(residual)", f"shape {x.shape}, as x has", f"shape {residual.shape}")
+            raise errors.bad(f"{name}(residual)", f"shape {x.shape}, as x has", described=f"shape {residual.shape}", kind=errors.ShapeError)
         x = x + (residual if alpha == 1 else residual * alpha).astype(x.dtype)
     return x, tuple(range(start, x.ndim)), dims
 
@@ -235,7 +235,7 @@ def fused_bias_dropout_residual_layer_norm(x: Tensor, residual: Tensor, bias: Te
     """
     name = "fused_bias_dropout_residual_layer_norm"
     if not x.ndim or residual.shape != x.shape:
-        raise errors.bad(f"{name}(residual)", f"shape {x.shape}, as x has", f"shape {residual.shape}")
+        raise errors.bad(f"{name}(residual)", f"shape {x.shape}, as x has", described=f"shape {residual.shape}", kind=errors.ShapeError)
     bias = _shaped(name, "bias", bias, x.shape[-1:])
     out = dropped(name, "dropout_rate", x if bias is None else x + bias.astype(x.dtype), dropout_rate, training, mode)
     return normed(name, residual + out, ln_scale, ln_bias, ln_epsilon, "ln_scale", "ln_bias")

@@ -69,7 +69,10 @@ def _table(name: str, t: Tensor, length: int, width: int, longer: bool) -> Tenso
     if not (flat or t.ndim == 2) or t.shape[-1] != width or (t.shape[-3 if flat else 0] != length and not longer):
         wanted = f"shape [{length}, {width}] or [1, {length}, 1, {width}]"
         raise errors.bad(
-            f"{NAME}({name})", f"{wanted}, with more positions if position_ids choose among them" if longer else wanted, f"shape {t.shape}"
+            f"{NAME}({name})",
+            f"{wanted}, with more positions if position_ids choose among them" if longer else wanted,
+            described=f"shape {t.shape}",
+            kind=errors.ShapeError,
         )
     return t.reshape([-1, width]) if flat else t
 
@@ -104,12 +107,14 @@ def fused_rotary_position_embedding(q: Tensor, k: Tensor | None = None, v: Tenso
         [1.0, 0.0, 0.5403, 0.8415]
     """
     if q.ndim != 4 or q.shape[-1] % 2:
-        raise errors.bad(f"{NAME}(q)", "shape [batch, length, heads, width] with an even width", f"shape {q.shape}")
+        raise errors.bad(f"{NAME}(q)", "shape [batch, length, heads, width] with an even width", described=f"shape {q.shape}", kind=errors.ShapeError)
     batch, length = (q.shape[1], q.shape[0]) if time_major else (q.shape[0], q.shape[1])
     width = q.shape[-1]
     for name, t in (("k", k), ("v", v)):
         if t is not None and (t.ndim != 4 or t.shape[:2] != q.shape[:2] or t.shape[-1] != width):
-            raise errors.bad(f"{NAME}({name})", f"batch, length and width of q, whose shape is {q.shape}", f"shape {t.shape}")
+            raise errors.bad(
+                f"{NAME}({name})", f"batch, length and width of q, whose shape is {q.shape}", described=f"shape {t.shape}", kind=errors.ShapeError
+            )
     cos, sin = _angles(q, sin, cos, position_ids, batch, length, width, use_neox_rotary_style, rotary_emb_base)
     per_batch = position_ids is not None
     shape = [batch, length, 1, width] if per_batch else [1, length, 1, width]
@@ -123,14 +128,14 @@ def _angles(q: Any, sin: Any, cos: Any, position_ids: Any, batch: int, length: i
     """Cosines and sines for each position, or for each position of each row."""
     if (sin is None) != (cos is None):
         missing = "sin" if sin is None else "cos"
-        raise errors.bad(f"{NAME}({missing})", "both sin and cos, or neither", f"no {missing}")
+        raise errors.bad(f"{NAME}({missing})", "both sin and cos, or neither", described=f"no {missing}")
     if sin is None:
         if position_ids is not None:
-            raise errors.bad(f"{NAME}(position_ids)", "sin and cos with it", "neither", kind=AssertionError)
+            raise errors.bad(f"{NAME}(position_ids)", "sin and cos with it", described="neither", kind=AssertionError)
         return rotary_table(base, length, width, adjacent, float64 if q.dtype is float64 else float32)
     tables = [_table(name, t, length, width, position_ids is not None) for name, t in (("cos", cos), ("sin", sin))]
     if tables[0].shape != tables[1].shape:
-        raise errors.bad(f"{NAME}(sin)", f"shape {cos.shape}, as cos has", f"shape {sin.shape}")
+        raise errors.bad(f"{NAME}(sin)", f"shape {cos.shape}, as cos has", described=f"shape {sin.shape}", kind=errors.ShapeError)
     if position_ids is None:
         return tables
     if position_ids.shape != [batch, length] or position_ids.dtype.kind != "i":

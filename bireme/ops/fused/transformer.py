@@ -26,7 +26,7 @@ def _parts(count: int, **lists: Any) -> dict[str, list[Any]]:
             found[name] = [None] * count
             continue
         if not isinstance(given, (list, tuple)) or len(given) != count:
-            raise errors.bad(f"{NAME}({name})", f"a list of {count} Tensors, one for each layer", given, kind=TypeError)
+            raise errors.bad(f"{NAME}({name})", f"a list of {count} Tensors, one for each layer", given, kind=errors.ArgumentTypeError)
         found[name] = list(given)
     return found
 
@@ -41,7 +41,12 @@ class _Step:
         self.decodes = time_step is not None
         if time_step is not None:
             if time_step.size != 1 or self.length != 1:
-                raise errors.bad(f"{NAME}(time_step)", "one number, for one step of each sequence", f"shape {time_step.shape} for x of {x.shape}")
+                raise errors.bad(
+                    f"{NAME}(time_step)",
+                    "one number, for one step of each sequence",
+                    described=f"shape {time_step.shape} for x of {x.shape}",
+                    kind=errors.ArgumentTypeError,
+                )
             self.at = self.lens if self.lens is not None else zeros([self.batch], "int32") + time_step.reshape([]).astype("int32")
         else:
             self.at = zeros([self.batch], "int32")
@@ -52,7 +57,7 @@ class _Step:
         if cache is not None:
             if cache.ndim != 5 or [*cache.shape[:3], cache.shape[4]] != [2, self.batch, key.shape[1], key.shape[3]]:
                 wanted = f"shape [2, {self.batch}, {key.shape[1]}, steps, {key.shape[3]}]"
-                raise errors.bad(f"{NAME}(cache_kvs)", wanted, f"shape {cache.shape}")
+                raise errors.bad(f"{NAME}(cache_kvs)", wanted, described=f"shape {cache.shape}", kind=errors.ShapeError)
         if pre is not None:
             key, value = [concat([p, t], 2) for p, t in zip(pre.unbind(0), (key, value))]
         if cache is not None:
@@ -78,7 +83,7 @@ def _heads(x: Tensor, weight: Tensor, bias: Tensor | None, transposed: bool, sha
     if (weight.shape[-1] if transposed else weight.shape[0]) != width or len(dims) != (2 if shared > 0 else 3):
         wanted = ["heads + 2 * gqa_group_size" if shared > 0 else "3, heads", "head width"]
         full = [*wanted, str(width)] if transposed else [str(width), *wanted]
-        raise errors.bad(f"{NAME}(qkv_weights)", f"shape [{', '.join(full)}]", f"shape {weight.shape}")
+        raise errors.bad(f"{NAME}(qkv_weights)", f"shape [{', '.join(full)}]", described=f"shape {weight.shape}", kind=errors.ShapeError)
     total = dims[0] if shared > 0 else 3 * dims[1]
     kept = shared if shared > 0 else dims[1]
     flat = matmul(x, weight.reshape([total * dims[-1], width]), False, True) if transposed else matmul(x, weight.reshape([width, total * dims[-1]]))
@@ -153,7 +158,7 @@ def fused_multi_transformer(x: Tensor, ln_scales: Attr, ln_biases: Attr, qkv_wei
     one_process(NAME, ring_id)
     floating(f"{NAME}(x)", x)
     if x.ndim != 3:
-        raise errors.bad(f"{NAME}(x)", "shape [batch, length, width]", f"shape {x.shape}")
+        raise errors.bad(f"{NAME}(x)", "shape [batch, length, width]", described=f"shape {x.shape}", kind=errors.ShapeError)
     if norm_type not in ("layernorm", "rmsnorm"):
         raise errors.bad(f"{NAME}(norm_type)", "'layernorm' or 'rmsnorm'", norm_type)
     if rotary_emb_dims not in (0, 1):
@@ -186,7 +191,9 @@ def fused_multi_transformer(x: Tensor, ln_scales: Attr, ln_biases: Attr, qkv_wei
         if step.rotary is not None:
             tables = table_at(f"{NAME}(rotary_embs)", step.rotary, step.at if step.decodes else None, step.batch, query.shape[3])
             if tables[0].shape[2] != step.length:
-                raise errors.bad(f"{NAME}(rotary_embs)", f"{step.length} positions, as x has", f"shape {step.rotary.shape}")
+                raise errors.bad(
+                    f"{NAME}(rotary_embs)", f"{step.length} positions, as x has", described=f"shape {step.rotary.shape}", kind=errors.ShapeError
+                )
             query, key = [turned(t, *tables, not use_neox_rotary_style) for t in (query, key)]
         out = step.attend(query, key, value, p["cache_kvs"], p["pre_caches"])
         out = matmul(out.transpose([0, 2, 1, 3]).reshape([step.batch, step.length, query.shape[1] * query.shape[3]]), p["linear_weights"])

@@ -82,7 +82,7 @@ def _(g, x, negative_slope):
 @leaky_relu.check
 def _(negative_slope):
     if negative_slope.ndim:
-        raise errors.bad("leaky_relu(negative_slope)", "a number", f"shape {list(negative_slope.shape)}", kind=TypeError)
+        raise errors.bad("leaky_relu(negative_slope)", "a number", described=f"shape {list(negative_slope.shape)}", kind=errors.ArgumentTypeError)
 
 
 def _gelu_numpy(x, approximate):
@@ -207,7 +207,7 @@ def _or_in_place(plain: Any) -> Any:
         since, made = tape.now(), plain(*args, **kwargs)
         wanted = kwargs.get("inplace", args[1] if len(args) > 1 else False)
         if not isinstance(wanted, (bool, int)):
-            raise errors.bad("silu(inplace)", "True or False", wanted, kind=TypeError)
+            raise errors.bad("silu(inplace)", "True or False", wanted, kind=errors.ArgumentTypeError)
         return assign_inplace(args[0] if args else kwargs.get("x", kwargs.get("input")), made, "silu", since) if wanted else made
 
     return silu
@@ -246,7 +246,7 @@ softplus.infer(lambda x: x)
 def _(beta, threshold):
     for name, given in (("beta", beta), ("threshold", threshold)):
         if given.ndim:
-            raise errors.bad(f"softplus({name})", "a number", f"shape {list(given.shape)}", kind=TypeError)
+            raise errors.bad(f"softplus({name})", "a number", described=f"shape {list(given.shape)}", kind=errors.ArgumentTypeError)
 
 
 def _logistic(x):
@@ -562,9 +562,9 @@ def glu(x: Tensor, axis: int = -1) -> Tensor:
         [1.0]
     """
     if not -x.ndim <= axis < x.ndim:
-        raise errors.bad("glu(axis)", f"an axis in [{-x.ndim}, {x.ndim - 1}]", axis)
+        raise errors.bad("glu(axis)", f"an axis in [{-x.ndim}, {x.ndim - 1}]", axis, kind=errors.OutOfRangeError)
     if x.dtype not in FLOAT:
-        raise errors.bad("glu(x)", "one of bfloat16, float16, float32, float64", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad("glu(x)", "one of bfloat16, float16, float32, float64", described=x.dtype.name, kind=errors.DtypeError)
     if x.shape[axis] % 2:
         raise errors.bad("glu(x)", f"an even extent of axis {axis}", x)
     a, b = split(x, 2, axis)
@@ -610,9 +610,9 @@ def gumbel_softmax(x: Tensor, temperature: float = 1.0, hard: bool = False, axis
         1.0
     """
     if temperature <= 0:
-        raise errors.bad("gumbel_softmax(temperature)", "a number above 0", temperature)
+        raise errors.bad("gumbel_softmax(temperature)", "a number above 0", temperature, kind=errors.for_number(temperature))
     if x.dtype not in FLOAT:
-        raise errors.bad("gumbel_softmax(x)", "one of bfloat16, float16, float32, float64", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad("gumbel_softmax(x)", "one of bfloat16, float16, float32, float64", described=x.dtype.name, kind=errors.DtypeError)
     y = softmax_of((x + gumbel_of(x.shape, x.dtype)) / temperature, axis)
     return one_hot_of_largest(y, axis) if hard else y
 

@@ -115,20 +115,22 @@ def check_shapes(where, query, key, value, mask=None, mask_name="attn_mask"):
     """What must hold of queries, keys, values and a mask."""
     for name, s in (("query", query), ("key", key), ("value", value)):
         if s.ndim != 4:
-            raise errors.bad(f"{where}({name})", "shape [batch, sequence, heads, width]", f"shape {list(s.shape)}")
+            raise errors.bad(f"{where}({name})", "shape [batch, sequence, heads, width]", described=f"shape {list(s.shape)}", kind=errors.ShapeError)
     fits = key.shape[:3] == value.shape[:3] and query.shape[3] == key.shape[3] and key.shape[0] in (1, query.shape[0])
     if not fits:
         got = f"shapes {list(query.shape)}, {list(key.shape)} and {list(value.shape)}"
-        raise errors.bad(f"{where}(key, value)", "keys and values of one length that match the query", got)
+        raise errors.bad(f"{where}(key, value)", "keys and values of one length that match the query", described=got)
     heads, shared = query.shape[2], key.shape[2]
     if heads != shared and (not shared or heads % shared):
-        raise errors.bad(f"{where}(key)", f"{heads} heads, as the query has, or a number that divides it", f"{shared}")
+        raise errors.bad(f"{where}(key)", f"{heads} heads, as the query has, or a number that divides it", described=f"{shared}")
     if mask is not None:
         full = (query.shape[0], heads, query.shape[1], key.shape[1])
         if mask.ndim > 4 or any(m not in (1, n) for m, n in zip(reversed(mask.shape), reversed(full))):
-            raise errors.bad(f"{where}({mask_name})", f"a mask that broadcasts to {list(full)}", f"shape {list(mask.shape)}")
+            raise errors.bad(
+                f"{where}({mask_name})", f"a mask that broadcasts to {list(full)}", described=f"shape {list(mask.shape)}", kind=errors.ShapeError
+            )
         if mask.dtype not in FLOAT | BOOL:
-            raise errors.bad(f"{where}({mask_name})", "a bool or floating mask", mask.dtype.name, kind=errors.NoKernel)
+            raise errors.bad(f"{where}({mask_name})", "a bool or floating mask", described=mask.dtype.name, kind=errors.DtypeError)
 
 
 class _Steps:

@@ -86,7 +86,9 @@ def _complete(name: str, n: int, transposed: bool = False) -> Callable:
         window_args.check_image(name, x, n, last)
         if weight.ndim != n + 2:
             shape = "[in, out / groups, " if transposed else "[out, in / groups, "
-            raise errors.bad(f"{name}(weight)", f"kernels of shape {shape}{window_args.AXES[n]}]", f"shape {weight.shape}")
+            raise errors.bad(
+                f"{name}(weight)", f"kernels of shape {shape}{window_args.AXES[n]}]", described=f"shape {weight.shape}", kind=errors.ShapeError
+            )
         stride = window_args.per_axis(arguments["stride"], n, f"{name}(stride)")
         dilation = window_args.per_axis(arguments["dilation"], n, f"{name}(dilation)")
         edges = window_args.edges_of(arguments["padding"], n, last, f"{name}(padding)")
@@ -137,12 +139,16 @@ def _check(name: str, transposed: bool = False) -> Callable:
         if channels != wanted:
             raise errors.bad(f"{name}(x)", f"{wanted} channels, as {where_in} says for groups = {groups}", channels)
         if weight.shape[0] % groups:
-            raise errors.bad(f"{name}(weight)", f"a first axis that {groups} groups divide", f"shape {list(weight.shape)}")
+            raise errors.bad(
+                f"{name}(weight)", f"a first axis that {groups} groups divide", described=f"shape {list(weight.shape)}", kind=errors.ShapeError
+            )
         outputs = weight.shape[1] * groups if transposed else weight.shape[0]
         if bias is not None and (bias.ndim != 1 or bias.size not in (1, outputs)):
-            raise errors.bad(f"{name}(bias)", f"shape [{outputs}], as {where_out} says", f"shape {list(bias.shape)}")
+            raise errors.bad(
+                f"{name}(bias)", f"shape [{outputs}], as {where_out} says", described=f"shape {list(bias.shape)}", kind=errors.ShapeError
+            )
         if 0 in (weight.shape[0], *weight.shape[2:]):
-            raise errors.bad(f"{name}(weight)", "kernels with elements", f"shape {list(weight.shape)}")
+            raise errors.bad(f"{name}(weight)", "kernels with elements", described=f"shape {list(weight.shape)}", kind=errors.ShapeError)
         if not transposed and x.size:
             for m, k, s, d, p in zip(window_args.spatial(x.shape, last), weight.shape[2:], stride, dilation, padding):
                 room, window = m + sum(p), (k - 1) * d + 1
@@ -156,7 +162,7 @@ def _check_size(name: str, check: Callable) -> Callable:
     def with_size(x, weight, bias, stride, padding, dilation, groups, output_size, data_format):
         check(x, weight, bias, stride, padding, dilation, groups, data_format)
         if min(output_size) < 0:
-            raise errors.bad(f"{name}(padding)", "at most as much as there is to cut off", f"a result of shape {list(output_size)}")
+            raise errors.bad(f"{name}(padding)", "at most as much as there is to cut off", described=f"a result of shape {list(output_size)}")
 
     return with_size
 

@@ -39,10 +39,20 @@ edit_distance_of.infer(lambda input, label, input_length, label_length: sig_of(i
 @edit_distance_of.check
 def _(input, label, input_length, label_length):
     if input.ndim != 2 or label.ndim != 2 or input.shape[0] != label.shape[0]:
-        raise errors.bad("edit_distance(label)", "two matrices with one row for each sequence", f"shapes {list(input.shape)} and {list(label.shape)}")
+        raise errors.bad(
+            "edit_distance(label)",
+            "two matrices with one row for each sequence",
+            described=f"shapes {list(input.shape)} and {list(label.shape)}",
+            kind=errors.ShapeError,
+        )
     for name, length in (("input_length", input_length), ("label_length", label_length)):
         if length.shape != input.shape[:1]:
-            raise errors.bad(f"edit_distance({name})", f"one length for each of {input.shape[0]} rows", f"shape {list(length.shape)}")
+            raise errors.bad(
+                f"edit_distance({name})",
+                f"one length for each of {input.shape[0]} rows",
+                described=f"shape {list(length.shape)}",
+                kind=errors.ShapeError,
+            )
 
 
 edit_distance_of.index(lambda s: [(f"{n}_length", 0, s[n].shape[1] + 1) for n in ("input", "label") if s[n].ndim == 2])

@@ -22,7 +22,7 @@ def _seed(fixed: Tensor | None, rate: float, training: bool, where: str) -> Tens
     if not (rate and training):
         return None
     if fixed is not None and fixed.shape != [2]:
-        raise errors.bad(f"{where}(fixed_seed_offset)", "two integers", f"shape {fixed.shape}")
+        raise errors.bad(f"{where}(fixed_seed_offset)", "two integers", described=f"shape {fixed.shape}", kind=errors.ShapeError)
     return randint(0, 2**31, [2], "int64") if fixed is None else fixed
 
 
@@ -72,7 +72,9 @@ def _unpack(where: str, qkv: Tensor, ndim: int) -> tuple[Tensor, Tensor, Tensor]
     """Queries, keys and values of [..., groups + 2, heads of keys, width]."""
     if qkv.ndim != ndim or qkv.shape[-3] < 3:
         names = "batch, sequence" if ndim == 5 else "tokens"
-        raise errors.bad(f"{where}(qkv)", f"shape [{names}, heads / key heads + 2, key heads, width]", f"shape {qkv.shape}")
+        raise errors.bad(
+            f"{where}(qkv)", f"shape [{names}, heads / key heads + 2, key heads, width]", described=f"shape {qkv.shape}", kind=errors.ShapeError
+        )
     groups, shared, width = qkv.shape[-3:]
     lead = qkv.shape[:-3]
     return qkv[..., : groups - 2, :, :].reshape([*lead, (groups - 2) * shared, width]), qkv[..., -2, :, :], qkv[..., -1, :, :]
@@ -146,7 +148,7 @@ def _varlen(where: str, query: Tensor, key: Tensor, value: Tensor, cu_q: Tensor,
     """Attention inside each of the sequences that lie one after another in [tokens, heads, width]."""
     for name, x in (("query", query), ("key", key), ("value", value)):
         if x.ndim != 3:
-            raise errors.bad(f"{where}({name})", "shape [tokens, heads, width]", f"shape {x.shape}")
+            raise errors.bad(f"{where}({name})", "shape [tokens, heads, width]", described=f"shape {x.shape}", kind=errors.ShapeError)
     for name, x in (("cu_seqlens_q", cu_q), ("cu_seqlens_k", cu_k)):
         _integers(f"{where}({name})", x)
     if cu_q.shape != cu_k.shape or not cu_q.shape[0]:
@@ -305,7 +307,7 @@ def flash_attention_v3_varlen(query: Tensor, key: Tensor, value: Tensor, cu_seql
     """
     where = "flash_attention_v3_varlen"
     if qv is not None:
-        raise errors.bad(f"{where}(qv)", "None", qv, kind=errors.Unfit)
+        raise errors.bad(f"{where}(qv)", "None", qv, kind=errors.ArgumentError)
     scaled = [(x if s is None else x * s.reshape([-1])[0]).astype(x.dtype) for x, s in ((query, q_descale), (key, k_descale), (value, v_descale))]
     return _varlen(where, *scaled, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, softmax_scale, causal, window_size, softcap,
                    used=(seqused_q, seqused_k))[:2]  # fmt: skip
@@ -317,7 +319,7 @@ def flash_attention_v3_varlen(query: Tensor, key: Tensor, value: Tensor, cu_seql
 def _window(where: str, size: Any) -> tuple[int, int]:
     pair = (size, size) if isinstance(size, int) else tuple(size)
     if len(pair) != 2 or not all(isinstance(n, int) for n in pair):
-        raise errors.bad(f"{where}(window_size)", "an integer or two", size, kind=TypeError)
+        raise errors.bad(f"{where}(window_size)", "an integer or two", size, kind=errors.ArgumentTypeError)
     return pair
 
 
@@ -377,7 +379,7 @@ def flashmask_attention(query: Tensor, key: Tensor, value: Tensor, startend_row_
     rows, shift = startend_row_indices, key.shape[1] - query.shape[1]
     if window_size is not None:
         if rows is not None:
-            raise errors.bad(f"{where}(window_size)", "None where startend_row_indices is given", window_size, kind=errors.Unfit)
+            raise errors.bad(f"{where}(window_size)", "None where startend_row_indices is given", window_size, kind=errors.ArgumentError)
         left, right = _window(where, window_size)
         column = (arange(0, key.shape[1], dtype="int32") - shift).reshape([1, 1, -1]).expand([query.shape[0], 1, key.shape[1]])
         parts = [clip(column + left + 1, 0, EVER)] + ([] if causal else [clip(column - right, 0, EVER)])
@@ -396,10 +398,10 @@ def flashmask_attention(query: Tensor, key: Tensor, value: Tensor, startend_row_
 def _check_rows(where: str, rows: Tensor, key: Tensor, causal: bool) -> None:
     name = f"{where}(startend_row_indices)"
     if rows.dtype is not dtypes.int32:
-        raise errors.bad(name, "int32", rows.dtype.name, kind=errors.Unfit)
+        raise errors.bad(name, "int32", described=rows.dtype.name, kind=errors.ArgumentError)
     if rows.ndim != 4 or rows.shape[0] != key.shape[0] or rows.shape[1] not in (1, key.shape[2]) or rows.shape[2] != key.shape[1]:
         expected = f"shape [{key.shape[0]}, 1 or {key.shape[2]}, {key.shape[1]}, 1, 2 or 4]"
-        raise errors.bad(name, expected, f"shape {rows.shape}", kind=errors.Unfit)
+        raise errors.bad(name, expected, described=f"shape {rows.shape}", kind=errors.ShapeError)
     allowed = (1, 2) if causal else (2, 4)
     if rows.shape[3] not in allowed:
         raise errors.bad(name, f"{allowed[0]} or {allowed[1]} numbers for a column where causal is {causal}", rows.shape[3])

@@ -49,7 +49,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         [[5.0]]
     """
     if x.ndim and weight.ndim == 2 and x.shape[-1] != weight.shape[0]:
-        raise errors.bad("linear(x)", f"a last axis of {weight.shape[0]}, as weight has rows", f"shape {x.shape}", kind=errors.Misfit)
+        raise errors.bad("linear(x)", f"a last axis of {weight.shape[0]}, as weight has rows", described=f"shape {x.shape}", kind=errors.ShapeError)
     out = x @ weight
     return out if bias is None else out + bias
 
@@ -64,9 +64,9 @@ def embedding_of(x: Tensor, weight: Tensor, padding_idx: int | None, by_count: b
 @embedding_of.check
 def _(x, weight):
     if x.dtype.kind != "i":
-        raise errors.bad("embedding(x)", "an integer tensor", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad("embedding(x)", "an integer tensor", described=x.dtype.name, kind=errors.DtypeError)
     if weight.ndim != 2:
-        raise errors.bad("embedding(weight)", "a table of shape [rows, width]", f"shape {list(weight.shape)}")
+        raise errors.bad("embedding(weight)", "a table of shape [rows, width]", described=f"shape {list(weight.shape)}", kind=errors.ShapeError)
 
 
 embedding_of.index(lambda s: [("x", 0, s["weight"].shape[0])])
@@ -186,11 +186,11 @@ def _(arguments):
     x, n = arguments["x"], arguments["num_classes"]
     if isinstance(x, Tensor):
         if x.dtype.kind != "i":
-            raise errors.bad("one_hot(x)", "an integer tensor", x.dtype.name, kind=errors.NoKernel)
+            raise errors.bad("one_hot(x)", "an integer tensor", described=x.dtype.name, kind=errors.DtypeError)
         if isinstance(n, Tensor):
             n = int(n)
         if n == -1 and not x.size:
-            raise errors.bad("one_hot(num_classes)", "a number of classes, where there is no index", n)
+            raise errors.bad("one_hot(num_classes)", "a number of classes, where there is no index", n, kind=errors.for_number(n))
         arguments["num_classes"] = int(x._host().max()) + 1 if n == -1 else n
 
 
@@ -269,13 +269,13 @@ def pad(x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_fo
         [[[3.0, 2.0, 1.0, 2.0, 3.0]]]
     """
     if mode not in ("constant", "reflect", "replicate", "circular"):
-        raise errors.bad("pad(mode)", "'constant', 'reflect', 'replicate' or 'circular'", mode, kind=errors.Unfit)
+        raise errors.bad("pad(mode)", "'constant', 'reflect', 'replicate' or 'circular'", mode, kind=errors.ArgumentError)
     if data_format not in (None, "NCL", "NCHW", "NCDHW", "NLC", "NHWC", "NDHWC"):
-        raise errors.bad("pad(data_format)", "one of NCL, NCHW, NCDHW, NLC, NHWC, NDHWC", data_format, kind=errors.Alien)
+        raise errors.bad("pad(data_format)", "one of NCL, NCHW, NCDHW, NLC, NHWC, NDHWC", data_format, kind=errors.ArgumentTypeError)
     if pad is None:
-        raise errors.bad("pad(pad)", "widths", pad, kind=TypeError)
+        raise errors.bad("pad(pad)", "widths", pad, kind=errors.ArgumentTypeError)
     if isinstance(pad, (int, np.integer)):
-        raise errors.bad("pad(pad)", "two numbers an axis", pad, kind=TypeError)
+        raise errors.bad("pad(pad)", "two numbers an axis", pad, kind=errors.ArgumentTypeError)
     given = list(ints(pad, 0, "pad(pad)") or ())
     if len(given) % 2 or len(given) > 2 * x.ndim:
         raise errors.bad("pad(pad)", f"two numbers an axis, for at most {x.ndim} axes", given)
@@ -289,7 +289,7 @@ def pad(x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_fo
         spatial = mode != "constant" or len(pairs) == x.ndim - 2
         fitting = FORMATS.get(x.ndim - 2, (data_format,))
         if spatial and data_format is not None and data_format not in fitting:
-            raise errors.bad("pad(data_format)", f"{' or '.join(fitting)} for {x.ndim} axes", data_format, kind=errors.Unfit)
+            raise errors.bad("pad(data_format)", f"{' or '.join(fitting)} for {x.ndim} axes", data_format, kind=errors.ArgumentError)
         # channels come last only where the numbers are those of all spatial axes
         last = x.ndim - 2 if (data_format or "NCHW").endswith("C") and 0 < len(pairs) == x.ndim - 2 else x.ndim - 1
         for k, p in enumerate(pairs):
@@ -323,9 +323,9 @@ def zeropad2d(x: Tensor, padding: Any, data_format: str = "NCHW") -> Tensor:
         [[[[0.0, 1.0]]]]
     """
     if x.ndim < 2:
-        raise errors.bad("zeropad2d(x)", "2 axes or more", f"shape {x.shape}")
+        raise errors.bad("zeropad2d(x)", "2 axes or more", described=f"shape {x.shape}", kind=errors.ShapeError)
     if not isinstance(padding, (list, tuple, Tensor, np.ndarray)):
-        raise errors.bad("zeropad2d(padding)", "four numbers", padding, kind=TypeError)
+        raise errors.bad("zeropad2d(padding)", "four numbers", padding, kind=errors.ArgumentTypeError)
     widths = list(ints(padding, 0, "zeropad2d(padding)") or ())
     if len(widths) != 4:
         raise errors.bad("zeropad2d(padding)", "four numbers", widths)
@@ -352,13 +352,13 @@ def bilinear(x1: Tensor, x2: Tensor, weight: Tensor, bias: Tensor | None = None)
     """
     for name, t, n in (("x1", x1, 2), ("x2", x2, 2), ("weight", weight, 3)):
         if t.ndim != n:
-            raise errors.bad(f"bilinear({name})", f"{n} axes", f"shape {t.shape}")
+            raise errors.bad(f"bilinear({name})", f"{n} axes", described=f"shape {t.shape}", kind=errors.ShapeError)
     if x1.shape[0] != x2.shape[0]:
-        raise errors.bad("bilinear(x2)", f"{x1.shape[0]} samples, as in x1", f"shape {x2.shape}")
+        raise errors.bad("bilinear(x2)", f"{x1.shape[0]} samples, as in x1", described=f"shape {x2.shape}", kind=errors.ShapeError)
     if weight.shape[1:] != [x1.shape[1], x2.shape[1]]:
-        raise errors.bad("bilinear(weight)", f"shape [any, {x1.shape[1]}, {x2.shape[1]}]", f"shape {weight.shape}")
+        raise errors.bad("bilinear(weight)", f"shape [any, {x1.shape[1]}, {x2.shape[1]}]", described=f"shape {weight.shape}", kind=errors.ShapeError)
     if bias is not None and bias.shape != [1, weight.shape[0]]:
-        raise errors.bad("bilinear(bias)", f"shape [1, {weight.shape[0]}]", f"shape {bias.shape}")
+        raise errors.bad("bilinear(bias)", f"shape [1, {weight.shape[0]}]", described=f"shape {bias.shape}", kind=errors.ShapeError)
     out = bilinear_of(x1, x2, weight)
     return out if bias is None else out + bias
 

@@ -147,13 +147,13 @@ def reduced(loss: Tensor, reduction: str, where: str) -> Tensor:
 def must_reduce(reduction: str, where: str) -> None:
     """Check the name of a reduction before anything is recorded."""
     if reduction not in ("mean", "sum", "none"):
-        raise errors.bad(f"{where}(reduction)", "'mean', 'sum' or 'none'", reduction, kind=errors.Unfit)
+        raise errors.bad(f"{where}(reduction)", "'mean', 'sum' or 'none'", reduction, kind=errors.ArgumentError)
 
 
 def must_float(where: str, x: Tensor) -> None:
     """Check that a tensor holds real numbers."""
     if x.dtype not in FLOAT:
-        raise errors.bad(where, "one of bfloat16, float16, float32, float64", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad(where, "one of bfloat16, float16, float32, float64", described=x.dtype.name, kind=errors.DtypeError)
 
 
 @op(dtypes=FLOAT, numpy=True)
@@ -225,7 +225,7 @@ def cross_entropy(input: Tensor, label: Tensor, weight: Tensor | None = None, ig
     if soft_label and ignore_index != -100:
         raise errors.bad("cross_entropy(ignore_index)", "-100 for soft labels", ignore_index)
     if label_smoothing > 1:
-        raise errors.bad("cross_entropy(label_smoothing)", "a number in [0, 1]", label_smoothing)
+        raise errors.bad("cross_entropy(label_smoothing)", "a number in [0, 1]", label_smoothing, kind=errors.for_number(label_smoothing))
     if label_smoothing > 0 and label.shape == input.shape and label.dtype in FLOAT:
         soft_label = True  # labels that are one-hot already
     if axis != input.ndim - 1:
@@ -236,7 +236,7 @@ def cross_entropy(input: Tensor, label: Tensor, weight: Tensor | None = None, ig
         if label.dtype.kind in "fb":
             label = cast(label, dtypes.int64)  # Paddle takes classes in any dtype
         elif label.dtype.kind != "i":
-            raise errors.bad("cross_entropy(label)", "integer labels, or soft_label=True", label.dtype.name, kind=errors.NoKernel)
+            raise errors.bad("cross_entropy(label)", "integer labels, or soft_label=True", described=label.dtype.name, kind=errors.DtypeError)
         label, had_axis = _class_shape(input, label, axis)
         if not classes and label.size:
             raise errors.bad("cross_entropy(input)", "one class or more", input)
@@ -356,7 +356,7 @@ def nll_loss(input: Tensor, label: Tensor, weight: Tensor | None = None, ignore_
     if input.ndim < 2:
         raise errors.bad("nll_loss(input)", "at least two axes, [batch, classes, ...]", input)
     if label.dtype.kind != "i":
-        raise errors.bad("nll_loss(label)", "integer labels", label.dtype.name, kind=errors.NoKernel)
+        raise errors.bad("nll_loss(label)", "integer labels", described=label.dtype.name, kind=errors.DtypeError)
     if weight is not None and weight.shape != input.shape[1:2]:
         raise errors.bad("nll_loss(weight)", f"shape {input.shape[1:2]}, one weight for each class", weight)
     wanted = [input.shape[0], *input.shape[2:]]
@@ -387,7 +387,7 @@ def label_smooth(label: Tensor, prior_dist: Tensor | None = None, epsilon: float
         [[0.25, 0.75]]
     """
     if not 0 <= epsilon <= 1:
-        raise errors.bad("label_smooth(epsilon)", "a number in [0, 1]", epsilon)
+        raise errors.bad("label_smooth(epsilon)", "a number in [0, 1]", epsilon, kind=errors.for_number(epsilon))
     must_float("label_smooth(label)", label)
     if prior_dist is None:
         return label * (1 - epsilon) + (epsilon / label.shape[-1] if label.ndim and label.shape[-1] else 0.0)

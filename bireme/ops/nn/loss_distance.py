@@ -101,7 +101,7 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, label: Tensor, margin:
     if label.ndim != 1:
         raise errors.bad(f"{where}(label)", "one axis", label)
     if label.dtype.kind not in "if" or label.dtype.itemsize < 4:
-        raise errors.bad(f"{where}(label)", "one of int32, int64, float32, float64", label.dtype.name, kind=errors.NoKernel)
+        raise errors.bad(f"{where}(label)", "one of int32, int64, float32, float64", described=label.dtype.name, kind=errors.DtypeError)
     if input1.shape != input2.shape:
         raise errors.bad(f"{where}(input2)", f"the shape of input1, {input1.shape}", input2)
     if input1.ndim > 2:
@@ -141,9 +141,14 @@ def triplet_margin_loss(input: Tensor, positive: Tensor, negative: Tensor, margi
     where = "triplet_margin_loss"
     must_reduce(reduction, where)
     if margin < 0:
-        raise errors.bad(f"{where}(margin)", "a number of 0 or more", margin)
+        raise errors.bad(f"{where}(margin)", "a number of 0 or more", margin, kind=errors.for_number(margin))
     if not input.shape == positive.shape == negative.shape:
-        raise errors.bad(f"{where}(positive, negative)", f"the shape of input, {input.shape}", f"shapes {positive.shape} and {negative.shape}")
+        raise errors.bad(
+            f"{where}(positive, negative)",
+            f"the shape of input, {input.shape}",
+            described=f"shapes {positive.shape} and {negative.shape}",
+            kind=errors.ShapeError,
+        )
     near, far = pairwise_distance(input, positive, p, epsilon), pairwise_distance(input, negative, p, epsilon)
     far = clip.minimum(far, pairwise_distance(positive, negative, p, epsilon)) if swap else far
     return reduced(clip.clip_number(near - far + margin, 0.0), reduction, where)
@@ -176,9 +181,14 @@ def triplet_margin_with_distance_loss(input: Tensor, positive: Tensor, negative:
     where = "triplet_margin_with_distance_loss"
     must_reduce(reduction, where)
     if margin < 0:
-        raise errors.bad(f"{where}(margin)", "a number of 0 or more", margin)
+        raise errors.bad(f"{where}(margin)", "a number of 0 or more", margin, kind=errors.for_number(margin))
     if not input.shape == positive.shape == negative.shape:
-        raise errors.bad(f"{where}(positive, negative)", f"the shape of input, {input.shape}", f"shapes {positive.shape} and {negative.shape}")
+        raise errors.bad(
+            f"{where}(positive, negative)",
+            f"the shape of input, {input.shape}",
+            described=f"shapes {positive.shape} and {negative.shape}",
+            kind=errors.ShapeError,
+        )
     distance: Callable = pairwise_distance if distance_function is None else distance_function
     near, far = distance(input, positive), distance(input, negative)
     far = clip.minimum(far, distance(positive, negative)) if swap else far
@@ -209,9 +219,9 @@ def npair_loss(anchor: Tensor, positive: Tensor, labels: Tensor, l2_reg: float =
     n = anchor.shape[0]
     if anchor.ndim != 2 or positive.shape != anchor.shape or labels._value.sig.size != n:
         got = f"shapes {anchor.shape}, {positive.shape} and {labels.shape}"
-        raise errors.bad("npair_loss(anchor, positive, labels)", "two tables of one shape and a label for each row", got)
+        raise errors.bad("npair_loss(anchor, positive, labels)", "two tables of one shape and a label for each row", described=got)
     if not anchor._value.sig.size:
-        raise errors.bad("npair_loss(anchor)", "one element or more", f"shape {anchor.shape}")
+        raise errors.bad("npair_loss(anchor)", "one element or more", described=f"shape {anchor.shape}", kind=errors.ShapeError)
     rows = reshape.reshape(labels, [n, 1])
     same = cast(logic.equal(rows, reshape.transpose(rows, [1, 0])), anchor.dtype)
     same = same / reductions.sum(same, axis=1, keepdim=True)

@@ -96,21 +96,21 @@ def hsigmoid_loss(input: Tensor, label: Tensor, num_classes: int, weight: Tensor
         raise errors.bad(f"{where}(num_classes)", "2 or more", num_classes)
     if input.ndim != 2 or weight.ndim != 2 or weight.shape[1] != input.shape[1]:
         got = f"shapes {input.shape} and {weight.shape}"
-        raise errors.bad(f"{where}(input, weight)", "shapes [N, width] and [nodes, width]", got)
+        raise errors.bad(f"{where}(input, weight)", "shapes [N, width] and [nodes, width]", described=got)
     for name, t in (("weight", weight), ("bias", bias)):
         if t is not None and t.dtype.is_complex:
-            raise errors.bad(f"{where}({name})", "real numbers", t, kind=errors.NoKernel)
+            raise errors.bad(f"{where}({name})", "real numbers", t, kind=errors.DtypeError)
     if label.shape not in ([input.shape[0]], [input.shape[0], 1]) or label.dtype.kind != "i":
         raise errors.bad(f"{where}(label)", f"integers of shape {[input.shape[0], 1]}", label)
     if bias is not None and bias._value.sig.size != weight.shape[0]:
         raise errors.bad(f"{where}(bias)", f"{weight.shape[0]} elements, one for each node", bias)
     if (path_table is None) != (path_code is None):
-        raise errors.bad(f"{where}(path_table, path_code)", "both or neither", "one of them")
+        raise errors.bad(f"{where}(path_table, path_code)", "both or neither", described="one of them")
     if path_table is None:
         path_table, path_code = tree_path(label, num_classes, (2 * num_classes - 1).bit_length() - 1)
     elif path_table.shape != path_code.shape or path_table.ndim != 2 or path_table.shape[0] != input.shape[0]:
         got = f"shapes {path_table.shape} and {path_code.shape}"
-        raise errors.bad(f"{where}(path_table, path_code)", f"one shape, [{input.shape[0]}, longest path]", got)
+        raise errors.bad(f"{where}(path_table, path_code)", f"one shape, [{input.shape[0]}, longest path]", described=got)
     return hsigmoid_of(input, weight, bias, path_table, path_code)
 
 
@@ -225,12 +225,12 @@ def adaptive_log_softmax_with_loss(input: Tensor, label: Tensor, head_weight: Te
     single = input.ndim == 1
     if input.ndim not in (1, 2) or label.ndim != input.ndim - 1 or label.dtype.kind != "i":
         got = f"shapes {input.shape} and {label.shape}"
-        raise errors.bad(f"{where}(input, label)", "shapes [N, width] and [N], labels integers", got)
+        raise errors.bad(f"{where}(input, label)", "shapes [N, width] and [N], labels integers", described=got)
     if not single and label.shape != input.shape[:1]:
         raise errors.bad(f"{where}(label)", f"shape {input.shape[:1]}", label)
     cutoffs = tuple(int(c) for c in cutoffs)
     if len(tail_weights) < len(cutoffs) - 1:
-        raise errors.bad(f"{where}(tail_weights)", f"{len(cutoffs) - 1} pairs of weights, one for each cluster", f"{len(tail_weights)}")
+        raise errors.bad(f"{where}(tail_weights)", f"{len(cutoffs) - 1} pairs of weights, one for each cluster", described=f"{len(tail_weights)}")
     if single:
         input, label = reshape.unsqueeze(input, 0), reshape.unsqueeze(label, 0)
     places = cluster_of(label, cutoffs)

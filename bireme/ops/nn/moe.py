@@ -46,7 +46,7 @@ def _check_routes(where: str, routes: Tensor, experts: int) -> None:
     if routes.ndim != 2 or routes.dtype.kind != "i":
         raise errors.bad(f"{where}(expert_routemap_topk)", "integers of shape [tokens, experts of each]", routes)
     if not isinstance(experts, int) or experts < 1:
-        raise errors.bad(f"{where}(num_experts)", "an integer of 1 or more", experts)
+        raise errors.bad(f"{where}(num_experts)", "an integer of 1 or more", experts, kind=errors.for_integer(experts))
 
 
 @composite()
@@ -82,9 +82,16 @@ def moe_permute(hidden_states: Tensor, scale: Tensor | None, expert_routemap_top
     where = "moe_permute"
     _check_routes(where, expert_routemap_topk, num_experts)
     if hidden_states.ndim != 2 or hidden_states.shape[0] != expert_routemap_topk.shape[0]:
-        raise errors.bad(f"{where}(hidden_states)", f"shape [{expert_routemap_topk.shape[0]}, width]", f"shape {hidden_states.shape}")
+        raise errors.bad(
+            f"{where}(hidden_states)",
+            f"shape [{expert_routemap_topk.shape[0]}, width]",
+            described=f"shape {hidden_states.shape}",
+            kind=errors.ShapeError,
+        )
     if expert_prob_topk.shape != expert_routemap_topk.shape:
-        raise errors.bad(f"{where}(expert_prob_topk)", f"shape {expert_routemap_topk.shape}", f"shape {expert_prob_topk.shape}")
+        raise errors.bad(
+            f"{where}(expert_prob_topk)", f"shape {expert_routemap_topk.shape}", described=f"shape {expert_prob_topk.shape}", kind=errors.ShapeError
+        )
     counts = list(tokens_per_expert)
     if len(counts) != num_experts or any(int(n) < 0 for n in counts):
         raise errors.bad(f"{where}(tokens_per_expert)", f"{num_experts} counts", counts)
@@ -140,12 +147,17 @@ def moe_unpermute(hidden_states_unzipped: Tensor, zipped_expertwise_rowmap: Tens
     _check_routes(where, expert_routemap_topk, num_experts)
     tokens = expert_routemap_topk.shape[0]
     if zipped_expertwise_rowmap.shape != [tokens, num_experts]:
-        raise errors.bad(f"{where}(zipped_expertwise_rowmap)", f"shape {[tokens, num_experts]}", f"shape {zipped_expertwise_rowmap.shape}")
+        raise errors.bad(
+            f"{where}(zipped_expertwise_rowmap)",
+            f"shape {[tokens, num_experts]}",
+            described=f"shape {zipped_expertwise_rowmap.shape}",
+            kind=errors.ShapeError,
+        )
     if int(total_zipped_tokens) != tokens:
         raise errors.bad(f"{where}(total_zipped_tokens)", f"{tokens}, the rows of expert_routemap_topk", total_zipped_tokens)
     if hidden_states_unzipped.ndim != 2 or token_prob_unzipped._value.sig.size != hidden_states_unzipped.shape[0]:
         got = f"shapes {hidden_states_unzipped.shape} and {token_prob_unzipped.shape}"
-        raise errors.bad(f"{where}(hidden_states_unzipped, token_prob_unzipped)", "shape [rows, width] and one number for each row", got)
+        raise errors.bad(f"{where}(hidden_states_unzipped, token_prob_unzipped)", "shape [rows, width] and one number for each row", described=got)
     return moe_unpermute_of(hidden_states_unzipped, zipped_expertwise_rowmap, expert_routemap_topk, token_prob_unzipped, use_mix_precision)
 
 
@@ -190,9 +202,9 @@ def class_center_sample(label: Tensor, num_classes: int, num_samples: int, group
     if not (group is None or group is False or hasattr(group, "is_member")):
         raise errors.bad(f"{where}(group)", "None, False or a group", group)
     if label.ndim != 1 or not label.shape[0]:
-        raise errors.bad(f"{where}(label)", "a row of one label at least", f"shape {label.shape}")
+        raise errors.bad(f"{where}(label)", "a row of one label at least", described=f"shape {label.shape}", kind=errors.ShapeError)
     if label.dtype not in (dtypes.int32, dtypes.int64):
-        raise errors.bad(f"{where}(label)", "int32 or int64", label.dtype.name, kind=errors.NoKernel)
+        raise errors.bad(f"{where}(label)", "int32 or int64", described=label.dtype.name, kind=errors.DtypeError)
     num_classes, num_samples = int(num_classes), int(num_samples)
     if not 0 < num_samples <= num_classes:
         raise errors.bad(f"{where}(num_samples)", f"a count in [1, {num_classes}]", num_samples)

@@ -139,7 +139,7 @@ def layer_norm(x: Tensor, normalized_shape: Any, weight: Tensor | None = None, b
         if t is not None and t._value.sig.size != math.prod(wanted):
             raise errors.bad(f"layer_norm({name})", f"{math.prod(wanted)} elements", t)
         if t is not None and t.dtype.is_complex:
-            raise errors.bad(f"layer_norm({name})", "real numbers", t, kind=errors.NoKernel)
+            raise errors.bad(f"layer_norm({name})", "real numbers", t, kind=errors.DtypeError)
     shaped = [t if t is None or n == 1 or t.shape == wanted else t.reshape(wanted) for t in (weight, bias)]
     return layer_norm_of(x, *shaped, epsilon, tuple(range(x.ndim - n, x.ndim)))
 
@@ -155,7 +155,7 @@ def _channel_axis(name: str, x: Any, data_format: Any) -> int:
     if data_format not in FIRST and data_format not in LAST:
         raise errors.bad(f"{name}(data_format)", f"one of {', '.join([*FIRST, *LAST])}", data_format)
     if x.ndim < 2:
-        raise errors.bad(f"{name}(x)", "a batch of channels: 2 axes or more", f"shape {list(x.shape)}", kind=errors.Unfit)
+        raise errors.bad(f"{name}(x)", "a batch of channels: 2 axes or more", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
     return x.ndim - 1 if data_format in LAST else 1
 
 
@@ -165,8 +165,10 @@ def _check_channels(name: str, x: Any, axis: int, **vectors: Any) -> None:
         if shape == (count,):
             continue
         if len(shape) == 1 and len(shapes) > 1 and set(shapes.values()) == {shape}:  # they agree: it is the input
-            raise errors.bad(f"{name}(x)", f"{shape[0]} channels in axis {axis}, as {which} has", f"shape {list(x.shape)}")
-        raise errors.bad(f"{name}({which})", f"shape [{count}], one number a channel", f"shape {list(shape)}")
+            raise errors.bad(
+                f"{name}(x)", f"{shape[0]} channels in axis {axis}, as {which} has", described=f"shape {list(x.shape)}", kind=errors.ShapeError
+            )
+        raise errors.bad(f"{name}({which})", f"shape [{count}], one number a channel", described=f"shape {list(shape)}", kind=errors.ShapeError)
 
 
 def _of_channels(v, like, axis):
@@ -474,11 +476,13 @@ def local_response_norm(x: Tensor, size: int, alpha: float = 0.0001, beta: float
         [[[0.5]]]
     """
     if x.ndim < 3:
-        raise errors.bad("local_response_norm(x)", "3 axes or more", f"shape {list(x.shape)}")
+        raise errors.bad("local_response_norm(x)", "3 axes or more", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
     if not all(x.shape[1:]):
-        raise errors.bad("local_response_norm(x)", "elements along each axis but the first", f"shape {list(x.shape)}")
+        raise errors.bad(
+            "local_response_norm(x)", "elements along each axis but the first", described=f"shape {list(x.shape)}", kind=errors.ShapeError
+        )
     if size < 1:
-        raise errors.bad("local_response_norm(size)", "a number of 1 or more", size)
+        raise errors.bad("local_response_norm(size)", "a number of 1 or more", size, kind=errors.for_number(size))
     if data_format == "NC":
         raise errors.bad("local_response_norm(data_format)", f"one of {', '.join([*FIRST[1:], *LAST])}", data_format)
     axis = _channel_axis("local_response_norm", x, data_format)
@@ -503,8 +507,8 @@ def normalize(x: Tensor, p: float = 2, axis: int = 1, epsilon: float = 1e-12) ->
         [[0.6000000238418579, 0.800000011920929]]
     """
     if x.ndim and not -x.ndim <= axis < x.ndim:
-        raise errors.bad("normalize(axis)", f"an axis in [{-x.ndim}, {x.ndim - 1}]", axis)
+        raise errors.bad("normalize(axis)", f"an axis in [{-x.ndim}, {x.ndim - 1}]", axis, kind=errors.OutOfRangeError)
     if not x.dtype.is_floating:
-        raise errors.bad("normalize(x)", "a floating type", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad("normalize(x)", "a floating type", described=x.dtype.name, kind=errors.DtypeError)
     length = norm(x, p=float(p), axis=axis, keepdim=True)
     return x / length.clip(min=epsilon)

@@ -105,9 +105,9 @@ selu.grad(lambda g, x, scale, alpha: g * jnp.where(x > 0, scale, scale * alpha *
 @selu.check
 def _(scale, alpha):
     if scale <= 1:
-        raise errors.bad("selu(scale)", "a number above 1", scale)
+        raise errors.bad("selu(scale)", "a number above 1", scale, kind=errors.for_number(scale))
     if alpha < 0:
-        raise errors.bad("selu(alpha)", "a number of 0 or more", alpha)
+        raise errors.bad("selu(alpha)", "a number of 0 or more", alpha, kind=errors.for_number(alpha))
 
 
 # ---------------------------------------------------------------- limits: the slope is 0 where the limit is reached
@@ -259,7 +259,7 @@ softshrink.grad(lambda g, x, threshold: jnp.where((x < -threshold) | (x > thresh
 @softshrink.check
 def _(threshold):
     if threshold < 0:
-        raise errors.bad("softshrink(threshold)", "a number of 0 or more", threshold)
+        raise errors.bad("softshrink(threshold)", "a number of 0 or more", threshold, kind=errors.for_number(threshold))
 
 
 @op(inplace=True, dtypes=FLOAT, numpy=True)
@@ -359,7 +359,7 @@ def rrelu(x: Tensor, lower: Any = 1.0 / 8.0, upper: Any = 1.0 / 3.0, training: b
     """
     slopes("rrelu", lower, upper)
     if x.dtype not in FLOAT:
-        raise errors.bad("rrelu(x)", "one of bfloat16, float16, float32, float64", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad("rrelu(x)", "one of bfloat16, float16, float32, float64", described=x.dtype.name, kind=errors.DtypeError)
     if not training:
         return leaky_relu(x, (lower + upper) / 2)
     return logic.select(x < 0, x * generators.uniform_of(lower, upper, x.shape, x.dtype), x)
@@ -368,11 +368,11 @@ def rrelu(x: Tensor, lower: Any = 1.0 / 8.0, upper: Any = 1.0 / 3.0, training: b
 def slopes(where: str, lower: Any, upper: Any) -> None:
     """Check the range of slopes of a randomised rectifier."""
     if not isinstance(lower, float) or not isinstance(upper, float):
-        raise errors.bad(f"{where}(lower, upper)", "two floats", f"{lower!r} and {upper!r}", kind=TypeError)
+        raise errors.bad(f"{where}(lower, upper)", "two floats", described=f"{lower!r} and {upper!r}", kind=errors.ArgumentTypeError)
     if not 0 <= lower <= 1:
-        raise errors.bad(f"{where}(lower)", "a number in [0, 1]", lower)
+        raise errors.bad(f"{where}(lower)", "a number in [0, 1]", lower, kind=errors.for_number(lower))
     if not lower <= upper <= 1:
-        raise errors.bad(f"{where}(upper)", f"a number in [{lower}, 1]", upper)
+        raise errors.bad(f"{where}(upper)", f"a number in [{lower}, 1]", upper, kind=errors.for_number(upper))
 
 
 # ---------------------------------------------------------------- the maximum of a group
@@ -425,9 +425,9 @@ def _(arguments):
 @maxout.check
 def _(x, groups, axis):
     if x.ndim != 4:
-        raise errors.bad("maxout(x)", "images with four axes", f"shape {list(x.shape)}")
+        raise errors.bad("maxout(x)", "images with four axes", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
     if groups < 2:
-        raise errors.bad("maxout(groups)", "an integer above 1", groups)
+        raise errors.bad("maxout(groups)", "an integer above 1", groups, kind=errors.for_integer(groups))
     if x.shape[axis] % groups:
         raise errors.bad("maxout(groups)", f"a divisor of the {x.shape[axis]} channels", groups)
 

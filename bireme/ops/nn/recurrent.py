@@ -125,9 +125,9 @@ def _check(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, lengths, 
     where, width = f"{name}(inputs)", weight_ih.shape[-1]
     if x.ndim not in (2, 3) or x.shape[-1] != width:
         wanted = f"shape [batch, {width}] for one step, or [{'steps, batch' if time_major else 'batch, steps'}, {width}]"
-        raise errors.bad(where, wanted, f"shape {list(x.shape)}")
+        raise errors.bad(where, wanted, described=f"shape {list(x.shape)}", kind=errors.ShapeError)
     if (c is None) == (mode == "LSTM"):
-        raise errors.bad(f"{name}(states)", "a hidden and a cell state" if c is None else "one state", "one" if c is None else "two")
+        raise errors.bad(f"{name}(states)", "a hidden and a cell state" if c is None else "one state", described="one" if c is None else "two")
     batch, units = x.shape[1 if x.ndim == 3 and time_major else 0], weight_ih.shape[0] // GATES[mode]
     out = units if weight_ho is None else weight_ho.shape[-1]
     gates = (GATES[mode] * units,)
@@ -136,9 +136,9 @@ def _check(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, lengths, 
         ("sequence_length", lengths, (batch,)))  # fmt: skip
     for what, sig, wanted in shapes:
         if sig is not None and sig.shape != wanted:
-            raise errors.bad(f"{name}({what})", f"shape {list(wanted)}", f"shape {list(sig.shape)}")
+            raise errors.bad(f"{name}({what})", f"shape {list(wanted)}", described=f"shape {list(sig.shape)}", kind=errors.ShapeError)
     if lengths is not None and lengths.dtype.kind != "i":
-        raise errors.bad(f"{name}(sequence_length)", "integers", lengths.dtype.name, kind=errors.NoKernel)
+        raise errors.bad(f"{name}(sequence_length)", "integers", described=lengths.dtype.name, kind=errors.DtypeError)
 
 
 @recurrence_of.effort

@@ -144,17 +144,24 @@ sparse_attention.infer(lambda query, value: sig_of((*query.shape[:3], value.shap
 @sparse_attention.check
 def _(query, key, value, sparse_csr_offset, sparse_csr_columns, key_padding_mask, attn_mask):
     if query.ndim != 4:
-        raise errors.bad("sparse_attention(query)", "shape [batch, heads, sequence, width]", f"shape {list(query.shape)}")
+        raise errors.bad(
+            "sparse_attention(query)", "shape [batch, heads, sequence, width]", described=f"shape {list(query.shape)}", kind=errors.ShapeError
+        )
     batch, heads, rows, _ = query.shape
     for name, x in (("key", key), ("value", value)):
         if x.shape != query.shape:
-            raise errors.bad(f"sparse_attention({name})", f"shape {list(query.shape)}, as the query has", f"shape {list(x.shape)}")
+            raise errors.bad(
+                f"sparse_attention({name})",
+                f"shape {list(query.shape)}, as the query has",
+                described=f"shape {list(x.shape)}",
+                kind=errors.ShapeError,
+            )
     if sparse_csr_offset.shape != (batch, heads, rows + 1) or sparse_csr_offset.dtype.kind != "i":
         got = f"{sparse_csr_offset.dtype.name}, shape {list(sparse_csr_offset.shape)}"
-        raise errors.bad("sparse_attention(sparse_csr_offset)", f"integers of shape {[batch, heads, rows + 1]}", got)
+        raise errors.bad("sparse_attention(sparse_csr_offset)", f"integers of shape {[batch, heads, rows + 1]}", described=got)
     if sparse_csr_columns.ndim != 3 or sparse_csr_columns.shape[:2] != (batch, heads) or sparse_csr_columns.dtype.kind != "i":
         got = f"{sparse_csr_columns.dtype.name}, shape {list(sparse_csr_columns.shape)}"
-        raise errors.bad("sparse_attention(sparse_csr_columns)", f"integers of shape [{batch}, {heads}, pairs]", got)
+        raise errors.bad("sparse_attention(sparse_csr_columns)", f"integers of shape [{batch}, {heads}, pairs]", described=got)
     for name, x, shape in (("key_padding_mask", key_padding_mask, (batch, rows)), ("attn_mask", attn_mask, (rows, rows))):
         if x is not None and x.shape != shape:
-            raise errors.bad(f"sparse_attention({name})", f"shape {list(shape)}", f"shape {list(x.shape)}")
+            raise errors.bad(f"sparse_attention({name})", f"shape {list(shape)}", described=f"shape {list(x.shape)}", kind=errors.ShapeError)

@@ -64,7 +64,7 @@ def _edges(paddings: Any, where: str) -> tuple[tuple[int, int], ...]:
     """One number, one an axis, or top, left, bottom, right."""
     found = window_args.ints(paddings, 0, where)
     if found is None or len(found) not in (1, 2, 4):
-        raise errors.bad(where, "one integer, two or four", paddings)
+        raise errors.bad(where, "one integer, two or four", paddings, kind=errors.for_integer(paddings))
     if min(found) < 0:
         raise errors.bad(where, "widths of 0 or more", paddings)
     top, left, bottom, right = found if len(found) == 4 else found * (4 // len(found))
@@ -121,7 +121,7 @@ def _(arguments):
     x = arguments["x"]
     if isinstance(x, Tensor):
         if x.ndim != 4:
-            raise errors.bad("unfold(x)", "shape [batch, channels, height, width]", f"shape {x.shape}", kind=errors.Unfit)
+            raise errors.bad("unfold(x)", "shape [batch, channels, height, width]", described=f"shape {x.shape}", kind=errors.ShapeError)
         _window_arguments("unfold", arguments, x.shape[2:])
         if 0 in _count(x.shape[2:], arguments):
             raise errors.bad("unfold(kernel_sizes)", f"a window within {x.shape[2:]} and the padding", list(arguments["kernel_sizes"]))
@@ -166,7 +166,7 @@ def _(arguments):
     x = arguments["x"]
     if isinstance(x, Tensor):
         if x.ndim != 3:
-            raise errors.bad("fold(x)", "shape [batch, channels * window, places]", f"shape {x.shape}", kind=errors.Unfit)
+            raise errors.bad("fold(x)", "shape [batch, channels * window, places]", described=f"shape {x.shape}", kind=errors.ShapeError)
         arguments["output_sizes"] = window_args.per_axis(arguments["output_sizes"], 2, "fold(output_sizes)")
         _window_arguments("fold", arguments, arguments["output_sizes"])
         size, count = math.prod(arguments["kernel_sizes"]), _count(arguments["output_sizes"], arguments)
@@ -208,16 +208,22 @@ def _unpool_arguments(name: str, n: int) -> Callable:
         layout = window_args.FORMATS[n][0]
         if arguments["data_format"] != layout:
             hint = f"Attr(data_format) should be '{layout}': the channels come first"
-            raise errors.bad(f"{name}(data_format)", f"'{layout}'", arguments["data_format"], hint)
+            raise errors.bad(f"{name}(data_format)", f"'{layout}'", arguments["data_format"], hint=hint)
         for key, t in (("x", x), ("indices", indices)):
             if t.ndim != n + 2:
                 shape = f"[batch, channels, {window_args.AXES[n]}]"
-                raise errors.bad(f"{name}({key})", f"shape {shape}", f"shape {t.shape}", f"The {key} should have [{', '.join(layout)}] format")
+                raise errors.bad(
+                    f"{name}({key})",
+                    f"shape {shape}",
+                    described=f"shape {t.shape}",
+                    hint=f"The {key} should have [{', '.join(layout)}] format",
+                    kind=errors.ShapeError,
+                )
         if indices.dtype.kind != "i":
-            raise errors.bad(f"{name}(indices)", "an integer tensor", indices.dtype.name, kind=errors.NoKernel)
+            raise errors.bad(f"{name}(indices)", "an integer tensor", described=indices.dtype.name, kind=errors.DtypeError)
         if indices.shape != x.shape:
             hint = "The dimensions of Input(X) must equal to those of the indices: pooling gives both"
-            raise errors.bad(f"{name}(indices)", f"x's shape {x.shape}", f"shape {indices.shape}", hint)
+            raise errors.bad(f"{name}(indices)", f"x's shape {x.shape}", described=f"shape {indices.shape}", hint=hint, kind=errors.ShapeError)
         size = window_args.per_axis(arguments["kernel_size"], n, f"{name}(kernel_size)")
         stride = size if arguments["stride"] is None else window_args.per_axis(arguments["stride"], n, f"{name}(stride)")
         padding = window_args.per_axis(arguments["padding"], n, f"{name}(padding)", least=0)
@@ -230,7 +236,7 @@ def _unpool_arguments(name: str, n: int) -> Callable:
             for m, least, s in zip(asked, usual, stride):
                 if not least - s < m < least + s:
                     hint = "an invalid output_size is one that pooling could not have come from"
-                    raise errors.bad(f"{name}(output_size)", f"{least - s + 1} to {least + s - 1}", m, hint)
+                    raise errors.bad(f"{name}(output_size)", f"{least - s + 1} to {least + s - 1}", m, hint=hint)
         arguments["output_size"] = tuple([max(0, m) for m in (usual if asked is None else asked)])
 
     return prepare

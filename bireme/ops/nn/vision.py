@@ -22,17 +22,17 @@ def _channels_last(name: str, x: Any, data_format: Any) -> bool:
     if data_format not in ("NCHW", "NHWC"):
         raise errors.bad(f"{name}(data_format)", "NCHW or NHWC", data_format)
     if x.ndim != 4:
-        raise errors.bad(f"{name}(x)", "images of 4 axes", f"shape {x.shape}")
+        raise errors.bad(f"{name}(x)", "images of 4 axes", described=f"shape {x.shape}", kind=errors.ShapeError)
     if not x.dtype.is_floating:
-        raise errors.bad(f"{name}(x)", "a floating type", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad(f"{name}(x)", "a floating type", described=x.dtype.name, kind=errors.DtypeError)
     return data_format == "NHWC"
 
 
 def _factor(name: str, which: str, n: Any) -> int:
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
-        raise errors.bad(f"{name}({which})", "an integer", n, kind=TypeError)
+        raise errors.bad(f"{name}({which})", "an integer", n, kind=errors.ArgumentTypeError)
     if n < 1:
-        raise errors.bad(f"{name}({which})", "a number of 1 or more", n)
+        raise errors.bad(f"{name}({which})", "a number of 1 or more", n, kind=errors.for_number(n))
     return int(n)
 
 
@@ -56,7 +56,7 @@ def pixel_shuffle(x: Tensor, upscale_factor: Any, data_format: str = "NCHW") -> 
     last = _channels_last("pixel_shuffle", x, data_format)
     n, c, h, w = [x.shape[i] for i in ((0, 3, 1, 2) if last else (0, 1, 2, 3))]
     if c % (r * r):
-        raise errors.bad("pixel_shuffle(x)", f"channels in multiples of {r * r}", f"shape {x.shape}")
+        raise errors.bad("pixel_shuffle(x)", f"channels in multiples of {r * r}", described=f"shape {x.shape}", kind=errors.ShapeError)
     if last:
         return x.reshape([n, h, w, c // (r * r), r, r]).transpose([0, 1, 4, 2, 5, 3]).reshape([n, h * r, w * r, c // (r * r)])
     return x.reshape([n, c // (r * r), r, r, h, w]).transpose([0, 1, 4, 2, 5, 3]).reshape([n, c // (r * r), h * r, w * r])
@@ -83,7 +83,7 @@ def pixel_unshuffle(x: Tensor, downscale_factor: Any, data_format: str = "NCHW")
     last = _channels_last("pixel_unshuffle", x, data_format)
     n, c, h, w = [x.shape[i] for i in ((0, 3, 1, 2) if last else (0, 1, 2, 3))]
     if h % r or w % r:
-        raise errors.bad("pixel_unshuffle(x)", f"height and width in multiples of {r}", f"shape {x.shape}")
+        raise errors.bad("pixel_unshuffle(x)", f"height and width in multiples of {r}", described=f"shape {x.shape}", kind=errors.ShapeError)
     if last:
         return x.reshape([n, h // r, r, w // r, r, c]).transpose([0, 1, 3, 5, 2, 4]).reshape([n, h // r, w // r, c * r * r])
     return x.reshape([n, c, h // r, r, w // r, r]).transpose([0, 1, 3, 5, 2, 4]).reshape([n, c * r * r, h // r, w // r])
@@ -159,11 +159,11 @@ def _(arguments):
     if isinstance(x, Tensor):
         _channels_last("temporal_shift", x, arguments["data_format"])
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
-            raise errors.bad("temporal_shift(seg_num)", "an integer", n, kind=TypeError)
+            raise errors.bad("temporal_shift(seg_num)", "an integer", n, kind=errors.ArgumentTypeError)
         if n < 1 or x.shape[0] % n:
             raise errors.bad("temporal_shift(seg_num)", f"a divisor of the {x.shape[0]} frames", n)
         if not isinstance(ratio, (int, float, np.number)) or not 0 < ratio < 0.5:
-            raise errors.bad("temporal_shift(shift_ratio)", "a number between 0 and 0.5", ratio)
+            raise errors.bad("temporal_shift(shift_ratio)", "a number between 0 and 0.5", ratio, kind=errors.for_number(ratio))
 
 
 # ---------------------------------------------------------------- sampling
@@ -328,16 +328,18 @@ def _(arguments):
     if arguments["padding_mode"] not in ("zeros", "border", "reflection"):
         raise errors.bad("grid_sample(padding_mode)", "'zeros', 'border' or 'reflection'", arguments["padding_mode"])
     if not isinstance(arguments["align_corners"], bool):
-        raise errors.bad("grid_sample(align_corners)", "True or False", arguments["align_corners"], kind=TypeError)
+        raise errors.bad("grid_sample(align_corners)", "True or False", arguments["align_corners"], kind=errors.ArgumentTypeError)
 
 
 @grid_sample.check
 def _(x, grid):
     if x.ndim not in (4, 5):
-        raise errors.bad("grid_sample(x)", "4 or 5 axes", f"shape {list(x.shape)}")
+        raise errors.bad("grid_sample(x)", "4 or 5 axes", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
     if grid.ndim != x.ndim or grid.shape[-1] != x.ndim - 2 or grid.shape[0] != x.shape[0]:
         places = ", any" * (x.ndim - 2)
-        raise errors.bad("grid_sample(grid)", f"shape [{x.shape[0]}{places}, {x.ndim - 2}]", f"shape {list(grid.shape)}")
+        raise errors.bad(
+            "grid_sample(grid)", f"shape [{x.shape[0]}{places}, {x.ndim - 2}]", described=f"shape {list(grid.shape)}", kind=errors.ShapeError
+        )
 
 
 @op(dtypes=FLOAT)
@@ -379,7 +381,7 @@ def affine_grid(theta: Tensor, out_shape: Any, align_corners: bool = True) -> Te
         raise errors.bad("affine_grid(out_shape)", "4 or 5 numbers", wanted)
     count = len(wanted) - 2
     if theta.ndim != 3 or theta.shape[1:] != [count, count + 1]:
-        raise errors.bad("affine_grid(theta)", f"shape [batch, {count}, {count + 1}]", f"shape {theta.shape}")
+        raise errors.bad("affine_grid(theta)", f"shape [batch, {count}, {count + 1}]", described=f"shape {theta.shape}", kind=errors.ShapeError)
     if wanted[0] != theta.shape[0]:
         raise errors.bad("affine_grid(out_shape)", f"a batch of {theta.shape[0]}, as in theta", wanted)
     return affine_grid_of(theta, tuple(wanted[2:]), align_corners)
@@ -410,7 +412,7 @@ def sequence_mask(x: Tensor, maxlen: Any = None, dtype: DTypeArg = "int64") -> T
     if isinstance(maxlen, float):
         maxlen = int(maxlen)  # Paddle cuts fractions off
     if maxlen is not None and not isinstance(maxlen, (int, np.integer)):
-        raise errors.bad("sequence_mask(maxlen)", "an integer", maxlen, kind=TypeError)
+        raise errors.bad("sequence_mask(maxlen)", "an integer", maxlen, kind=errors.ArgumentTypeError)
     if maxlen is None or maxlen < 0:
         maxlen = int(x.max().item()) if x._value.sig.size else 0
     return sequence_mask_of(x, maxlen, dtype or dtypes.float64)
@@ -459,7 +461,12 @@ gather_tree.infer(lambda ids: ids)
 @gather_tree.check
 def _(ids, parents):
     if ids.ndim != 3 or parents.shape != ids.shape:
-        raise errors.bad("gather_tree(parents)", "the shape of ids, [time, batch, beam]", f"shapes {list(ids.shape)} and {list(parents.shape)}")
+        raise errors.bad(
+            "gather_tree(parents)",
+            "the shape of ids, [time, batch, beam]",
+            described=f"shapes {list(ids.shape)} and {list(parents.shape)}",
+            kind=errors.ShapeError,
+        )
 
 
 gather_tree.index(lambda s: [("parents", 0, s["ids"].shape[2])] if s["ids"].ndim == 3 else [])

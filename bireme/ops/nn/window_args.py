@@ -17,7 +17,7 @@ def per_axis(x: Any, n: int, where: str, least: int = 1) -> tuple[int, ...]:
     """One integer for all axes, or one for each of them."""
     found = ints(x, 0, where)
     if found is None or len(found) not in (1, n):
-        raise errors.bad(where, COUNTS[n], x, kind=errors.Alien)
+        raise errors.bad(where, COUNTS[n], x, kind=errors.ArgumentTypeError)
     if min(found) < least:
         raise errors.bad(where, f"integers of {least} or more", list(found))
     return found if len(found) == n else found * n
@@ -34,7 +34,7 @@ def check_image(name: str, x: Any, n: int, last: bool) -> None:
     """`x` has a batch, channels and `n` spatial axes."""
     if x.ndim != n + 2:
         shape = f"[batch, {AXES[n]}, channels]" if last else f"[batch, channels, {AXES[n]}]"
-        raise errors.bad(f"{name}(x)", f"shape {shape}", f"shape {list(x.shape)}")
+        raise errors.bad(f"{name}(x)", f"shape {shape}", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
 
 
 def spatial(shape: Any, last: bool) -> tuple[int, ...]:

@@ -181,4 +181,4 @@ unscale.infer(lambda grads: [*grads, sig_of((), dtypes.bool_)])
 @unscale.check
 def _(grads, scale):
     if scale.size != 1:
-        raise errors.bad("unscale(scale)", "one number", scale)
+        raise errors.bad("unscale(scale)", "one number", scale, kind=errors.for_number(scale))
