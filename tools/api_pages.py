@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import bireme
-from bireme.core.base import errors, flags
+from bireme.core.base import flags
 from tools import api_compare, api_snapshot
 
 OUT = api_snapshot.ROOT / "docs" / "api"
@@ -222,7 +222,7 @@ def builtin_bases(cls: type) -> list[str]:
 def tables() -> None:
     """Errors, flags, and what Paddle has and Bireme has not."""
     TABLES.mkdir(exist_ok=True)
-    raised = [c for c in vars(errors).values() if inspect.isclass(c) and issubclass(c, Exception)]
+    raised = [getattr(bireme.errors, n) for n in names_of(bireme.errors)]
     rows = [[f"`{c.__name__}`", ", ".join(f"`{b}`" for b in builtin_bases(c)), f"{first_sentence(c)}."] for c in raised]
     table("errors", ["class", "caught as", "what went wrong"], rows)
     declared = [[f"`FLAGS_{f.name}`", f"`{f.default}`", f.doc] for f in flags.declared()]
