@@ -44,8 +44,17 @@ def put_axis(x, index, part, axis: int = 0, how: str = "set", unique: bool = Fal
         return _put_numpy(x, index, part, axis, how)
     if x.dtype == bool:
         how = {"add": "max", "multiply": "min"}.get(how, how)
-    put = getattr(x.at[(slice(None),) * axis + (index,)], how)
-    return put(jnp.asarray(part).astype(x.dtype), mode="promise_in_bounds", wrap_negative_indices=False, unique_indices=unique)
+    # half precision stops growing: what adds up is kept in float32 and rounded once
+    wide = single(x) if how in ("add", "multiply") else x
+    put = getattr(wide.at[(slice(None),) * axis + (index,)], how)
+    part = jnp.asarray(part).astype(wide.dtype)
+    made = put(part, mode="promise_in_bounds", wrap_negative_indices=False, unique_indices=unique)
+    return made.astype(x.dtype)
+
+
+def single(x):
+    """Half precision in float32."""
+    return x.astype(np.float32) if jnp.issubdtype(x.dtype, jnp.floating) and x.dtype.itemsize < 4 else x
 
 
 WIDE = 8  # elements of a row that are added at a time
@@ -56,13 +65,14 @@ def add_rows(x, index, part, axis: int = 0, platform: str = "reference"):
     width = math.prod(x.shape[axis + 1 :])
     if platform != "cpu" or width < WIDE or math.prod(x.shape[:axis]) != 1 or not index.size or x.dtype == bool:
         return put_axis(x, index, part, axis, "add")
-    rows, at = part.astype(x.dtype).reshape(index.size, width), index.reshape(-1)
+    wide, at = single(x).reshape(x.shape[axis], width), index.reshape(-1)
+    rows = part.astype(wide.dtype).reshape(index.size, width)
 
     def add(i, table):
         total = lax.dynamic_slice_in_dim(table, at[i], 1) + lax.dynamic_slice_in_dim(rows, i, 1)
         return lax.dynamic_update_slice_in_dim(table, total, at[i], 0)
 
-    return lax.fori_loop(0, index.size, add, x.reshape(x.shape[axis], width)).reshape(x.shape)
+    return lax.fori_loop(0, index.size, add, wide).reshape(x.shape).astype(x.dtype)
 
 
 def _put_numpy(x, index, part, axis, how):

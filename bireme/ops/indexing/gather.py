@@ -67,7 +67,7 @@ index_select.infer(lambda x, index, axis: sig_of((*x.shape[:axis], *index.shape,
 @index_select.grad(numpy=True)
 def _(g, index, axis, sigs, platform):
     dims = sigs[0].shape
-    return add_rows(jnp.zeros(dims, sigs[0].dtype.np), from_front(index, dims[axis]), g, axis, platform), None
+    return add_rows(jnp.zeros(dims, g.dtype), from_front(index, dims[axis]), g, axis, platform), None
 
 
 @composite(method=True, plain=True)
@@ -116,7 +116,7 @@ def _(g, index, sigs, platform):
     dims, k = sigs[0].shape, index.shape[-1]
     if not k:
         return g.sum(axis=tuple(range(index.ndim - 1))), None
-    zero = jnp.zeros((math.prod(dims[:k]), *dims[k:]), sigs[0].dtype.np)
+    zero = jnp.zeros((math.prod(dims[:k]), *dims[k:]), g.dtype)
     return add_rows(zero, row_places(dims[:k], index), g, 0, platform).reshape(dims), None
 
 

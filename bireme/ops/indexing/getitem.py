@@ -318,7 +318,7 @@ def _(x, index, axes):
 @pick.grad(numpy=True)
 def _(g, index, axes, sigs, platform):
     dims = sigs[0].shape
-    zero, at = lined_up(jnp.zeros(dims, sigs[0].dtype.np), axes)
+    zero, at = lined_up(jnp.zeros(dims, g.dtype), axes)
     made = add_rows(zero, combined([dims[a] for a in axes], index), g, at, platform)
     return (put_back(made, dims, axes), *[None] * len(index))
 

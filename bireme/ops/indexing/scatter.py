@@ -14,7 +14,7 @@ from bireme.core.base import errors
 from bireme.core.declare.conversion import check_range
 from bireme.core.declare.op import Attr, Axis, Shape, Tensor, composite, op
 from bireme.ops.creation.tensors import zeros
-from bireme.ops.indexing.along_axis import along, check_filled, from_front, last_written, put_axis, take_axis
+from bireme.ops.indexing.along_axis import along, check_filled, from_front, last_written, put_axis, single, take_axis
 from bireme.ops.indexing.gather import check_rows, row_places
 from bireme.ops.indexing.setitem import value_like
 from bireme.ops.manipulation import reshape as shapes
@@ -214,8 +214,10 @@ def put_along(arr: Tensor, indices: Tensor, values: Tensor, axis: int, reduce: s
     flat, start = along(arr.shape, indices, axis), arr.reshape(-1)
     if reduce == "assign":
         return put_axis(start, flat, values).reshape(arr.shape)
+    start = single(start) if reduce == "mean" else start
     out = put_axis(start if include_self else put_axis(start, flat, 0), flat, values, 0, "add")
-    return (_shared(out, _counts(flat, out.size, include_self)) if reduce == "mean" else out).reshape(arr.shape)
+    out = _shared(out, _counts(flat, out.size, include_self)) if reduce == "mean" else out
+    return out.reshape(arr.shape).astype(arr.dtype)
 
 
 def _counts(flat, n, include_self):
@@ -239,7 +241,7 @@ put_along.infer(lambda arr: arr)
 def _(g, indices, axis, reduce, include_self, sigs):
     flat, line = along(g.shape, indices, axis), g.reshape(-1)
     if reduce == "mean":
-        line = _shared(line, _counts(flat, line.size, include_self))
+        line = _shared(single(line), _counts(flat, line.size, include_self))
     part = take_axis(line, flat)
     if reduce == "assign":  # what was written over has no part in the result
         part = jnp.where(last_written(flat, line.size), part, jnp.zeros_like(part))
@@ -247,7 +249,7 @@ def _(g, indices, axis, reduce, include_self, sigs):
     return start.reshape(g.shape), None, part
 
 
-@op(numpy=True, selects=lambda attrs: attrs["reduce"] != "mul")
+@op(numpy=True, selects=lambda attrs: attrs["reduce"] != "mul", upcast="grad")
 def fold_along(arr: Tensor, indices: Tensor, values: Tensor, axis: int, reduce: str, include_self: bool) -> Tensor:
     """Elements along an axis multiplied, or the least or largest of them; use `put_along_axis`.
 

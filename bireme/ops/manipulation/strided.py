@@ -170,7 +170,7 @@ def _unfold_numpy(x, axis, size, step):
     return np.moveaxis(np.take(x, _windows(x.shape[axis], size, step), axis), axis + 1, -1)
 
 
-@op(method=True, public="unfold", view=True, numpy=_unfold_numpy)
+@op(method=True, public="unfold", view=True, numpy=_unfold_numpy, upcast="grad")
 def unfold(x: Tensor, axis: int, size: int, step: int) -> Tensor:
     """Extract sliding windows along an axis.
 
@@ -255,7 +255,7 @@ def _places(shape, strides, first):
     return at
 
 
-@op(view=True, numpy=lambda x, shape, strides, first: x.reshape(-1)[_places(shape, strides, first)])
+@op(view=True, upcast="grad", numpy=lambda x, shape, strides, first: x.reshape(-1)[_places(shape, strides, first)])
 def strided_view(x: Tensor, shape: Ints, strides: Ints, first: int) -> Tensor:
     """Elements of the flat tensor by strides; use `as_strided`.
 
@@ -308,7 +308,7 @@ def _put_grad_numpy(g, strides, first, shape):
     return _put_numpy(g, np.zeros(shape, g.dtype), strides, first), g.reshape(-1)[_places(shape, strides, first)]
 
 
-@op(numpy=lambda x, part, strides, first: _merge_numpy(x, part, strides, first))
+@op(upcast="grad", numpy=lambda x, part, strides, first: _merge_numpy(x, part, strides, first))
 def strided_merge(x: Tensor, part: Tensor, strides: Ints, first: int) -> Tensor:
     """`strided_put` for overlapping strides: an element was written where any copy of it has changed.
 
