@@ -74,9 +74,10 @@ class Entry:
 
     def turn(self) -> None:
         """From programs of the whole to those that give the loss early, or back."""
-        others = self.others or ({}, [])
-        self.early, self.others = not self.early, (self.exact, self.compiled)
-        self.exact, self.compiled = others
+        with _lock:  # not while another thread compiles one of either kind
+            others = self.others or ({}, [])
+            self.early, self.others = not self.early, (self.exact, self.compiled)
+            self.exact, self.compiled = others
 
     def drop(self) -> None:
         """Let go of what was compiled."""
@@ -215,8 +216,9 @@ def _execute(seg: Any, held: set[int]) -> None:
         dead = _only_here(dead, arrays, held)
     counters.STATS["flushes"] += 1
     counters.STATS["nodes"] += state.depth
-    if entry.watch is not None:
-        loss_reads.look_back(entry, entry.watch)
+    watch = entry.watch  # once: another thread that runs the same graph may take it away at any time
+    if watch is not None:
+        loss_reads.look_back(entry, watch)
     key = (live, tuple(dead), _settings[0])
     program = entry.exact.get(key) if executor.forced() is None else None
     if program is None:
@@ -245,8 +247,8 @@ def _execute(seg: Any, held: set[int]) -> None:
         raise _bad_index(seg, entry, vectors) or _failed(e, seg, entry) from e
     except (RuntimeError, MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as e:
         raise _failed(e, seg, entry) from e
-    if entry.watch is not None:
-        entry.watch.remember(entry.graph, program, (*seg.early, *seg.results[0]))
+    if watch is not None and entry.watch is watch:
+        watch.remember(entry.graph, program, (*seg.early, *seg.results[0]))
 
 
 def _only_here(dead: list[int], arrays: list, held: set[int]) -> list[int]:
