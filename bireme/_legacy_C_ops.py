@@ -49,7 +49,7 @@ def instance_norm(x: Tensor, scale: Tensor | None, bias: Tensor | None, *attribu
 
 def _pairs(name: str, attributes: tuple) -> dict[str, Any]:
     if len(attributes) % 2 or not all(isinstance(n, str) for n in attributes[::2]):
-        raise errors.bad(f"{name}(attributes)", "names of attributes, each followed by its value", attributes, kind=TypeError)
+        raise errors.bad(f"{name}(attributes)", "names of attributes, each followed by its value", attributes, kind=errors.ArgumentTypeError)
     return {_ATTRIBUTES.get(n, n): value for n, value in zip(attributes[::2], attributes[1::2])}
 
 

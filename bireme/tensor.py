@@ -127,15 +127,15 @@ def _divide_with_axis(x: Tensor, y: Tensor, axis: int = -1, name: str | None = N
 
 def _array(x: Any, where: str) -> list:
     if not isinstance(x, list):
-        raise errors.bad(where, "a list of Tensors", x, kind=errors.Alien)
+        raise errors.bad(where, "a list of Tensors", x, kind=errors.ArgumentTypeError)
     return x
 
 
 def _place(i: Any, where: str) -> int:
     if not isinstance(i, Tensor):
-        raise errors.bad(where, "a Tensor of shape [1]", i, kind=errors.Alien)
+        raise errors.bad(where, "a Tensor of shape [1]", i, kind=errors.ArgumentTypeError)
     if i.shape != [1]:
-        raise errors.bad(where, "a Tensor of shape [1]", i, kind=errors.Unfit)
+        raise errors.bad(where, "a Tensor of shape [1]", i, kind=errors.ArgumentError)
     return int(i.item())
 
 
@@ -148,10 +148,10 @@ def create_array(dtype: Any, initialized_list: Any = None) -> list:
     """
     array = [] if initialized_list is None else initialized_list
     if not isinstance(array, (list, tuple)):
-        raise errors.bad("create_array(initialized_list)", "a list of Tensors", array, kind=TypeError)
+        raise errors.bad("create_array(initialized_list)", "a list of Tensors", array, kind=errors.NotATensorError)
     for x in array:
         if not isinstance(x, Tensor):
-            raise errors.bad("create_array(initialized_list)", "Tensors alone", x, kind=TypeError)
+            raise errors.bad("create_array(initialized_list)", "Tensors alone", x, kind=errors.NotATensorError)
     return list(array)
 
 
@@ -163,11 +163,11 @@ def array_write(x: Tensor, i: Tensor, array: list | None = None) -> list:
     1
     """
     if not isinstance(x, Tensor):
-        raise errors.bad("array_write(x)", "a Tensor", x, kind=errors.Alien)
+        raise errors.bad("array_write(x)", "a Tensor", x, kind=errors.ArgumentTypeError)
     at = _place(i, "array_write(i)")
     array = _array([] if array is None else array, "array_write(array)")
     if at > len(array):
-        raise errors.bad("array_write(i)", f"a place in [0, {len(array)}]", at, kind=errors.Beyond)
+        raise errors.bad("array_write(i)", f"a place in [0, {len(array)}]", at, kind=errors.OutOfRangeError)
     if at < len(array):
         array[at] = x
     else:

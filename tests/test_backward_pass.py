@@ -27,7 +27,7 @@ def leaf(*values):
 
 
 def walked(monkeypatch):
-    monkeypatch.setattr(backward_pass.Walk, "run_remembered", lambda self, retain: self.run(retain, None, {}, set()))
+    monkeypatch.setattr(backward_pass.BackwardPass, "run_remembered", lambda self, retain: self.run(retain, None, {}, set()))
 
 
 def chain(x, w, k=0.5):
@@ -131,7 +131,7 @@ def test_an_in_place_change_is_still_refused():
         if i < 3:
             y.backward()
         else:
-            with pytest.raises(RuntimeError, match="in-place operator has changed"):
+            with pytest.raises(RuntimeError, match="inplace operator has modified"):
                 y.backward()
 
 

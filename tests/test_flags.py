@@ -246,7 +246,7 @@ def test_a_wrong_value_in_the_environment_is_told_as_such(tmp_path):
     (tmp_path / "train.py").write_text("import os\nimport bireme\n")
     env = {**os.environ, "FLAGS_op_at_once": "maybe", "PYTHONPATH": os.getcwd()}
     done = subprocess.run([sys.executable, str(tmp_path / "train.py")], env=env, capture_output=True, text=True, timeout=120)
-    assert done.stderr.endswith("ValueError: FLAGS_op_at_once of the environment: expected true or false, got maybe\n  at train.py:2\n")
+    assert done.stderr.endswith("ArgumentError: FLAGS_op_at_once of the environment: expected true or false, got 'maybe'\n  at train.py:2\n")
 
 
 def test_without_check_nan_inf_they_are_numbers():

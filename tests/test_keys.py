@@ -67,7 +67,7 @@ def test_calls_are_told_apart(tensors, takes):
 
     def look(*args, **kwargs):
         codes, of = (known_calls.OPERAND, takes, takes, takes), dict.fromkeys(("axis", "x"), takes)
-        written = known_calls.written(look, args, codes, kwargs, of)
+        written = known_calls.call_key(look, args, codes, kwargs, of)
         for by_place, key in enumerate((known_calls.kinds_of(args, codes, kwargs, of), written and written[0])):
             if key is not None:
                 call = ([told(x, by_place) for x in args], {n: told(x, by_place) for n, x in kwargs.items()})

@@ -43,7 +43,9 @@ def add_position_encoding(x: Tensor, alpha: float = 1.0, beta: float = 1.0) -> T
     """
     steps, half = x.shape[1], x.shape[2] // 2
     if x.ndim != 3 or x.shape[2] % 2:
-        raise errors.bad("add_position_encoding(x)", "shape [batch, steps, an even number of features]", f"shape {x.shape}")
+        raise errors.bad(
+            "add_position_encoding(x)", "shape [batch, steps, an even number of features]", described=f"shape {x.shape}", kind=errors.ShapeError
+        )
     rates = tensor.pow(tensor.full([half], 10000.0, x.dtype), tensor.arange(half, dtype=x.dtype) / -max(half - 1, 1))
     if half == 1:
         rates = tensor.full([1], 1e-4, x.dtype)

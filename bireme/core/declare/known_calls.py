@@ -8,10 +8,11 @@ from typing import Any
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare import precision
-from bireme.core.declare.repetition import Path, Trace, given, repeats, steps_of
+from bireme.core.declare.repetition import Path, Trace, given, recorded_steps, repeats
 from bireme.core.graph import segment
 from bireme.core.graph.bound import bounded, exact
-from bireme.core.graph.graph import Sig, Value
+from bireme.core.graph.graph import Value
+from bireme.core.graph.segment import reference
 from bireme.core.tensor import tape
 from bireme.core.tensor.tensor import Tensor
 from bireme.core.tensor.view import attach
@@ -56,7 +57,7 @@ _EXACT = 1 << 53
 LIST = object()  # in what a call's memory knows of an operand: all tensors of a list
 
 
-def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: dict[str, int]) -> tuple | None:
+def call_key(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: dict[str, int]) -> tuple | None:
     """A call as it is written, as a key that the segment's state may know: (key, segment, device, operands, numbers, new leaves, gradients wanted).
 
     None where only the long way will do: a view that must be refreshed, work that waits, a composite's body that is looked at.
@@ -64,7 +65,7 @@ def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, A
     if _modes.at_once or _local.trace is not None or len(args) > len(places):
         return None
     seg, needs = _local.segment, False
-    device, waits = seg.device, _local.waiting is not None
+    device = seg.device
     key: list[Any] = [call, _mixed.meaning]
     if kwargs:
         key += kwargs  # names: nothing else in a key is a bare string
@@ -77,17 +78,12 @@ def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, A
             if view is not None and view.version != view.cell.version:
                 return None
             v = x._value
-            if v.segment is seg:
-                key.append(v.index)
-            elif v.leaf_of is seg:
-                key.append(~v.leaf)
-            else:
-                if device is None:
-                    device = v.device
-                if waits or v.array is None or v.device is not device or v in leaves:
-                    return None
-                key.append(v.sig)
-                leaves[v] = None
+            if device is None:
+                device = v.device
+            r = reference(seg, v, device, leaves)
+            if r is None:
+                return None
+            key.append(r)
             operands.append(x)
             if not x.stop_gradient:
                 needs = True
@@ -98,12 +94,14 @@ def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, A
         elif code and (x.__class__ is list or x.__class__ is tuple) and x and isinstance(x[0], Tensor):
             where: list[Any] = [Tensor, x.__class__]  # told apart from a list of integers
             for t in x:
-                r = None if not isinstance(t, Tensor) or waits else _reference(t, seg, device, leaves)
+                if not isinstance(t, Tensor) or (t._view is not None and t._view.version != t._view.cell.version):
+                    return None
+                if device is None:
+                    device = t._value.device
+                r = reference(seg, t._value, device, leaves)
                 if r is None:
                     return None
                 where.append(r)
-                if r.__class__ is Sig:
-                    device = t._value.device
                 needs = needs or not t.stop_gradient
             key.append(tuple(where))
             operands += x
@@ -115,21 +113,6 @@ def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, A
 def _coded(args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: dict[str, int]) -> list[tuple[Any, int]]:
     """Arguments with what their parameters take."""
     return [*zip(args, places), *[(x, takes.get(name, ATTRIBUTE)) for name, x in kwargs.items()]]
-
-
-def _reference(t: Tensor, seg: segment.Segment, device: Any, leaves: dict[Value, None]) -> Any:
-    """Where a tensor of a list lies: a value or leaf of the segment, or a Sig where it is read for the first time; None for the long way."""
-    view, v = t._view, t._value
-    if view is not None and view.version != view.cell.version:
-        return None
-    if v.segment is seg:
-        return v.index
-    if v.leaf_of is seg:
-        return ~v.leaf
-    if v.array is None or (device is not None and v.device is not device) or v in leaves:
-        return None
-    leaves[v] = None
-    return v.sig
 
 
 def remembered(op: Any) -> Callable:
@@ -146,7 +129,7 @@ def remembered(op: Any) -> Callable:
 
     def public(*args: Any, **kwargs: Any) -> Any:
         try:
-            call, state = written(op, args, places, kwargs, takes), None
+            call, state = call_key(op, args, places, kwargs, takes), None
             if call is not None:
                 line, seg, device, operands, numbers, leaves, needs = call
                 state = seg.state
@@ -182,7 +165,7 @@ def remembered(op: Any) -> Callable:
             if found is not None and _local.trace is None:
                 tensors = given(args, kwargs)
                 if not repeats(tensors):
-                    result = found.again(tensors)
+                    result = found.on(tensors)
                     path = None if state is None else found.path(state, seg)
                     if path is not None and state is not None:
                         segment.keep_call(state, line, path)
@@ -213,7 +196,7 @@ def remembered(op: Any) -> Callable:
         if sources is not None and not cast:
             bounded(memo, 1024)[key] = (bound, sources)
         elif op._may_be_remembered and not repeats(tensors) and not _has_numbers(own, named):
-            steps = steps_of(trace, tensors, result)
+            steps = recorded_steps(trace, tensors, result)
             if steps is not None:
                 bounded(memo, 1024)[key] = steps
         return result

@@ -326,7 +326,7 @@ class Op:
             wrong = [(n, x) for n, x in given if self.dtypes is not None and not self.floats and dtypes.of_number(x) not in self.dtypes]
             if wrong:
                 allowed = ", ".join(sorted(d.name for d in self.dtypes or ()))
-                raise errors.bad(f"{self.told}({wrong[0][0]})", f"one of {allowed}", wrong[0][1], kind=errors.NoKernel)
+                raise errors.bad(f"{self.told}({wrong[0][0]})", f"one of {allowed}", wrong[0][1], kind=errors.DtypeError)
             if not given:
                 return
             found = functools.reduce(dtypes.promote_any, [dtypes.of_number(x) for _, x in given])
@@ -334,7 +334,7 @@ class Op:
             found = dtypes.float32
         if self.dtypes is not None and found not in self.dtypes:
             allowed = ", ".join(sorted(d.name for d in self.dtypes))
-            raise errors.bad(f"{self.told}({given[0][0]})", f"one of {allowed}", found.name, kind=errors.NoKernel)
+            raise errors.bad(f"{self.told}({given[0][0]})", f"one of {allowed}", described=found.name, kind=errors.DtypeError)
         cast = registry.OPS.get("cast")
         for n, x in given:
             if isinstance(x, Tensor):
@@ -442,9 +442,9 @@ def _install_inplace(name: str, public: Any, made: Any, signature: Any, is_view:
             args = tuple([kwargs.pop(k) for k in list(kwargs) if signature.aliases.get(k, k) == first][:1])
         x = args[0] if args else None
         if not isinstance(x, Tensor):
-            raise errors.bad(f"{name}(x)", "a Tensor", x, kind=TypeError)
+            raise errors.bad(f"{name}(x)", "a Tensor", x, kind=errors.NotATensorError)
         if "out" in kwargs:
-            raise errors.bad(f"{name}(out)", "no out: x itself is changed", kwargs["out"], kind=TypeError)
+            raise errors.bad(f"{name}(out)", "no out: x itself is changed", kwargs["out"], kind=errors.ArgumentTypeError)
         since = tape.now()
         try:
             if precision.state.policy is None:

@@ -19,7 +19,7 @@ from bireme.core.graph import cost
 from bireme.core.graph.graph import Sig, shared, sig_of
 
 MAX_AXES = 64
-SMALL = 1 << 30  # bytes of a result whose size nobody has to look at
+UNCHECKED_BYTES = 1 << 30  # bytes of a result whose size nobody has to look at
 NARROW = frozenset(np.dtype(d.np) for d in dtypes.NARROW)
 MAX_BOUND = 4096  # attributes, plans and gradients remembered per operator
 
@@ -172,8 +172,8 @@ class Bound:
             found = self._trace(sigs)
         for s in found:
             if s.ndim > MAX_AXES:
-                raise errors.bad(f"{self.op.told}()", f"a result of at most {MAX_AXES} axes", f"{s.ndim} axes")
-            if (s.nbytes > SMALL and s.nbytes > devices.current().capacity) or (s.size == 0 and _unthinkable(s)):
+                raise errors.bad(f"{self.op.told}()", f"a result of at most {MAX_AXES} axes", described=f"{s.ndim} axes")
+            if (s.nbytes > UNCHECKED_BYTES and s.nbytes > devices.current().capacity) or (s.size == 0 and _unthinkable(s)):
                 raise self._too_large(s)
         return found
 
@@ -181,7 +181,7 @@ class Bound:
         """Refused before anything is allocated: a system that overcommits would end the process instead."""
         shown = f"shape {list(sig.shape)}, {sig.nbytes / 2**30:.1f} GiB of {sig.dtype.name}"
         have = f"{devices.current().capacity / 2**30:.1f} GiB"
-        return errors.bad(f"{self.op.told}()", f"a result that fits into {have} of memory", shown, kind=MemoryError)
+        return errors.bad(f"{self.op.told}()", f"a result that fits into {have} of memory", described=shown, kind=MemoryError)
 
     def _trace(self, sigs: tuple[Sig, ...]) -> tuple[Sig, ...]:
         specs = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in sigs]
@@ -458,5 +458,7 @@ def _misfit(bound: Bound, sigs: tuple, e: Exception) -> Exception:
     named = bound.arguments([f"{list(s.shape)} {s.dtype.name}" for s in sigs])
     operands = ", ".join(f"{n}: {named[n]}" for n in bound.op.operand_names if named[n] is not None)
     reason = str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__
-    kind = IndexError if isinstance(e, IndexError) else ValueError
-    return errors.bad(f"{bound.op.told}({', '.join(bound.op.operand_names)})", "operands that fit together", operands, hint=reason, kind=kind)
+    kind = errors.OutOfRangeError if isinstance(e, IndexError) else errors.ShapeError
+    return errors.bad(
+        f"{bound.op.told}({', '.join(bound.op.operand_names)})", "operands that fit together", described=operands, hint=reason, kind=kind
+    )

@@ -8,7 +8,7 @@ from typing import Any
 from weakref import ref
 
 from bireme.core.base import flags
-from bireme.core.graph.graph import Node, Value
+from bireme.core.graph.graph import Node, Sig, Value
 
 
 class Segment:
@@ -38,6 +38,37 @@ class Segment:
         self.replaced: list[tuple[Any, int]] = []  # tensors that took a result of it, and the leaf they had before
         self.error: BaseException | None = None
         self.passes = 0  # backward passes in it, see `backward_starts`
+
+
+def known(seg: Segment, v: Value) -> int | None:
+    """Where a segment has a value: the index of a result of its own (>= 0), or ~ the index of a leaf; None if it has not read it."""
+    if v.segment is seg:
+        return v.index
+    if v.leaf_of is seg:
+        return ~v.leaf
+    return None
+
+
+def reference(seg: Segment, v: Value, device: Any, leaves: dict[Value, None]) -> Any:
+    """What stands for an operand in a key: where the segment has it, or its Sig if it is read for the first time, noted in `leaves`.
+
+    None where a look-up cannot help: the value is pending elsewhere or on another device than `device`, it is new and read
+    twice by one call, or a closed step has to run first. Recording handles these.
+    """
+    at = known(seg, v)
+    if at is not None:
+        return at
+    if v.array is None or v.device is not device or v in leaves or local.waiting is not None:
+        return None
+    leaves[v] = None
+    return v.sig
+
+
+def pending(seg: Segment, sig: Sig, index: int) -> Value:
+    """A value that the segment will compute: all slots are set here, and nowhere else but where a figure stands beside it."""
+    v = Value.__new__(Value)
+    v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = sig, None, seg, index, None, seg.device, 0, None
+    return v
 
 
 def _nothing() -> None:

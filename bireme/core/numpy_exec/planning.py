@@ -122,9 +122,9 @@ class _Typed:
             xs = tuple([x.astype(np.float32) if x.dtype in NARROW else x for x in map(np.asarray, xs)])
         out = self.form(*xs, *self.attrs)
         if self.many:
-            return [_settled(o, w) for o, w in zip(out, self.wants)]
+            return [_converted(o, w) for o, w in zip(out, self.wants)]
         want = self.wants[0]
-        return out if out.__class__ is np.ndarray and out.dtype is want else _settled(out, want)
+        return out if out.__class__ is np.ndarray and out.dtype is want else _converted(out, want)
 
 
 def typed(form: Callable, outs: tuple[Sig, ...], many: bool, sigs: tuple[Sig, ...], attrs: tuple = ()) -> Callable:
@@ -166,6 +166,6 @@ class NumpyRule:
         return fitting
 
 
-def _settled(x: Any, want: Any) -> Any:
+def _converted(x: Any, want: Any) -> Any:
     x = x if isinstance(x, np.ndarray) else np.asarray(x)
     return x if x.dtype == want else primitives.cast(x, want)

@@ -239,7 +239,7 @@ def _execute(seg: Any, held: set[int]) -> None:
         if program.tier in _BY_XLA:
             start = time.perf_counter()
             counters.STATS["op_by_op"] += program.tier == "xla_per_op"
-            xla.run(seg, program, vectors, set(dead))
+            xla.call(seg, program, vectors, set(dead))
             counters.STATS["call_ms"] += (time.perf_counter() - start) * 1e3
         else:
             counters.STATS["interprets"] += program.tier == "interpreter"
@@ -522,10 +522,10 @@ class Captured:
     def run(self, arrays: list, by: str = "xla") -> list:
         """Run with one array per input, of its shape and dtype."""
         if len(arrays) != len(self.inputs):
-            raise errors.bad("run(arrays)", f"{len(self.inputs)} arrays, one for each input", f"{len(arrays)}")
+            raise errors.bad("run(arrays)", f"{len(self.inputs)} arrays, one for each input", len(arrays))
         for i, (sig, a) in enumerate(zip(self._sigs, arrays)):
             if tuple(a.shape) != sig.shape or a.dtype != sig.dtype.np:
-                raise errors.bad(f"run(arrays[{i}])", f"{sig}", f"{a.dtype}{list(a.shape)}")
+                raise errors.bad(f"run(arrays[{i}])", f"{sig}", described=f"{a.dtype}{list(a.shape)}")
         leaves = list(self._leaves)
         for leaf, array in zip(self.inputs, arrays):
             if leaf is not None:
@@ -556,7 +556,7 @@ def forked() -> None:
 
 def before_fork() -> None:
     """An array that is still being computed would never be there in the child."""
-    prefetch.settle()
+    prefetch.wait_for_all()
     if started():
         xla.wait_for_all()
 

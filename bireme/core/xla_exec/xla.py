@@ -79,10 +79,10 @@ class Xla:
         return _made(lowering.function(graph, live, device.platform), graph, donate, device, lowered_cache.name(graph, live, donate, device))
 
 
-def read(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
+def load(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
     """What `Xla.prepare` gives, if an earlier process has written it down; else None."""
     name = lowered_cache.name(graph, live, donate, device)
-    known = name is not None and lowered_cache.written(name)
+    known = name is not None and lowered_cache.is_stored(name)
     return _made(lowering.function(graph, live, device.platform), graph, donate, device, name) if known else None
 
 
@@ -158,10 +158,10 @@ def _compiled(lowered: Any, options: dict[str, Any]) -> Any:
             _unknown.add(found[found.lastindex or 0])  # for every later compile too
 
 
-def run(seg: Any, program: Any, vectors: list, dead: set[int]) -> None:
+def call(seg: Any, program: Any, vectors: list, dead: set[int]) -> None:
     """Call a compiled program with a segment's leaves; the results reach `seg.results` in one bytecode."""
     arrays, device = seg.arrays, seg.device
-    host = _settle(seg, arrays, device)
+    host = _move_to_device(seg, arrays, device)
     donated = [arrays[i] if i in dead or isinstance(arrays[i], np.ndarray) else put(arrays[i], device) for i in program.donate]
     args = (donated, [arrays[i] for i in program.kept], vectors)
     in_x64(_call, seg, program, args, host)
@@ -206,7 +206,7 @@ def call_prepared(call: Any, leaves: list, vectors: list) -> list:
         return call([], [jnp.asarray(a) for a in leaves], vectors)
 
 
-def _settle(seg: Any, arrays: list, device: Device) -> tuple[int, ...]:
+def _move_to_device(seg: Any, arrays: list, device: Device) -> tuple[int, ...]:
     """Host arrays that will be read again are moved to the device once, not at every call; returns those that stay."""
     stay = []
     for i, a in enumerate(arrays):

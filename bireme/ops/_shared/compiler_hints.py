@@ -1,4 +1,4 @@
-"""Hints for the compiler where it would choose badly: which values to compute again, how they lie in memory."""
+"""Hints for the compiler where it would choose badly: which values to compute again, their layout in memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def fresh(x: Any, platform: str) -> Any:
 
 
 def in_rows(x: Any, platform: str) -> Any:
-    """An array that lies in memory row by row.
+    """An array in row-major layout.
 
     XLA carries a layout that suits one reduction, such as the sum over the batch for a bias, back through every
     elementwise operation; then each matrix product begins with a transposed copy.

@@ -16,7 +16,7 @@ from bireme.core.numpy_exec import lapack
 from bireme.core.record import guards
 from bireme.ops._shared.broadcast import conj_of
 
-LAPACK = frozenset((float32, float64)) | COMPLEX  # the types that factorisations are made in
+LAPACK = frozenset((float32, float64)) | COMPLEX  # the dtypes that factorizations are made in
 
 
 # ---------------------------------------------------------------- checks
@@ -25,14 +25,14 @@ LAPACK = frozenset((float32, float64)) | COMPLEX  # the types that factorisation
 def needs_matrix(name: str, shape: tuple[int, ...], argument: str = "x") -> None:
     """Raise unless there are two axes or more."""
     if len(shape) < 2:
-        raise errors.bad(f"{name}({argument})", "a matrix or a stack of them", f"shape {list(shape)}", kind=errors.Unfit)
+        raise errors.bad(f"{name}({argument})", "a matrix or a stack of them", described=f"shape {list(shape)}", kind=errors.ShapeError)
 
 
 def needs_square(name: str, shape: tuple[int, ...], argument: str = "x") -> None:
-    """Raise unless the last two axes are equally long."""
+    """Raise unless the last two axes have the same size."""
     needs_matrix(name, shape, argument)
     if shape[-1] != shape[-2]:
-        raise errors.bad(f"{name}({argument})", "square matrices", f"shape {list(shape)}", kind=errors.Unfit)
+        raise errors.bad(f"{name}({argument})", "square matrices", described=f"shape {list(shape)}", kind=errors.ShapeError)
 
 
 def square(name: str) -> Callable:
@@ -41,17 +41,13 @@ def square(name: str) -> Callable:
 
 
 def matrix(name: str) -> Callable:
-    """A check that the only operand is a matrix or a stack of them."""
+    """A check that the only operand is a matrix or a batch of them."""
     return lambda x: needs_matrix(name, x.shape)
 
 
 @op(differentiable=False, numpy=lambda x, found: np.logical_and(not np.isfinite(found).all(), np.isfinite(x).all()))
 def broke_down(x: Tensor, found: Tensor) -> Tensor:
-    """Whether `found` is not finite though `x` is: a factorisation that gave up.
-
-    >>> bireme.linalg.inv(bireme.to_tensor([[2.0]])).tolist()
-    [[0.5]]
-    """
+    """Whether `found` is not finite though `x` is: a factorization that failed."""
     return ~jnp.all(jnp.isfinite(found)) & jnp.all(jnp.isfinite(x))
 
 
@@ -86,7 +82,7 @@ def mirrored(x, lower: bool):
 
 
 def diagonals(x):
-    """A stack of vectors as diagonal matrices."""
+    """A batch of vectors as diagonal matrices."""
     return x[..., None] * jnp.eye(x.shape[-1], dtype=x.dtype)
 
 

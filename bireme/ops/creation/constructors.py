@@ -15,7 +15,12 @@ from bireme.ops.creation.tensors import empty, placed, to_tensor
 def _made(name: str, dtype: Any, args: tuple, kwargs: dict[str, Any]) -> Tensor:
     device, requires_grad = kwargs.pop("device", None), kwargs.pop("requires_grad", False)
     if kwargs:
-        raise errors.bad(f"{name}({next(iter(kwargs))})", "sizes or data, device or requires_grad", f"'{next(iter(kwargs))}'", kind=TypeError)
+        raise errors.bad(
+            f"{name}({next(iter(kwargs))})",
+            "sizes or data, device or requires_grad",
+            described=f"'{next(iter(kwargs))}'",
+            kind=errors.ArgumentTypeError,
+        )
     if all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in args):
         return placed(empty(list(args) or [0], dtype), device, requires_grad)
     if len(args) != 1 or not (isinstance(args[0], (list, tuple, Tensor)) or hasattr(args[0], "__array__")) or isinstance(args[0], np.generic):

@@ -57,14 +57,14 @@ def _operand(x: Any, where: str, kind: Any) -> Any:
         x = x.reshape([])
         return (x.astype(dtypes.int64) if kind.is_integer else x).astype(dtypes.float64)
     if isinstance(x, bool) or not isinstance(x, (int, float, np.integer, np.floating)):
-        raise errors.bad(where, "a real number", x, kind=TypeError)
+        raise errors.bad(where, "a real number", x, kind=errors.ArgumentTypeError)
     return (dtypes.float64, float(int(x) if kind.is_integer and math.isfinite(x) else x))
 
 
 def _count(num: Any, where: str, least: int) -> int:
     n = num.item() if isinstance(num, (Tensor, np.ndarray)) and num.size == 1 else num
     if isinstance(n, bool) or not isinstance(n, (int, float, np.number)):
-        raise errors.bad(where, "a count", num, kind=TypeError)
+        raise errors.bad(where, "a count", num, kind=errors.ArgumentTypeError)
     if not n >= least:
         raise errors.bad(where, f"a count of {least} or more", n)
     return int(n)
@@ -73,7 +73,7 @@ def _count(num: Any, where: str, least: int) -> int:
 def _number_type(dtype: Any, where: str) -> Any:
     kind = dtype or dtypes.get_default()
     if kind.kind not in "if":
-        raise errors.bad(where, "an integer or floating type", kind.name, kind=errors.NoKernel)
+        raise errors.bad(where, "an integer or floating type", described=kind.name, kind=errors.DtypeError)
     return kind
 
 
@@ -116,13 +116,13 @@ def range(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = None
     for word, x in (("start", start), ("end", end), ("step", step)):
         x = x.item() if isinstance(x, (Tensor, np.generic)) and x.size == 1 else x
         if not isinstance(x, (int, float)) or not math.isfinite(x):
-            raise errors.bad(f"range({word})", "a finite number", x, kind=TypeError if not isinstance(x, float) else ValueError)
+            raise errors.bad(f"range({word})", "a finite number", x, kind=errors.for_number(x))
         values.append(int(x) if kind.is_integer else x)
     first, last, by = values
     if by == 0:
         raise errors.bad("range(step)", "a step other than 0", step)
     if (last - first) * by < 0:
-        raise errors.bad("range(end)", f"a number that steps of {by} from {first} lead to", last)
+        raise errors.bad("range(end)", f"a number that steps of {by} from {first} lead to", last, kind=errors.for_number(last))
     wide = int if kind.is_integer else np.float32 if kind.itemsize < 8 else np.float64
     count = math.floor((wide(last) - wide(first)) / wide(by)) if wide is not int else (last - first) // by
     exact = dtypes.int64 if all(isinstance(v, int) for v in values) else dtypes.float64

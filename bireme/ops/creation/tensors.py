@@ -72,7 +72,7 @@ def _plain(value: Any, where: str) -> Any:
     if isinstance(value, str) and re.fullmatch(r"\s*[-+]?(inf|nan|[0-9.]+(e[-+]?[0-9]+)?)\s*", value.lower()):
         return float(value)
     if not isinstance(value, (int, float, builtins.complex, np.generic)):
-        raise errors.bad(where, "a number", value, kind=TypeError)
+        raise errors.bad(where, "a number", value, kind=errors.ArgumentTypeError)
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -92,7 +92,7 @@ def _pair_or_operand(arguments):
     t = arguments["fill_value"]
     if isinstance(t, Tensor) and t.ndim != 0:
         if t._value.sig.size != 1:
-            raise errors.bad("full(fill_value)", "a number or a tensor of one element", t)
+            raise errors.bad("full(fill_value)", "a number or a tensor of one element", t, kind=errors.for_number(t))
         arguments["fill_value"] = t.reshape([])
 
 
@@ -165,7 +165,7 @@ def _must_hold(kind: Any, value: Any) -> None:
         return
     low, high = (0, 1) if kind is dtypes.bool_ else (np.iinfo(kind.np).min, np.iinfo(kind.np).max) if kind.is_integer else _limits(kind)
     if not low <= value <= high:
-        raise errors.bad("full_like(fill_value)", f"a number in the range of {kind.name}", value)
+        raise errors.bad("full_like(fill_value)", f"a number in the range of {kind.name}", value, kind=errors.for_number(value))
 
 
 def _limits(kind: Any) -> tuple[float, float]:
@@ -295,7 +295,7 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = Non
         if isinstance(x, (int, float, np.generic)):
             kinds.append(dtypes.of_number(x))
         else:
-            raise errors.bad(f"arange({name})", "a number", x, kind=TypeError)
+            raise errors.bad(f"arange({name})", "a number", x, kind=errors.ArgumentTypeError)
         values.append(x.item() if isinstance(x, np.generic) else x)
     kind = dtype
     if kind is None:
@@ -342,7 +342,7 @@ def eye(num_rows: Attr, num_columns: Attr = None, dtype: DTypeArg = None, name: 
 def _extent(n: Any, where: str) -> int:
     plain = int(n) if isinstance(n, (int, np.integer)) or (isinstance(n, Tensor) and n.size == 1 and n.dtype.is_integer) else -1
     if plain < 0:
-        raise errors.bad(where, "a count of 0 or more", n, kind=TypeError)
+        raise errors.bad(where, "a count of 0 or more", n, kind=errors.ArgumentTypeError)
     return plain
 
 
@@ -377,7 +377,7 @@ Tensor.clone = _clone  # type: ignore[attr-defined]  # a method that Tensor gets
 
 def _as_array(x: Any) -> Any:
     if not isinstance(x, (np.ndarray, np.generic, bool, int, float, builtins.complex, list, tuple)):
-        raise errors.bad("assign(x)", "a Tensor, an array, numbers or lists of numbers", x, kind=TypeError)
+        raise errors.bad("assign(x)", "a Tensor, an array, numbers or lists of numbers", x, kind=errors.NotATensorError)
     if isinstance(x, (list, tuple)):
         value_of(x)  # refuses ragged lists and what is no number
         x = [np.asarray(i) for i in x] if any(isinstance(i, Tensor) for i in x) else x

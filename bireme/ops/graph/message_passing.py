@@ -23,9 +23,9 @@ def made(array: np.ndarray) -> Tensor:
 
 def _index(where: str, x: Tensor) -> None:
     if x.dtype.name not in ("int32", "int64"):
-        raise errors.bad(where, "int32 or int64", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad(where, "int32 or int64", described=x.dtype.name, kind=errors.DtypeError)
     if x.ndim > 2 or x.ndim < 1 or (x.ndim == 2 and x.shape[1] != 1):
-        raise errors.bad(where, "one axis, or a column", f"shape {x.shape}")
+        raise errors.bad(where, "one axis, or a column", described=f"shape {x.shape}", kind=errors.ShapeError)
 
 
 @composite()
@@ -39,14 +39,14 @@ def graph_send_recv(x: Tensor, src_index: Tensor, dst_index: Tensor, pool_type: 
     if pool_type not in POOLS:
         raise errors.bad("graph_send_recv(pool_type)", f"one of {', '.join(POOLS)}", pool_type)
     if not x.ndim:
-        raise errors.bad("graph_send_recv(x)", "a row for each node", "a 0-d tensor")
+        raise errors.bad("graph_send_recv(x)", "a row for each node", described="a 0-d tensor")
     for name, index in (("src_index", src_index), ("dst_index", dst_index)):
         _index(f"graph_send_recv({name})", index)
     if src_index.dtype is not dst_index.dtype:
-        raise errors.bad("graph_send_recv(dst_index)", f"{src_index.dtype.name}, as src_index is", dst_index.dtype.name)
+        raise errors.bad("graph_send_recv(dst_index)", f"{src_index.dtype.name}, as src_index is", described=dst_index.dtype.name)
     src, dst = [t if t.ndim == 1 else t.reshape([-1]) for t in (src_index, dst_index)]
     if src.shape != dst.shape:
-        raise errors.bad("graph_send_recv(dst_index)", f"{src.shape[0]} numbers, as src_index has", f"{dst.shape[0]}")
+        raise errors.bad("graph_send_recv(dst_index)", f"{src.shape[0]} numbers, as src_index has", described=f"{dst.shape[0]}")
     return sent("graph_send_recv(pool_type)", index_select(x, src), dst, pool_type, out_size, x.shape[0])
 
 
@@ -60,7 +60,7 @@ class Columns:
         for name, t in (("row", row), ("colptr", colptr), (nodes_name, nodes)):
             _index(f"{where}({name})", t)
             if t.dtype is not row.dtype:
-                raise errors.bad(f"{where}({name})", f"{row.dtype.name}, as row is", t.dtype.name)
+                raise errors.bad(f"{where}({name})", f"{row.dtype.name}, as row is", described=t.dtype.name)
         self.where, self.nodes_name = where, nodes_name
         self.row, self.colptr, self.nodes = (t._host().reshape(-1) for t in (row, colptr, nodes))
         if not self.colptr.size or self.colptr[0] < 0 or self.colptr[-1] > self.row.size or (np.diff(self.colptr) < 0).any():
@@ -71,7 +71,7 @@ class Columns:
         n = self.colptr.size - 1
         if nodes.size and (nodes.min() < 0 or nodes.max() >= n):
             wrong = int(nodes.min() if nodes.min() < 0 else nodes.max())
-            raise errors.bad(f"{self.where}({self.nodes_name})", f"nodes in [0, {n - 1}]", wrong, kind=errors.OutOfRange)
+            raise errors.bad(f"{self.where}({self.nodes_name})", f"nodes in [0, {n - 1}]", wrong, kind=errors.OutOfRangeError)
         first = self.colptr[nodes].astype(np.int64)
         degree = self.colptr[nodes + 1].astype(np.int64) - first
         owner = np.repeat(np.arange(nodes.size), degree)
@@ -103,7 +103,7 @@ def _numbers(where: str, eids: Any, row: Tensor) -> Tensor:
     if not isinstance(eids, Tensor):
         raise errors.bad(where, "the edges' numbers, as return_eids is True", eids)
     if eids._value.sig.size != row._value.sig.size or eids.dtype is not row.dtype:
-        raise errors.bad(where, f"{row.size} numbers of {row.dtype.name}", f"shape {eids.shape}, {eids.dtype.name}")
+        raise errors.bad(where, f"{row.size} numbers of {row.dtype.name}", described=f"shape {eids.shape}, {eids.dtype.name}", kind=errors.ShapeError)
     return eids
 
 
@@ -147,12 +147,14 @@ def reindexed(where: str, x: Tensor, neighbors: Tensor, count: Tensor) -> tuple[
     for name, t in (("x", x), ("neighbors", neighbors), ("count", count)):
         _index(f"{where}({name})", t)
     if neighbors.dtype is not x.dtype:
-        raise errors.bad(f"{where}(neighbors)", f"{x.dtype.name}, as x is", neighbors.dtype.name)
+        raise errors.bad(f"{where}(neighbors)", f"{x.dtype.name}, as x is", described=neighbors.dtype.name)
     first, others, counts = (t._host().reshape(-1) for t in (x, neighbors, count))
     if (first.size and counts.size % first.size) or (not first.size and counts.size) or (counts.size and counts.min() < 0):
-        raise errors.bad(f"{where}(count)", f"a number of neighbours for each of {first.size} nodes, or several times that", count)
+        raise errors.bad(
+            f"{where}(count)", f"a number of neighbours for each of {first.size} nodes, or several times that", count, kind=errors.for_number(count)
+        )
     if counts.sum() != others.size:
-        raise errors.bad(f"{where}(count)", f"counts of {others.size} neighbours", f"counts of {int(counts.sum())}")
+        raise errors.bad(f"{where}(count)", f"counts of {others.size} neighbours", described=f"counts of {int(counts.sum())}")
     src, nodes = renumbered(first, others)
     own = renumbered(first, first)[0] if first.size else np.zeros(0, np.int64)
     dst = np.repeat(np.tile(own, counts.size // first.size if first.size else 0), counts)
@@ -187,7 +189,7 @@ def graph_khop_sampler(row: Tensor, colptr: Tensor, input_nodes: Tensor, sample_
     where = "graph_khop_sampler"
     given = _numbers(f"{where}(sorted_eids)", sorted_eids, row) if return_eids else None
     if not isinstance(sample_sizes, tuple) or not all(isinstance(n, int) for n in sample_sizes):
-        raise errors.bad(f"{where}(sample_sizes)", "a list of integers, one for each step", sample_sizes, kind=TypeError)
+        raise errors.bad(f"{where}(sample_sizes)", "a list of integers, one for each step", sample_sizes, kind=errors.ArgumentTypeError)
     graph, rng = Columns(where, row, colptr, input_nodes, "input_nodes"), stream()
     ahead, seen = np.unique(graph.nodes), np.zeros(0, graph.row.dtype)
     sources, targets, places = [], [], []

@@ -61,7 +61,12 @@ pool_rows.index(lambda s: [("index", 0, s["rows"])])
 @pool_rows.check
 def _(x, index, rows):
     if not x.ndim or index.ndim != 1 or index.dtype.kind != "i" or index.shape[0] != x.shape[0]:
-        raise errors.bad("pool_rows(index)", f"a 1-D tensor of integers, one for each row of {list(x.shape)}", f"shape {list(index.shape)}")
+        raise errors.bad(
+            "pool_rows(index)",
+            f"a 1-D tensor of integers, one for each row of {list(x.shape)}",
+            described=f"shape {list(index.shape)}",
+            kind=errors.ShapeError,
+        )
     check_filled("pool_rows(index)", rows, index)
 
 
@@ -79,18 +84,23 @@ def _(g, out, x, index, pool, rows):
 
 def _segments(name: str, data: Tensor, segment_ids: Tensor, pool: str) -> Tensor:
     if segment_ids.dtype.name not in ("int32", "int64"):
-        raise errors.bad(f"{name}(segment_ids)", "int32 or int64", segment_ids.dtype.name, kind=errors.NoKernel)
+        raise errors.bad(f"{name}(segment_ids)", "int32 or int64", described=segment_ids.dtype.name, kind=errors.DtypeError)
     if segment_ids.ndim == 2 and segment_ids.shape[1] == 1:
         segment_ids = segment_ids.reshape([-1])
     if not data.ndim or segment_ids.ndim != 1 or segment_ids.shape[0] != data.shape[0]:
-        raise errors.bad(f"{name}(segment_ids)", f"one number for each row of data of shape {data.shape}", f"shape {segment_ids.shape}")
+        raise errors.bad(
+            f"{name}(segment_ids)",
+            f"one number for each row of data of shape {data.shape}",
+            described=f"shape {segment_ids.shape}",
+            kind=errors.ArgumentTypeError,
+        )
     host = segment_ids._host()
     if host.size and host[0] < 0:
-        raise errors.bad(f"{name}(segment_ids)", "numbers of 0 or more", int(host[0]), kind=errors.OutOfRange)
+        raise errors.bad(f"{name}(segment_ids)", "numbers of 0 or more", int(host[0]), kind=errors.OutOfRangeError)
     falls = np.flatnonzero(np.diff(host) < 0)
     if falls.size:
         i = int(falls[0])
-        raise errors.bad(f"{name}(segment_ids)", "numbers that do not fall", f"{host[i]} before {host[i + 1]}")
+        raise errors.bad(f"{name}(segment_ids)", "numbers that do not fall", described=f"{host[i]} before {host[i + 1]}")
     return pool_rows(data, segment_ids, pool, int(host[-1]) + 1 if host.size else 0)
 
 

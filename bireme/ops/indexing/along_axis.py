@@ -127,10 +127,10 @@ def check_columns(where: str, index: Tensor, dims: Sequence[int]) -> None:
         least, most = int(host[..., k].min()), int(host[..., k].max())
         if least < -n or most >= n:
             expected = f"indices in [{-n}, {n - 1}] along axis {k}"
-            raise errors.bad(where, expected, least if least < -n else most, kind=errors.OutOfRange)
+            raise errors.bad(where, expected, least if least < -n else most, kind=errors.OutOfRangeError)
 
 
 def check_filled(where: str, n: int, index) -> None:
     """Raise, by Sigs alone, for an index into an axis without elements."""
     if not n and index.size:
-        raise errors.bad(where, "no indices into an axis without elements", f"shape {list(index.shape)}", kind=errors.OutOfRange)
+        raise errors.bad(where, "no indices into an axis without elements", described=f"shape {list(index.shape)}", kind=errors.OutOfRangeError)

@@ -192,7 +192,7 @@ class Index:
         for axis, i in self.picks.items():
             n = x.shape[axis]
             if not n and i.size:
-                raise errors.bad("x[index]", f"no indices into axis {axis}, which has no elements", i, kind=errors.OutOfRange)
+                raise errors.bad("x[index]", f"no indices into axis {axis}, which has no elements", i, kind=errors.OutOfRangeError)
             check_range("x[index]", i, -n, n)
 
 
@@ -203,7 +203,7 @@ def bounds(s: slice, n: int) -> tuple[int, int, int]:
         if part is not None and not isinstance(part, (int, np.integer)):
             known = isinstance(part, (Tensor, np.ndarray)) and part.dtype.kind in "iu" and part.size == 1
             if not known:
-                raise errors.bad(f"x[{name}]", "an integer", part, kind=TypeError)
+                raise errors.bad(f"x[{name}]", "an integer", part, kind=errors.ArgumentTypeError)
             part = int(part.item())
         parts.append(part)
     if parts[2] == 0:
@@ -223,10 +223,10 @@ def _items(x: Tensor, key: Any) -> tuple[list, bool]:
         found = [int(i) if isinstance(i, Tensor) and not i.ndim and i.dtype.kind == "i" else i for i in found]
     ndim, used = x._value.sig.ndim, sum(map(_span, found))
     if used > ndim:
-        raise errors.bad("x[index]", f"at most {ndim} indices for shape {x.shape}", f"{used}", kind=errors.OutOfRange)
+        raise errors.bad("x[index]", f"at most {ndim} indices for shape {x.shape}", described=f"{used}", kind=errors.OutOfRangeError)
     at = [k for k, i in enumerate(found) if i is Ellipsis]
     if len(at) > 1:
-        raise errors.bad("x[index]", "at most one ...", "two", kind=errors.OutOfRange)
+        raise errors.bad("x[index]", "at most one ...", described="two", kind=errors.OutOfRangeError)
     k = at[0] if at else len(found)
     items: list[Any] = []
     masks = others = axis = 0
@@ -240,7 +240,7 @@ def _items(x: Tensor, key: Any) -> tuple[list, bool]:
             others += 1
             items.append(item)
         else:
-            raise errors.bad("x[index]", "integer or bool tensors", item.dtype.name, kind=TypeError)
+            raise errors.bad("x[index]", "integer or bool tensors", described=item.dtype.name, kind=errors.ArgumentTypeError)
         axis += _span(item)
     return items, masks == 1 and not others
 
@@ -267,14 +267,14 @@ def _item(item: Any) -> Any:
         return Tensor(made)
     if isinstance(item, Tensor):
         return int(item) if item.ndim == 0 and item.dtype.kind == "i" and item._value.array is not None else item
-    raise errors.bad("x[index]", "integers, slices, None, ..., tensors or lists", item, kind=TypeError)
+    raise errors.bad("x[index]", "integers, slices, None, ..., tensors or lists", item, kind=errors.ArgumentTypeError)
 
 
 def _mask(x: Tensor, mask: Tensor, axis: int) -> list:
     """A mask over axes from this one on, as one integer tensor for each; this reads the mask."""
     covered = x.shape[axis : axis + mask.ndim]
     if mask.shape != covered:
-        raise errors.bad("x[mask]", f"a mask of shape {covered}", f"shape {mask.shape}", kind=IndexError)
+        raise errors.bad("x[mask]", f"a mask of shape {covered}", described=f"shape {mask.shape}", kind=IndexError)
     return [Tensor(value_of(i)) for i in np.nonzero(mask._host())]
 
 

@@ -53,7 +53,7 @@ def _(g, mask, size, sigs):
 @masked_select.check
 def _(mask):
     if mask.dtype is not dtypes.bool_:
-        raise errors.bad("masked_select(mask)", "a bool tensor", mask.dtype.name, kind=errors.NoKernel)
+        raise errors.bad("masked_select(mask)", "a bool tensor", described=mask.dtype.name, kind=errors.DtypeError)
 
 
 @masked_select.prepare
@@ -114,9 +114,9 @@ def where(condition: Tensor, x: Tensor | float | None = None, y: Tensor | float 
     [1, 4]
     """
     if (x is None) != (y is None):
-        raise errors.bad("where(x, y)", "both or neither", "one of them")
+        raise errors.bad("where(x, y)", "both or neither", described="one of them")
     if x is not None and condition.dtype is not dtypes.bool_:
-        raise errors.bad("where(condition)", "a bool tensor", condition, kind=TypeError)
+        raise errors.bad("where(condition)", "a bool tensor", condition, kind=errors.ArgumentTypeError)
     return nonzero(condition, as_tuple=True) if x is None else logic.select(condition, x, y)
 
 
@@ -173,9 +173,9 @@ def masked_scatter(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     [8, 2, 9]
     """
     if mask.dtype is not dtypes.bool_:
-        raise errors.bad("masked_scatter(mask)", "a bool tensor", mask.dtype.name, kind=errors.Unfit)
+        raise errors.bad("masked_scatter(mask)", "a bool tensor", described=mask.dtype.name, kind=errors.ArgumentError)
     if value.dtype is not x.dtype:
-        raise errors.bad("masked_scatter(value)", f"x's type {x.dtype.name}", value.dtype.name, kind=errors.Unfit)
+        raise errors.bad("masked_scatter(value)", f"x's type {x.dtype.name}", described=value.dtype.name, kind=errors.ArgumentError)
     dims = broadcast_shape("masked_scatter", tuple(x.shape), tuple(mask.shape))
     if value._value.sig.size < math.prod(dims):
         _check_enough(mask, math.prod(dims) // mask._value.sig.size, value._value.sig.size)
@@ -189,7 +189,7 @@ def _check_enough(mask: Tensor, times: int, n: int) -> None:
     if known.array is not None and known.device.is_cpu:
         count = int(np.count_nonzero(known.array)) * times
         if count > n:
-            raise errors.bad("masked_scatter(mask)", expected, count, kind=errors.Unfit)
+            raise errors.bad("masked_scatter(mask)", expected, count, kind=errors.ArgumentError)
     elif not segment.local.segment.symbolic:
         more = logic.any_outside(mask.sum(), 0, n // times + 1)  # type: ignore[attr-defined]  # installed by ops.reduce
-        guards.guard(more._value, f"masked_scatter(mask): expected {expected}, got more", errors.Unfit)
+        guards.guard(more._value, f"masked_scatter(mask): expected {expected}, got more", errors.ArgumentError)

@@ -41,11 +41,18 @@ scatter.index(lambda s: [("index", -s["x"].shape[0], s["x"].shape[0])] if s["x"]
 @scatter.check
 def _(x, index, updates):
     if not x.ndim:
-        raise errors.bad("scatter(x)", "a tensor with at least one axis", "a 0-d tensor")
+        raise errors.bad("scatter(x)", "a tensor with at least one axis", described="a 0-d tensor")
     if index.dtype.kind != "i" or index.ndim > 2 or (index.ndim == 2 and index.shape[1] != 1):
-        raise errors.bad("scatter(index)", "a 1-D tensor of integers", f"shape {list(index.shape)}, {index.dtype.name}")
+        raise errors.bad(
+            "scatter(index)", "a 1-D tensor of integers", described=f"shape {list(index.shape)}, {index.dtype.name}", kind=errors.ShapeError
+        )
     if updates.shape != (*index.shape[:1], *x.shape[1:]):
-        raise errors.bad("scatter(updates)", f"one row of {list(x.shape[1:])} for each of {index.size} indices", f"shape {list(updates.shape)}")
+        raise errors.bad(
+            "scatter(updates)",
+            f"one row of {list(x.shape[1:])} for each of {index.size} indices",
+            described=f"shape {list(updates.shape)}",
+            kind=errors.ShapeError,
+        )
     check_filled("scatter(index)", x.shape[0], index)
 
 
@@ -75,12 +82,14 @@ index_add.index(lambda s: [("index", -s["x"].shape[s["axis"]], s["x"].shape[s["a
 @index_add.check
 def _(x, index, axis, value):
     if not x.ndim:
-        raise errors.bad("index_add(x)", "a tensor with at least one axis", "a 0-d tensor", kind=errors.OutOfRange)
+        raise errors.bad("index_add(x)", "a tensor with at least one axis", described="a 0-d tensor", kind=errors.OutOfRangeError)
     if index.dtype.kind != "i" or index.ndim != 1:
-        raise errors.bad("index_add(index)", "a 1-D tensor of integers", f"shape {list(index.shape)}, {index.dtype.name}")
+        raise errors.bad(
+            "index_add(index)", "a 1-D tensor of integers", described=f"shape {list(index.shape)}, {index.dtype.name}", kind=errors.ShapeError
+        )
     wanted = (*x.shape[:axis], index.size, *x.shape[axis + 1 :])
     if value.shape != wanted:
-        raise errors.bad("index_add(value)", f"shape {list(wanted)}", f"shape {list(value.shape)}", kind=errors.Misfit)
+        raise errors.bad("index_add(value)", f"shape {list(wanted)}", described=f"shape {list(value.shape)}", kind=errors.ShapeError)
     check_filled("index_add(index)", x.shape[axis], index)
 
 
@@ -127,7 +136,7 @@ def scatter_nd_add(x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
     check_rows("scatter_nd_add", x.shape, index)
     wanted = [*index.shape[:-1], *x.shape[index.shape[-1] :]]
     if updates.shape != wanted:
-        raise errors.bad("scatter_nd_add(updates)", f"shape {wanted}", f"shape {updates.shape}")
+        raise errors.bad("scatter_nd_add(updates)", f"shape {wanted}", described=f"shape {updates.shape}", kind=errors.ShapeError)
     return scatter_nd_of(x, index, updates)
 
 
@@ -267,24 +276,30 @@ def _put(name: str, arr: Tensor, indices: Tensor, values: Any, axis: int, reduce
         raise errors.bad(f"{name}(reduce)", f"one of {', '.join(_REDUCTIONS)}", reduce)
     reduce = _REDUCTIONS[reduce]
     if not arr.ndim:
-        raise errors.bad(f"{name}()", "a tensor with at least one axis", arr, kind=errors.Unfit)
+        raise errors.bad(f"{name}()", "a tensor with at least one axis", arr, kind=errors.ArgumentError)
     if (arr.dtype.is_complex and reduce in ("amin", "amax")) or (arr.dtype is dtypes.bool_ and reduce != "assign"):
-        raise errors.bad(f"{name}(reduce)", f"a reduction for {arr.dtype.name}", reduce, kind=TypeError)
+        raise errors.bad(f"{name}(reduce)", f"a reduction for {arr.dtype.name}", reduce, kind=errors.ArgumentTypeError)
     if indices.dtype.kind != "i":
-        raise errors.bad(where, "a tensor of integers", indices.dtype.name, kind=errors.NoKernel)
+        raise errors.bad(where, "a tensor of integers", described=indices.dtype.name, kind=errors.DtypeError)
     if indices.ndim != arr.ndim:
-        raise errors.bad(where, f"{arr.ndim} axes, as the tensor written to has", f"shape {indices.shape}")
+        raise errors.bad(where, f"{arr.ndim} axes, as the tensor written to has", described=f"shape {indices.shape}", kind=errors.ShapeError)
     if isinstance(values, Tensor) and values.dtype is not arr.dtype:
-        raise errors.bad(f"{name}({of_values})", f"the type of the tensor written to, {arr.dtype.name}", values.dtype.name, kind=errors.NoKernel)
+        raise errors.bad(
+            f"{name}({of_values})", f"the type of the tensor written to, {arr.dtype.name}", described=values.dtype.name, kind=errors.DtypeError
+        )
     values = value_like(arr, values)
     wide = broadcast and indices.shape[axis] <= arr.shape[axis]  # Paddle's rule: an index longer than the axis stays as it is
     wanted = [indices.shape[k] if k == axis or not wide else n for k, n in enumerate(arr.shape)]
     for k, (n, i) in enumerate(zip(arr.shape, indices.shape)):
         if k != axis and (i not in (1, n) if wide else i > n):
-            raise errors.bad(where, f"a shape that fits {arr.shape} along all axes but {axis}", f"shape {indices.shape}", kind=errors.Misfit)
+            raise errors.bad(
+                where, f"a shape that fits {arr.shape} along all axes but {axis}", described=f"shape {indices.shape}", kind=errors.ShapeError
+            )
     if not broadcast and values.ndim:
         if values.ndim != arr.ndim or any(v < i for v, i in zip(values.shape, wanted)):
-            raise errors.bad(f"{name}({of_values})", f"a value for each index of shape {wanted}", f"shape {values.shape}", kind=errors.Misfit)
+            raise errors.bad(
+                f"{name}({of_values})", f"a value for each index of shape {wanted}", described=f"shape {values.shape}", kind=errors.ShapeError
+            )
         if values.shape != wanted:
             values = values[tuple(slice(0, i) for i in wanted)]
     check_range(where, indices, -arr.shape[axis], arr.shape[axis])

@@ -195,8 +195,8 @@ def value_like(x: Tensor, value: Any) -> Tensor:
         return full([], value, x.dtype)
     try:
         return Tensor(value_of(value, x.dtype))
-    except errors.WrongType:
-        raise errors.bad("x[index] = value", "a number, a list of numbers, an array or a Tensor", value, kind=TypeError) from None
+    except errors.ArgumentTypeError:
+        raise errors.bad("x[index] = value", "a number, a list of numbers, an array or a Tensor", value, kind=errors.ArgumentTypeError) from None
 
 
 def _fitted(value: Tensor, wanted: list[int], adds: list[int]) -> Tensor:
@@ -208,7 +208,7 @@ def _fitted(value: Tensor, wanted: list[int], adds: list[int]) -> Tensor:
     while len(dims) > len(target) and dims[0] == 1:
         dims = dims[1:]
     if len(dims) > len(target) or any(a not in (1, b) for a, b in zip(reversed(dims), reversed(target))):
-        raise errors.bad("x[index] = value", f"a value that broadcasts to shape {target}", f"shape {value.shape}")
+        raise errors.bad("x[index] = value", f"a value that broadcasts to shape {target}", described=f"shape {value.shape}", kind=errors.ShapeError)
     if dims != value.shape:
         value = reshape.reshaped(value, dims)
     return reshape.reshaped(reshape.expand(value, target), wanted) if adds else value
@@ -230,7 +230,7 @@ def index_put(x: Tensor, indices: list[Tensor], value: Tensor, accumulate: bool 
     if not indices:
         raise errors.bad("index_put(indices)", "at least one tensor", [])
     if value.dtype is not x.dtype:
-        raise errors.bad("index_put(value)", f"x's type {x.dtype.name}", value.dtype.name, kind=errors.NoKernel)
+        raise errors.bad("index_put(value)", f"x's type {x.dtype.name}", described=value.dtype.name, kind=errors.DtypeError)
     first = indices[0]
     if len(indices) > 1:
         return written(x, tuple(indices), value, accumulate)
@@ -260,9 +260,9 @@ def index_fill(x: Tensor, index: Tensor, axis: Axis, value: Tensor | float) -> T
     [[1, 9], [3, 9]]
     """
     if not x.ndim:
-        raise errors.bad("index_fill(x)", "a tensor with at least one axis", x, kind=errors.OutOfRange)
+        raise errors.bad("index_fill(x)", "a tensor with at least one axis", x, kind=errors.OutOfRangeError)
     if isinstance(value, Tensor) and value.ndim:
-        raise errors.bad("index_fill(value)", "a number or a 0-d Tensor", value)
+        raise errors.bad("index_fill(value)", "a number or a 0-d Tensor", value, kind=errors.for_number(value))
     n = x.shape[axis]
     if index.dtype is dtypes.bool_ and index.shape == [n]:
         mask = index
@@ -270,7 +270,7 @@ def index_fill(x: Tensor, index: Tensor, axis: Axis, value: Tensor | float) -> T
         check_range("index_fill(index)", index, -n, n)
         mask = places_in(reshape.reshape(index, [-1]), n)
     else:
-        raise errors.bad("index_fill(index)", f"a tensor of integers or a mask of shape [{n}]", index, kind=TypeError)
+        raise errors.bad("index_fill(index)", f"a tensor of integers or a mask of shape [{n}]", index, kind=errors.ArgumentTypeError)
     return logic.select(reshape.reshaped(mask, [n if k == axis else 1 for k in range(x.ndim)]), value_like(x, value), x)
 
 
@@ -282,12 +282,12 @@ def select_scatter(x: Tensor, values: Tensor, axis: Axis, index: int) -> Tensor:
     [[1.0, 0.0], [2.0, 0.0]]
     """
     if not x.ndim:
-        raise errors.bad("select_scatter(x)", "a tensor with at least one axis", x, kind=errors.OutOfRange)
+        raise errors.bad("select_scatter(x)", "a tensor with at least one axis", x, kind=errors.OutOfRangeError)
     n, rest = x.shape[axis], [*x.shape[:axis], *x.shape[axis + 1 :]]
     if not -n <= index < n:
-        raise errors.bad("select_scatter(index)", f"an index in [{-n}, {n - 1}]", index, kind=errors.OutOfRange)
+        raise errors.bad("select_scatter(index)", f"an index in [{-n}, {n - 1}]", index, kind=errors.OutOfRangeError)
     if values.shape != rest:
-        raise errors.bad("select_scatter(values)", f"shape {rest}, that of a slice of x", f"shape {values.shape}", kind=errors.Misfit)
+        raise errors.bad("select_scatter(values)", f"shape {rest}, that of a slice of x", described=f"shape {values.shape}", kind=errors.ShapeError)
     return written(x, (slice(None),) * axis + (index,), value_like(x, values))
 
 
@@ -304,7 +304,7 @@ def slice_scatter(x: Tensor, value: Tensor, axes: Ints, starts: Ints, ends: Ints
             raise errors.bad("slice_scatter(axes, starts, ends, strides)", "as many of each", [axes, starts, ends, strides])
     for axis, start, end, stride in zip(axes, starts, ends, strides):
         if not -x.ndim <= axis < x.ndim:
-            raise errors.bad("slice_scatter(axes)", f"axes in [{-x.ndim}, {x.ndim - 1}]", axis, kind=errors.OutOfRange)
+            raise errors.bad("slice_scatter(axes)", f"axes in [{-x.ndim}, {x.ndim - 1}]", axis, kind=errors.OutOfRangeError)
         if not stride:
             raise errors.bad("slice_scatter(strides)", "strides other than 0", list(strides))
         key[axis] = slice(start, end, stride)

@@ -40,7 +40,7 @@ def concat(x: list[Tensor], axis: Axis = 0) -> Tensor:
 def _(arguments):
     axis = arguments["axis"]
     if axis is None:
-        raise errors.bad("concat(axis)", "an integer", None, kind=TypeError)
+        raise errors.bad("concat(axis)", "an integer", None, kind=errors.ArgumentTypeError)
     if isinstance(axis, float) and axis.is_integer():  # Paddle takes 1.0 for 1 here
         arguments["axis"] = int(axis)
 
@@ -48,13 +48,15 @@ def _(arguments):
 @concat.check
 def _(x, axis):
     if not x:
-        raise errors.bad("concat(x)", "at least one tensor", "an empty list")
+        raise errors.bad("concat(x)", "at least one tensor", described="an empty list")
     first = x[0]
     for i, s in enumerate(x):
         if s.ndim == 0:
-            raise errors.bad(f"concat(x[{i}])", "a tensor with at least one axis", "a 0-d tensor")
+            raise errors.bad(f"concat(x[{i}])", "a tensor with at least one axis", described="a 0-d tensor")
         if s.ndim != first.ndim or [n for k, n in enumerate(s.shape) if k != axis] != [n for k, n in enumerate(first.shape) if k != axis]:
-            raise errors.bad(f"concat(x[{i}])", f"shape {list(first.shape)} but for axis {axis}", f"shape {list(s.shape)}")
+            raise errors.bad(
+                f"concat(x[{i}])", f"shape {list(first.shape)} but for axis {axis}", described=f"shape {list(s.shape)}", kind=errors.ShapeError
+            )
 
 
 @concat.infer
@@ -93,13 +95,13 @@ def _(arguments):
 @stack.check
 def _(x, axis):
     if not x:
-        raise errors.bad("stack(x)", "at least one tensor", "an empty list")
+        raise errors.bad("stack(x)", "at least one tensor", described="an empty list")
     for i, s in enumerate(x):
         if s.shape != x[0].shape:
-            raise errors.bad(f"stack(x[{i}])", f"shape {list(x[0].shape)}", f"shape {list(s.shape)}")
+            raise errors.bad(f"stack(x[{i}])", f"shape {list(x[0].shape)}", described=f"shape {list(s.shape)}", kind=errors.ShapeError)
     rank = x[0].ndim + 1
     if not -rank <= axis < rank:
-        raise errors.bad("stack(axis)", f"an axis in [{-rank}, {rank - 1}]", axis, kind=errors.OutOfRange)
+        raise errors.bad("stack(axis)", f"an axis in [{-rank}, {rank - 1}]", axis, kind=errors.OutOfRangeError)
 
 
 @stack.infer
@@ -189,9 +191,9 @@ def _tensors(where: str, x: Any, arrays: bool = False) -> list[Tensor]:
     if arrays and isinstance(x, (list, tuple)) and any(isinstance(t, np.ndarray) for t in x):
         x = [PUBLIC["to_tensor"](t) if isinstance(t, np.ndarray) else t for t in x]
     if not isinstance(x, (list, tuple)) or not all(isinstance(t, Tensor) for t in x):
-        raise errors.bad(where, "a list of Tensors", x, kind=TypeError)
+        raise errors.bad(where, "a list of Tensors", x, kind=errors.NotATensorError)
     if not x:
-        raise errors.bad(where, "at least one tensor", "an empty list")
+        raise errors.bad(where, "at least one tensor", described="an empty list")
     return list(x)
 
 
@@ -284,12 +286,12 @@ def grid(args: list[Tensor]) -> list[Tensor]:
     [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
     """
     if not args:
-        raise errors.bad("meshgrid(args)", "at least one tensor", "none")
+        raise errors.bad("meshgrid(args)", "at least one tensor", described="none")
     for i, x in enumerate(args):
         if x.ndim > 1:
             raise errors.bad(f"meshgrid(args[{i}])", "at most one axis", x)
         if x.dtype is not args[0].dtype:
-            raise errors.bad(f"meshgrid(args[{i}])", args[0].dtype.name, x.dtype.name, kind=errors.NoKernel)
+            raise errors.bad(f"meshgrid(args[{i}])", args[0].dtype.name, described=x.dtype.name, kind=errors.DtypeError)
     shape = [x._value.sig.size for x in args]
     return [expand(reshaped(x, [1] * i + [x._value.sig.size] + [1] * (len(args) - i - 1)), shape) for i, x in enumerate(args)]
 
@@ -302,11 +304,11 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
     """
     wrong = set(kwargs) - {"name", "indexing"}
     if wrong or kwargs.get("indexing", "ij") != "ij":
-        raise errors.bad("meshgrid()", "vectors, and indexing='ij'", f"{kwargs}", kind=TypeError)
+        raise errors.bad("meshgrid()", "vectors, and indexing='ij'", described=f"{kwargs}", kind=errors.ArgumentTypeError)
     vectors = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
     for x in vectors:
         if not isinstance(x, Tensor):
-            raise errors.bad("meshgrid(args)", "Tensors", x, kind=TypeError)
+            raise errors.bad("meshgrid(args)", "Tensors", x, kind=errors.NotATensorError)
     return grid(list(vectors))
 
 
@@ -335,14 +337,14 @@ def combinations(x: Tensor, r: Any = 2, with_replacement: bool = False) -> Tenso
     [[1, 2], [1, 3], [2, 3]]
     """
     if x.ndim != 1:
-        raise errors.bad("combinations(x)", "a tensor of one axis", x, kind=TypeError)
+        raise errors.bad("combinations(x)", "a tensor of one axis", x, kind=errors.ArgumentTypeError)
     if not isinstance(r, int) or r < 0:
-        raise errors.bad("combinations(r)", "an integer of 0 or more", r)
+        raise errors.bad("combinations(r)", "an integer of 0 or more", r, kind=errors.for_integer(r))
     if r == 0:
         return index_select(x, Tensor(value_of(np.zeros(0, np.int64))))
     n = math.comb(x._value.sig.size + r - 1 if with_replacement else x._value.sig.size, r)
     if n * r > MAX_EXTENT:
-        raise errors.bad("combinations(x, r)", "as many as a tensor can hold", f"{n:,} combinations")
+        raise errors.bad("combinations(x, r)", "as many as a tensor can hold", described=f"{n:,} combinations")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     chosen = np.fromiter(itertools.chain.from_iterable(choose(range(x._value.sig.size), r)), np.int64, n * r)
     return reshaped(index_select(x, Tensor(value_of(chosen))), [n, r])

@@ -208,14 +208,14 @@ def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
     for name, axes in (("source", source), ("destination", destination)):
         for a in axes:
             if not isinstance(a, (int, np.integer)):
-                raise errors.bad(f"moveaxis({name})", "an integer", a, kind=errors.Alien)
+                raise errors.bad(f"moveaxis({name})", "an integer", a, kind=errors.ArgumentTypeError)
             if not -x.ndim <= a < x.ndim:
-                raise errors.bad(f"moveaxis({name})", f"axes in [{-x.ndim}, {x.ndim - 1}]", a, kind=errors.Unfit)
+                raise errors.bad(f"moveaxis({name})", f"axes in [{-x.ndim}, {x.ndim - 1}]", a, kind=errors.ArgumentError)
         places.append([a % x.ndim for a in axes])
         if len(set(places[-1])) != len(axes):
             raise errors.bad(f"moveaxis({name})", "different axes", axes)
     if len(source) != len(destination):
-        raise errors.bad("moveaxis(destination)", f"{len(source)} axes, as in source", destination, kind=errors.Unfit)
+        raise errors.bad("moveaxis(destination)", f"{len(source)} axes, as in source", destination, kind=errors.ArgumentError)
     order = [a for a in range(x.ndim) if a not in places[0]]
     for to, a in sorted(zip(places[1], places[0])):
         order.insert(to, a)
@@ -255,7 +255,7 @@ def unsqueeze(x: Tensor, axis: Ints) -> Tensor:
     for a in axis or ():
         low, high = -len(shape) - 1, len(shape)
         if not low <= a <= high:
-            raise errors.bad("unsqueeze(axis)", f"an axis in [{low}, {high}]", a, kind=errors.OutOfRange)
+            raise errors.bad("unsqueeze(axis)", f"an axis in [{low}, {high}]", a, kind=errors.OutOfRangeError)
         shape.insert(a if a >= 0 else a + len(shape) + 1, 1)
     return reshaped(x, shape)
 
@@ -295,9 +295,9 @@ def unflatten(x: Tensor, axis: int, shape: Any) -> Tensor:
     [[1, 2], [3, 4]]
     """
     if not -x.ndim <= axis < x.ndim:
-        raise errors.bad("unflatten(axis)", f"an axis in [{-x.ndim}, {x.ndim - 1}]", axis, kind=errors.Unfit)
+        raise errors.bad("unflatten(axis)", f"an axis in [{-x.ndim}, {x.ndim - 1}]", axis, kind=errors.ArgumentError)
     if not isinstance(shape, (list, tuple, Tensor)):
-        raise errors.bad("unflatten(shape)", "a list of extents", shape, kind=TypeError)
+        raise errors.bad("unflatten(shape)", "a list of extents", shape, kind=errors.ArgumentTypeError)
     axis %= x.ndim
     dims = x._value.sig.shape
     found = [dims[axis] if n == 0 and dims[axis] and i == 0 else n for i, n in enumerate(ints(shape, 0, "unflatten(shape)") or ())]

@@ -32,10 +32,10 @@ def broadcast_tensors(input: list[Tensor]) -> list[Tensor]:
     [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
     """
     if not input:
-        raise errors.bad("broadcast_tensors(input)", "at least one tensor", "an empty list")
+        raise errors.bad("broadcast_tensors(input)", "at least one tensor", described="an empty list")
     for i, x in enumerate(input):
         if x.dtype is not input[0].dtype:
-            raise errors.bad(f"broadcast_tensors(input[{i}])", input[0].dtype.name, x.dtype.name, kind=errors.NoKernel)
+            raise errors.bad(f"broadcast_tensors(input[{i}])", input[0].dtype.name, described=x.dtype.name, kind=errors.DtypeError)
     shape = common_shape("broadcast_tensors", *[tuple(x.shape) for x in input])
     return [expand(x, list(shape)) for x in input]
 
@@ -54,7 +54,7 @@ def broadcast_shapes(*shapes: Any) -> list[int]:
         for i, (a, b) in enumerate(zip(found, dims)):
             if a != b and 1 not in (a, b) and -1 not in (a, b):
                 shown = " and ".join(str(list(ints(s, 0, "shapes") or ())) for s in shapes)
-                raise errors.bad("broadcast_shapes()", "shapes that broadcast together", f"shapes {shown}")
+                raise errors.bad("broadcast_shapes()", "shapes that broadcast together", described=f"shapes {shown}", kind=errors.ShapeError)
             found[i] = b if a == 1 or (a == -1 and b != 1) else a
     return found
 
@@ -89,12 +89,12 @@ def check_shape(shape: Any, op_name: str, expected_shape_type: Any = list | tupl
     """
     where = f"{op_name}(shape)"
     if not isinstance(shape, expected_shape_type):
-        raise errors.bad(where, "a list, a tuple or a Tensor", shape, kind=TypeError)
+        raise errors.bad(where, "a list, a tuple or a Tensor", shape, kind=errors.ArgumentTypeError)
     for n in [shape] if isinstance(shape, Tensor) else shape:
         if expected_element_type is not None and not isinstance(n, expected_element_type):
-            raise errors.bad(where, "integers", n, kind=TypeError)
+            raise errors.bad(where, "integers", n, kind=errors.ArgumentTypeError)
         if expected_tensor_dtype is not None and isinstance(n, Tensor) and n.dtype.name not in expected_tensor_dtype:
-            raise errors.bad(where, f"tensors of {' or '.join(expected_tensor_dtype)}", n.dtype.name, kind=TypeError)
+            raise errors.bad(where, f"tensors of {' or '.join(expected_tensor_dtype)}", described=n.dtype.name, kind=errors.ArgumentTypeError)
 
 
 def tolist(x: Tensor) -> Any:
@@ -104,7 +104,7 @@ def tolist(x: Tensor) -> Any:
     [[1.5]]
     """
     if not isinstance(x, Tensor):
-        raise errors.bad("tolist(x)", "a Tensor", x, kind=TypeError)
+        raise errors.bad("tolist(x)", "a Tensor", x, kind=errors.NotATensorError)
     return x.tolist()
 
 

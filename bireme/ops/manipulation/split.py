@@ -69,7 +69,7 @@ def split(x: Tensor, num_or_sections: Any, axis: Axis = 0) -> list[Tensor]:
     else:
         n = ints(num_or_sections, 0, "split(num_or_sections)")[0]  # type: ignore[index]  # not None: it was given
         if n <= 0 or total % n:
-            raise errors.bad("split(num_or_sections)", f"a number of parts that divides {total}", n)
+            raise errors.bad("split(num_or_sections)", f"a number of parts that divides {total}", n, kind=errors.for_number(n))
         sizes = [total // n] * n
     return split_sizes(x, sizes, axis)
 
@@ -97,11 +97,11 @@ def split_by_size(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> 
     total = tensor.shape[axis]
     where = "split(split_size_or_sections)"
     if not isinstance(split_size_or_sections, (int, list, tuple)):
-        raise errors.bad(where, "an integer or a list of them", split_size_or_sections, kind=TypeError)
+        raise errors.bad(where, "an integer or a list of them", split_size_or_sections, kind=errors.ArgumentTypeError)
     if isinstance(split_size_or_sections, int):
         size = split_size_or_sections
         if size <= 0:
-            raise errors.bad(where, "a size above 0", size, kind=errors.Unfit)
+            raise errors.bad(where, "a size above 0", size, kind=errors.ArgumentError)
         sizes = [builtins.min(size, total - at) for at in range(0, total, size)]
         return tuple(split_sizes(tensor, sizes, axis)) if sizes else ()
     sizes = list(ints(split_size_or_sections, 0, where) or ())
@@ -129,10 +129,12 @@ def tensor_split(x: Tensor, num_or_indices: Any, axis: int = 0) -> list[Tensor]:
             return [clone(getitem(x, (*before, slice(a, b)))) for a, b in itertools.pairwise(bounds)]
         return split_sizes(x, [b - a for a, b in itertools.pairwise(bounds)], axis)
     if not isinstance(num_or_indices, (int, np.integer)):
-        raise errors.bad("tensor_split(num_or_indices)", "an integer or a list of them", num_or_indices, kind=TypeError)
+        raise errors.bad("tensor_split(num_or_indices)", "an integer or a list of them", num_or_indices, kind=errors.ArgumentTypeError)
     n = int(num_or_indices)
     if not 0 < n <= builtins.max(total, MAX_PARTS):
-        raise errors.bad("tensor_split(num_or_indices)", f"a number of parts from 1 to {builtins.max(total, MAX_PARTS)}", n)
+        raise errors.bad(
+            "tensor_split(num_or_indices)", f"a number of parts from 1 to {builtins.max(total, MAX_PARTS)}", n, kind=errors.for_number(n)
+        )
     return split_sizes(x, [total // n + (i < total % n) for i in range(n)], axis)
 
 
@@ -201,12 +203,12 @@ def shard_index(input: Tensor, index_num: int, nshards: int, shard_id: int, igno
 @shard_index.check
 def _(input, index_num, nshards, shard_id):
     if input.ndim < 2:
-        raise errors.bad("shard_index(input)", "at least 2 axes", f"shape {list(input.shape)}")
+        raise errors.bad("shard_index(input)", "at least 2 axes", described=f"shape {list(input.shape)}", kind=errors.ShapeError)
     for name, n in (("index_num", index_num), ("nshards", nshards)):
         if n <= 0:
-            raise errors.bad(f"shard_index({name})", "a number above 0", n)
+            raise errors.bad(f"shard_index({name})", "a number above 0", n, kind=errors.for_number(n))
     if not 0 <= shard_id < nshards:
-        raise errors.bad("shard_index(shard_id)", f"a number in [0, {nshards - 1}]", shard_id)
+        raise errors.bad("shard_index(shard_id)", f"a number in [0, {nshards - 1}]", shard_id, kind=errors.for_number(shard_id))
 
 
 shard_index.infer(lambda input: same(input))

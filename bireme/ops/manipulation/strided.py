@@ -70,19 +70,19 @@ def narrow(input: Tensor, dim: int, start: Any, length: Any) -> Tensor:
     [2, 3]
     """
     if input.ndim == 0:
-        raise errors.bad("narrow(input)", "a tensor with at least one axis", input, kind=errors.Unfit)
+        raise errors.bad("narrow(input)", "a tensor with at least one axis", input, kind=errors.ArgumentError)
     axis = one_axis(dim, input.ndim, "narrow(dim)")
     n = input.shape[axis]
     if isinstance(start, Tensor) and (start.ndim or start.dtype.kind != "i"):
-        raise errors.bad("narrow(start)", "an integer or a 0-d integer tensor", start, kind=errors.Unfit)
+        raise errors.bad("narrow(start)", "an integer or a 0-d integer tensor", start, kind=errors.for_integer(start))
     if start is None or length is None:
-        raise errors.bad("narrow(start, length)", "integers", None, kind=TypeError)
+        raise errors.bad("narrow(start, length)", "integers", None, kind=errors.ArgumentTypeError)
     (first,), (size,) = ints(start, 0, "narrow(start)") or (), ints(length, 0, "narrow(length)") or ()
     if not -n <= first <= n:
-        raise errors.bad("narrow(start)", f"a place in [{-n}, {n}]", first, kind=errors.Unfit)
+        raise errors.bad("narrow(start)", f"a place in [{-n}, {n}]", first, kind=errors.ArgumentError)
     first += n if first < 0 else 0
     if not 0 <= size <= n - first:
-        raise errors.bad("narrow(length)", f"a length in [0, {n - first}]", size, kind=errors.Unfit)
+        raise errors.bad("narrow(length)", f"a length in [0, {n - first}]", size, kind=errors.ArgumentError)
     return getitem(input, (*[builtins.slice(None)] * axis, builtins.slice(first, first + size)))
 
 
@@ -365,7 +365,7 @@ def strided_on(name: str, x: Tensor, dims: Any, strides: Any, offset: int) -> Te
     reach = [(n - 1) * step for n, step in zip(dims, strides)]
     low, high = first + sum(r for r in reach if r < 0), first + sum(r for r in reach if r > 0)
     if 0 not in dims and not 0 <= low <= high < whole._value.sig.size:
-        raise errors.bad(f"{name}(shape)", f"elements within the {whole._value.sig.size} of the storage", f"places {low} to {high}")
+        raise errors.bad(f"{name}(shape)", f"elements within the {whole._value.sig.size} of the storage", described=f"places {low} to {high}")
     own, start = layout(x)
     if whole is not x and own == in_a_row(x._value.sig.shape) and (0 in dims or start <= low <= high < start + x._value.sig.size):
         whole, first = x, first - start  # all of it lies within x: then gradients go through x

@@ -20,7 +20,7 @@ from bireme.ops.math.arithmetic import cast
 
 def _tensor(x: Any, where: str) -> Tensor:
     if not isinstance(x, Tensor):
-        raise errors.bad(where, "a Tensor", x, kind=errors.NotTensor)
+        raise errors.bad(where, "a Tensor", x, kind=errors.NotATensorError)
     return x
 
 
@@ -104,7 +104,9 @@ def _destination(args: tuple, kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
     given = dict(zip(names, args)) | kwargs
     wrong = [k for k in given if k not in ("device", "dtype", "blocking", "other")]
     if len(args) > len(names) or wrong or not given:
-        raise errors.bad("to()", "(device, dtype), (dtype) or (other)", f"{len(args)} arguments and {list(kwargs)}", kind=TypeError)
+        raise errors.bad(
+            "to()", "(device, dtype), (dtype) or (other)", described=f"{len(args)} arguments and {list(kwargs)}", kind=errors.ArgumentTypeError
+        )
     if "other" in given:
         given |= {"device": given["other"].place, "dtype": given["other"].dtype}
     return given.get("device"), given.get("dtype"), given.get("blocking")
@@ -123,7 +125,7 @@ def fill_(self: Tensor, value: float) -> Tensor:
     [3.0, 3.0]
     """
     if not isinstance(value, (int, float)):
-        raise errors.bad("fill_(value)", "a number", value, kind=TypeError)
+        raise errors.bad("fill_(value)", "a number", value, kind=errors.ArgumentTypeError)
     return _filled(self, cast(full([], value, "float64"), self.dtype).expand(self.shape), "fill_")
 
 

@@ -125,7 +125,7 @@ def _copy_to(self: Tensor, place: Any, blocking: bool = True, /) -> Tensor:
 def _to(self: Tensor, device: Any = None, dtype: Any = None, blocking: bool | None = None) -> Tensor:
     """The tensor on another device or in another type."""
     if blocking is not None and not isinstance(blocking, bool):
-        raise errors.bad("_to(blocking)", "True, False or None", blocking, kind=errors.Alien)
+        raise errors.bad("_to(blocking)", "True, False or None", blocking, kind=errors.ArgumentTypeError)
     if device is not None and not isinstance(device, (str, Place)):
         raise errors.bad("_to(device)", "a place or its name", device)
     # the class's own: programs replace `to` of parameters by a function that calls this one
@@ -220,12 +220,14 @@ def apply_(self: Tensor, func: Callable) -> Tensor:
 
 def _applied(x: Tensor, func: Any, name: str) -> Tensor:
     if not callable(func):
-        raise errors.bad(f"{name}(func)", "a function of a Tensor", func, kind=TypeError)
+        raise errors.bad(f"{name}(func)", "a function of a Tensor", func, kind=errors.ArgumentTypeError)
     if not x.stop_gradient:
-        raise errors.bad(f"{name}()", "a tensor that requires no gradient", "one that does", hint="use x.detach()", kind=RuntimeError)
+        raise errors.bad(f"{name}()", "a tensor that requires no gradient", described="one that does", hint="use x.detach()", kind=RuntimeError)
     found = func(x)
     if not isinstance(found, Tensor):
-        raise errors.bad(f"{name}(func)", "a function that returns a Tensor", f"one that returns {errors.show(found)}", kind=TypeError)
+        raise errors.bad(
+            f"{name}(func)", "a function that returns a Tensor", described=f"one that returns {errors.show(found)}", kind=errors.ArgumentTypeError
+        )
     return found
 
 
@@ -275,7 +277,7 @@ def set_tensor(self: Tensor, other: Tensor) -> None:
 
 def _become(x: Tensor, other: Any, name: str) -> None:
     if not isinstance(other, Tensor):
-        raise errors.bad(f"{name}(other)", "a Tensor", other, kind=TypeError)
+        raise errors.bad(f"{name}(other)", "a Tensor", other, kind=errors.NotATensorError)
     if segment.local.trace is not None:
         segment.local.trace.spoiled = True
     x._value, x._edge, x._view = read(other), None, None

@@ -62,7 +62,7 @@ def repeat(x: Tensor, repeats: Ints) -> Tensor:
     [[1, 2], [1, 2]]
     """
     if repeats is None:
-        raise errors.bad("repeat(repeats)", "integers", repeats, kind=TypeError)
+        raise errors.bad("repeat(repeats)", "integers", repeats, kind=errors.ArgumentTypeError)
     return tile(x, list(repeats))
 
 
@@ -95,21 +95,21 @@ def repeat_interleave(x: Tensor, repeats: Any, axis: Any = None, name: Any = Non
     if axis is None:
         x, axis = ravel(x), 0
     if x.ndim == 0:
-        raise errors.bad("repeat_interleave(axis)", "no axis for a 0-d tensor", axis, kind=errors.OutOfRange)
+        raise errors.bad("repeat_interleave(axis)", "no axis for a 0-d tensor", axis, kind=errors.OutOfRangeError)
     axis = one_axis(axis, x.ndim, "repeat_interleave(axis)")
     n = x.shape[axis]
     if not isinstance(repeats, Tensor):
         if not isinstance(repeats, (int, np.integer)) or isinstance(repeats, bool):
-            raise errors.bad("repeat_interleave(repeats)", "a number or a tensor of numbers", repeats, kind=TypeError)
+            raise errors.bad("repeat_interleave(repeats)", "a number or a tensor of numbers", repeats, kind=errors.ArgumentTypeError)
         if repeats <= 0:
-            raise errors.bad("repeat_interleave(repeats)", "a number above 0", int(repeats))
+            raise errors.bad("repeat_interleave(repeats)", "a number above 0", int(repeats), kind=errors.for_number(int(repeats)))
         _sized(output_size, n * int(repeats))
         return repeat_each(x, int(repeats), axis)
     if repeats.dtype.name not in ("int32", "int64") or repeats.ndim > 1 or repeats._value.sig.size != n:
         raise errors.bad("repeat_interleave(repeats)", f"{n} integers, one for each slice along axis {axis}", repeats)
     counts = repeats._host().reshape(-1)
     if n and (counts.min() < 0 or int(counts.sum(dtype=object)) > MAX_EXTENT):
-        raise errors.bad("repeat_interleave(repeats)", "counts of 0 or more that a tensor can have", f"{counts.min()} to {counts.max()}")
+        raise errors.bad("repeat_interleave(repeats)", "counts of 0 or more that a tensor can have", described=f"{counts.min()} to {counts.max()}")
     _sized(output_size, int(counts.sum()))
     return index_select(x, Tensor(value_of(np.repeat(np.arange(n), counts))), axis)
 
@@ -139,7 +139,7 @@ def flip(x: Tensor, axis: Axes) -> Tensor:
 def _(arguments):
     x, axis = arguments["x"], arguments["axis"]
     if isinstance(x, Tensor) and x.ndim == 0 and axis not in ((), []):
-        raise errors.bad("flip(axis)", "no axes, as x has none", axis, kind=errors.OutOfRange)
+        raise errors.bad("flip(axis)", "no axes, as x has none", axis, kind=errors.OutOfRangeError)
 
 
 flip.infer(lambda x: x)
@@ -163,7 +163,7 @@ def rot90(x: Tensor, k: Any = 1, axes: Any = [0, 1]) -> Tensor:  # noqa: B006  #
         raise errors.bad("rot90(axes)", "two different axes", list(axes))
     k = k.item() if isinstance(k, np.ndarray) and k.ndim == 0 else k
     if not isinstance(k, (int, float, np.number, Tensor)):
-        raise errors.bad("rot90(k)", "an integer", k, kind=TypeError)
+        raise errors.bad("rot90(k)", "an integer", k, kind=errors.ArgumentTypeError)
     turns = int(k) % 4
     if turns == 0:
         return x
@@ -192,7 +192,7 @@ def _(arguments):
         raise errors.bad("roll(shifts)", "one shift for the flattened tensor", arguments["shifts"])
     if isinstance(x, Tensor) and axis is not None:
         if x.ndim == 0 and axis not in ((), []):
-            raise errors.bad("roll(axis)", "no axes, as x has none", axis, kind=errors.OutOfRange)
+            raise errors.bad("roll(axis)", "no axes, as x has none", axis, kind=errors.OutOfRangeError)
         found = tuple(one_axis(a, x.ndim, "roll(axis)") for a in (axis if isinstance(axis, (list, tuple, range)) else [axis]))
         shifts = ints(arguments["shifts"], 0, "roll(shifts)") or ()
         if len(shifts) != len(found):

@@ -68,7 +68,12 @@ def _retyped(x, old, new):
 def _(x, dtype):
     old, new = x.dtype.itemsize, dtype.itemsize
     if old != new and (not x.ndim or x.shape[-1] * old % new):
-        raise errors.bad("view(x)", f"a last axis whose bytes are whole numbers of {dtype.name}", f"shape {list(x.shape)}, {x.dtype.name}")
+        raise errors.bad(
+            "view(x)",
+            f"a last axis whose bytes are whole numbers of {dtype.name}",
+            described=f"shape {list(x.shape)}, {x.dtype.name}",
+            kind=errors.ShapeError,
+        )
 
 
 view_dtype.infer(lambda x, dtype: sig_of(_retyped(x, x.dtype.itemsize, dtype.itemsize), dtype))
@@ -104,16 +109,18 @@ def view(x: Tensor, shape_or_dtype: Any) -> Tensor:
     if isinstance(shape_or_dtype, (str, DType, np.dtype, type)):
         dtype = dtypes.of(shape_or_dtype, "view(shape_or_dtype)")
         if dtype.itemsize != x.itemsize and x.ndim and own[-1] != 1:
-            raise errors.bad("view(x)", "elements of the last axis that lie side by side", f"strides {list(own)}", hint="x.contiguous() copies")
+            raise errors.bad(
+                "view(x)", "elements of the last axis that lie side by side", described=f"strides {list(own)}", hint="x.contiguous() copies"
+            )
         return view_dtype(x, dtype)
     if shape_or_dtype is None:
-        raise errors.bad("view(shape_or_dtype)", "a shape or a type", None, kind=TypeError)
+        raise errors.bad("view(shape_or_dtype)", "a shape or a type", None, kind=errors.ArgumentTypeError)
     dims = list(ints(shape_or_dtype, 0, "view(shape_or_dtype)") or ())
     if 0 in dims and x._value.sig.size:
         raise errors.bad("view(shape_or_dtype)", f"a shape of {x._value.sig.size} elements, as x has", dims)
     found = resolve_shape(x._value.sig, dims, "view(shape_or_dtype)")
     if strides_as(x._value.sig.shape, own, found) is None:
-        raise errors.bad("view(x)", f"elements that lie as shape {list(found)} needs them", f"strides {list(own)}", hint=_NO_VIEW)
+        raise errors.bad("view(x)", f"elements that lie as shape {list(found)} needs them", described=f"strides {list(own)}", hint=_NO_VIEW)
     return reshaped(x, list(found))
 
 
@@ -132,7 +139,7 @@ def view_as(x: Tensor, other: Tensor) -> Tensor:
 
 def _free(x: Tensor, name: str) -> None:
     if grad_mode.state.grad and not x.stop_gradient and x.is_leaf:
-        raise errors.bad(f"{name}(x)", "a tensor that is no leaf, or no_grad()", "a leaf that requires gradients")
+        raise errors.bad(f"{name}(x)", "a tensor that is no leaf, or no_grad()", described="a leaf that requires gradients")
 
 
 @errors.named
@@ -165,7 +172,7 @@ def set_(self: Tensor, source: Tensor | None = None, shape: Any = None, stride: 
     if not isinstance(source, Tensor):
         raise errors.bad("set_(source)", "a Tensor", source)
     if source.dtype is not self.dtype:
-        raise errors.bad("set_(source)", self.dtype.name, source.dtype.name, kind=TypeError)
+        raise errors.bad("set_(source)", self.dtype.name, described=source.dtype.name, kind=errors.ArgumentTypeError)
     own, first = layout(source)
     dims = tuple(source.shape) if shape is None else checked_shape(shape, 0, "set_(shape)") or ()
     steps = ints(stride, 0, "set_(stride)") if stride is not None else own if shape is None else in_a_row(dims)

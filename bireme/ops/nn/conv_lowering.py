@@ -1,8 +1,8 @@
-"""Convolutions by XLA: which form is fast at which shapes. Images are in their own data format, kernels [outputs, channels / groups, *window].
+"""Convolutions by XLA: which form is fast at which shapes; kernels are [outputs, channels / groups, *window].
 
 A convolution is linear in the image and in the kernel, so either gradient is the transpose of some form of it, and the
 form that gives the result soonest need not be the one with the fastest transpose. On CUDA cuDNN has them all. On CPU:
-- few places for the window, or many groups, are products of matrices: XLA's own operator is up to 50 times slower there
+- few positions of the window, or many groups, are products of matrices: XLA's own operator is up to 50 times slower there
 - a window of one element is a product too, one channel a group a sum of shifted images, few groups a convolution each
 - two axes are what XLA's operator is made for: a third is folded into the channels, a missing one added
 """
@@ -21,14 +21,14 @@ from jax import lax
 
 from bireme.core.numpy_exec.convolution import places, taps
 
-_FEW = 49  # places of the window
+_FEW = 49  # positions of the window
 _DIMENSIONS = {1: ("NWC", "WIO", "NWC"), 2: ("NHWC", "HWIO", "NHWC"), 3: ("NDHWC", "DHWIO", "NDHWC")}
-# measured: with wide vectors (AVX) XLA's operator gives the kernel's gradient two to three times faster than products do, without them slower
+# measured: with AVX, XLA's operator gives the kernel's gradient two to three times faster than products, without it slower
 _WIDE = machine.machine().lower() in ("x86_64", "amd64")
 
 
 def move(x, last: bool):
-    """Channels last: given channels first, XLA would turn both operands by itself, and slower; between two convolutions they cancel."""
+    """Channels last: XLA would transpose by itself, and slower; between two convolutions the transposes cancel."""
     return x if last else x.transpose(0, *range(2, x.ndim), 1)
 
 
@@ -65,7 +65,7 @@ def _operator(x, w, stride, pads, dilation, groups, last):
 def _product(x, w, stride, pads, dilation, groups, last):
     """The kernel, as it is, times the windows side by side; the transpose adds each share where it came from.
 
-    The channels come first, so that nothing is turned but blocks of an image: turning the kernel would take longer than the product.
+    The channels come first, so that only blocks of an image are transposed: the kernel would take longer than the product.
     """
     out, batch = _count(x, w, stride, pads, dilation, last), x.shape[0]
     grown = _padded(jnp.moveaxis(x, -1 if last else 1, 0), pads, 2)
@@ -85,7 +85,7 @@ def _pointwise(x, w, stride, pads, dilation, groups, last):
 
 
 def _depthwise(x, w, stride, pads, dilation, groups, last):
-    """One channel a group: the sum of shifted images, each times its place in the kernel; in the layout that it is given."""
+    """One channel a group: the sum of shifted images, each times its element of the kernel; in the given layout."""
     out, first = _count(x, w, stride, pads, dilation, last), 1 if last else 2
     grown, front = _padded(x, pads, first), (slice(None),) * first
     per = w.shape[0] // groups
@@ -157,7 +157,7 @@ def forward(x, w, stride, pads, dilation, groups, last, platform="cpu"):
 
 
 def input_grad(g, w, dims, stride, pads, dilation, groups, last, platform="cpu"):
-    """The gradient of an image of extents `dims`."""
+    """The gradient of an image of sizes `dims`."""
     shape = _shaped(g.shape[0], w.shape[1] * groups, dims, last)
     if not (g.size and w.size and math.prod(shape)):
         return jnp.zeros(shape, g.dtype)
@@ -180,7 +180,7 @@ def weight_grad(x, g, window, stride, pads, dilation, groups, last, platform="cp
 
 
 def _depthwise_input_grad(g, w, dims, stride, pads, dilation, groups, last):
-    """The gradient, spread by the stride, under the turned kernel; the transpose would add as many padded images as there are shifts."""
+    """The gradient, dilated by the stride, under the flipped kernel; the transpose would add a padded image a shift."""
     config = []
     for n, m, k, s, (a, _), d in zip(dims, _dims(g, last), w.shape[2:], stride, pads, dilation):
         config.append(((k - 1) * d - a, n + a - (m - 1) * s - 1, s - 1))

@@ -18,7 +18,7 @@ GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
 def _wide(x):
-    """The type that states are carried in: half precision would lose digits at every step."""
+    """The dtype that states are carried in: half precision would lose digits at every step."""
     return jnp.float32 if x.dtype.itemsize < 4 else x.dtype
 
 
@@ -69,12 +69,7 @@ def _stepper(mode, weight_hh, bias_hh, weight_ho):
 def recurrence_of(x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None,
                   weight_ho: Tensor | None, lengths: Tensor | None, mode: str, reverse: bool = False, time_major: bool = False,
                   masked: bool = True) -> tuple[Tensor, ...]:  # fmt: skip
-    """One step, or a sequence whose states are projected, with the gradient that jax derives; use `recurrence`.
-
-    >>> one, x = bireme.ones([1, 1]), bireme.to_tensor([[[1.0], [2.0]]])
-    >>> bireme.ops.nn.recurrent.recurrence_of(x, bireme.zeros([1, 1]), None, one, one, None, None, None, None, "RNN_RELU")[0].tolist()
-    [[[1.0], [3.0]]]
-    """
+    """One step, or a sequence whose states are projected, with the gradient that jax derives; use `recurrence`."""
     kind, wide = x.dtype, _wide(x)
     step = _stepper(mode, weight_hh, bias_hh, weight_ho)
     # the product with the inputs does not depend on the states: one large product instead of many small ones
@@ -130,9 +125,9 @@ def _check(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, lengths, 
     where, width = f"{name}(inputs)", weight_ih.shape[-1]
     if x.ndim not in (2, 3) or x.shape[-1] != width:
         wanted = f"shape [batch, {width}] for one step, or [{'steps, batch' if time_major else 'batch, steps'}, {width}]"
-        raise errors.bad(where, wanted, f"shape {list(x.shape)}")
+        raise errors.bad(where, wanted, described=f"shape {list(x.shape)}", kind=errors.ShapeError)
     if (c is None) == (mode == "LSTM"):
-        raise errors.bad(f"{name}(states)", "a hidden and a cell state" if c is None else "one state", "one" if c is None else "two")
+        raise errors.bad(f"{name}(states)", "a hidden and a cell state" if c is None else "one state", described="one" if c is None else "two")
     batch, units = x.shape[1 if x.ndim == 3 and time_major else 0], weight_ih.shape[0] // GATES[mode]
     out = units if weight_ho is None else weight_ho.shape[-1]
     gates = (GATES[mode] * units,)
@@ -141,9 +136,9 @@ def _check(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, lengths, 
         ("sequence_length", lengths, (batch,)))  # fmt: skip
     for what, sig, wanted in shapes:
         if sig is not None and sig.shape != wanted:
-            raise errors.bad(f"{name}({what})", f"shape {list(wanted)}", f"shape {list(sig.shape)}")
+            raise errors.bad(f"{name}({what})", f"shape {list(wanted)}", described=f"shape {list(sig.shape)}", kind=errors.ShapeError)
     if lengths is not None and lengths.dtype.kind != "i":
-        raise errors.bad(f"{name}(sequence_length)", "integers", lengths.dtype.name, kind=errors.NoKernel)
+        raise errors.bad(f"{name}(sequence_length)", "integers", described=lengths.dtype.name, kind=errors.DtypeError)
 
 
 @recurrence_of.effort
@@ -156,13 +151,13 @@ def _effort(x, time_major):
 
 
 def _sequence(x, time_major):
-    """[steps * batch, width], step by step: the input is turned, not the gates, which are four times as much."""
+    """[steps * batch, width], step by step: the input is transposed, not the gates, which are four times as much."""
     x = x if time_major else jnp.swapaxes(x, 0, 1)
     return x.reshape(-1, x.shape[-1])
 
 
 def _given(x, weight_ih, bias_ih, time_major):
-    """The inputs' part of the gates, [steps, batch, gates]: it does not depend on the states, so one large product makes it."""
+    """The inputs' part of the gates, [steps, batch, gates]: independent of the states, so one large product."""
     batch, steps = (x.shape[1], x.shape[0]) if time_major else x.shape[:2]
     made = _times(_sequence(x, time_major), weight_ih)
     return (made if bias_ih is None else made + bias_ih.astype(made.dtype)).reshape(steps, batch, -1)
@@ -177,12 +172,7 @@ def _within(lengths, steps):
 def sequence_of(x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None,
                 lengths: Tensor | None, mode: str, reverse: bool = False, time_major: bool = False,
                 masked: bool = True) -> tuple[Tensor, ...]:  # fmt: skip
-    """Outputs and last states, and what the gradient reads: the states before each step and their part of the gates; use `recurrence`.
-
-    >>> one, x = bireme.ones([1, 1]), bireme.to_tensor([[[1.0], [2.0]]])
-    >>> bireme.ops.nn.recurrent.sequence_of(x, bireme.zeros([1, 1]), None, one, one, None, None, None, "RNN_RELU")[0].tolist()
-    [[[1.0], [3.0]]]
-    """
+    """Outputs and last states, the states before each step and their part of the gates; use `recurrence`."""
     kind, wide, rule = x.dtype, _wide(x), _rule(mode)
     given = _given(x, weight_ih, bias_ih, time_major)
     inside = None if lengths is None else _within(lengths, len(given))
@@ -278,14 +268,9 @@ def _halves(units, dtype):
 @op(promote="x h c weight_ih weight_hh bias_ih bias_hh", dtypes=FLOAT, amp="low", numpy=recurrent_numpy.lstm_forward)
 def lstm_of(x: Tensor, h: Tensor, c: Tensor, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None,
             reverse: bool = False, time_major: bool = False) -> tuple[Tensor, ...]:  # fmt: skip
-    """Outputs and last states of an LSTM, and what its gradient reads: gates and cells of every step; use `recurrence`.
-
-    >>> one, zero = bireme.ones([4, 1]), bireme.zeros([1, 1])
-    >>> bireme.ops.nn.recurrent.lstm_of(bireme.zeros([1, 2, 1]), zero, zero, one, one, None, None)[0].tolist()
-    [[[0.0], [0.0]]]
-    """
+    """Outputs and last states of an LSTM, and the gates and cells of every step; use `recurrence`."""
     kind, wide = x.dtype, _wide(x)
-    # one tanh for all gates: sigmoid(z) = tanh(z / 2) / 2 + 1 / 2; the halves of z are taken before the loop, where they are exact
+    # one tanh for all gates: sigmoid(z) = tanh(z / 2) / 2 + 1 / 2; z is halved before the loop, which is exact
     half, shift = _halves(h.shape[1], wide)
     given = _given(x, weight_ih, bias_ih, time_major)
     given = (given if bias_hh is None else given + bias_hh.astype(wide)) * half
@@ -361,13 +346,11 @@ def _(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_maj
 def recurrence(x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None,
                weight_ho: Tensor | None, lengths: Tensor | None, mode: str, reverse: bool = False, time_major: bool = False,
                masked: bool = True) -> tuple[Tensor, ...]:  # fmt: skip
-    """All outputs and the last states of a recurrence over x of shape [batch, steps, width]; x without steps makes one step.
+    """All outputs and the last states of a recurrence over x of shape [batch, steps, width]; x without steps makes one
+    step.
 
-    From `lengths` on the states stay as they are; the outputs there are zero, or with `masked=False` what a step would give.
-
-    >>> one, x = bireme.ones([1, 1]), bireme.to_tensor([[[1.0], [2.0]]])
-    >>> bireme.ops.nn.recurrent.recurrence(x, bireme.zeros([1, 1]), None, one, one, None, None, None, None, "RNN_RELU")[0].tolist()
-    [[[1.0], [3.0]]]
+    From `lengths` on the states stay as they are; the outputs there are zero, or with `masked=False` what a step would
+    give.
     """
     whole = weight_ho is None and x.ndim == 3 and x.size
     if whole and mode == "LSTM" and c is not None and lengths is None:

@@ -55,17 +55,17 @@ def _must_be_probable(where: str, x: Any) -> None:
     expected = "probabilities in [0, 1]"
     if not isinstance(x, Tensor):
         if not 0 <= x <= 1:
-            raise errors.bad(where, expected, x, kind=errors.OutOfRange)
+            raise errors.bad(where, expected, x, kind=errors.OutOfRangeError)
         return
     value = read(x)
     if value.array is not None and value.device.is_cpu:
         host = np.asarray(value.array)
         inside = (host >= 0) & (host <= 1)
         if not inside.all():
-            raise errors.bad(where, expected, float(host[~inside].ravel()[0]), kind=errors.OutOfRange)
+            raise errors.bad(where, expected, float(host[~inside].ravel()[0]), kind=errors.OutOfRangeError)
     elif value.sig.size and not segment.local.segment.symbolic:
         outside = ((x >= 0) & (x <= 1)).all().logical_not()
-        guards.guard(outside._value, f"{where}: expected {expected}, got one outside", errors.OutOfRange)
+        guards.guard(outside._value, f"{where}: expected {expected}, got one outside", errors.OutOfRangeError)
 
 
 # ---------------------------------------------------------------- Bernoulli
@@ -94,7 +94,7 @@ def _(arguments):
         return
     if isinstance(p, Tensor):
         if p._value.sig.size != 1:
-            raise errors.bad("bernoulli(p)", "one number", p)
+            raise errors.bad("bernoulli(p)", "one number", p, kind=errors.for_number(p))
         arguments["p"] = p = p.reshape([])
     if isinstance(p, (int, float, Tensor)):
         _must_be_probable("bernoulli(p)", p)
@@ -245,9 +245,9 @@ def binomial(count: Tensor, prob: Tensor) -> Tensor:
     [5, 0]
     """
     if prob.dtype not in FLOAT:
-        raise errors.bad("binomial(prob)", f"one of {', '.join(sorted(d.name for d in FLOAT))}", prob.dtype.name, kind=errors.NoKernel)
+        raise errors.bad("binomial(prob)", f"one of {', '.join(sorted(d.name for d in FLOAT))}", described=prob.dtype.name, kind=errors.DtypeError)
     if count.dtype.kind not in "if":
-        raise errors.bad("binomial(count)", "integers", count.dtype.name, kind=errors.NoKernel)
+        raise errors.bad("binomial(count)", "integers", described=count.dtype.name, kind=errors.DtypeError)
     try:
         np.broadcast_shapes(count.shape, prob.shape)
     except ValueError:
@@ -351,12 +351,12 @@ def multinomial(x: Tensor, num_samples: Attr = 1, replacement: bool = False) -> 
     [1, 1, 1]
     """
     if x.dtype not in FLOAT:
-        raise errors.bad("multinomial(x)", f"one of {', '.join(sorted(d.name for d in FLOAT))}", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad("multinomial(x)", f"one of {', '.join(sorted(d.name for d in FLOAT))}", described=x.dtype.name, kind=errors.DtypeError)
     if x.ndim not in (1, 2):
         raise errors.bad("multinomial(x)", "a tensor with one or two axes", x)
     n = num_samples.item() if isinstance(num_samples, Tensor) and num_samples._value.sig.size == 1 else num_samples
     if isinstance(n, bool) or not isinstance(n, (int, float, np.number)) or n != int(n):
-        raise errors.bad("multinomial(num_samples)", "an integer", num_samples, kind=TypeError)
+        raise errors.bad("multinomial(num_samples)", "an integer", num_samples, kind=errors.ArgumentTypeError)
     if n < 1:
         raise errors.bad("multinomial(num_samples)", "a count of 1 or more", n)
     _must_suffice(x, 1 if replacement else int(n))

@@ -129,7 +129,7 @@ randperm_of.infer(lambda n, dtype: sig_of((n,), dtype))
 def _float_type(dtype: Any, where: str, allowed: frozenset = FLOAT) -> Any:
     kind = dtypes.get_default() if dtype is None else dtypes.of(dtype, where)
     if kind not in allowed:
-        raise errors.bad(where, "a floating type" if allowed is FLOAT else "a floating or complex type", kind.name, kind=errors.NoKernel)
+        raise errors.bad(where, "a floating type" if allowed is FLOAT else "a floating or complex type", described=kind.name, kind=errors.DtypeError)
     return kind
 
 
@@ -148,7 +148,7 @@ def _gaussian(where: str, mean: Any, std: Any, shape: Any, dtype: Any) -> Tensor
 def _sized(where: str, shape: Any) -> Any:
     """A shape that must be there; Paddle takes no bare number for it."""
     if shape is None:
-        raise errors.bad(f"{where}(shape)", "a shape", None, kind=TypeError)
+        raise errors.bad(f"{where}(shape)", "a shape", None, kind=errors.ArgumentTypeError)
     return shape
 
 
@@ -246,7 +246,9 @@ def normal(mean: Tensor | float = 0.0, std: Tensor | float = 1.0, shape: Shape =
         return gaussian([] if shape is None else shape, mean, std)
     kind = given[0].dtype if len(given) == 1 or given[0].dtype is given[1].dtype else dtypes.promote_any(given[0].dtype, given[1].dtype)
     if kind not in FLOAT | COMPLEX:
-        raise errors.bad(f"normal({'mean' if given[0] is mean else 'std'})", "a floating or complex type", kind.name, kind=errors.NoKernel)
+        raise errors.bad(
+            f"normal({'mean' if given[0] is mean else 'std'})", "a floating or complex type", described=kind.name, kind=errors.DtypeError
+        )
     return _gaussian("normal", 0.0, 1.0, _common(given), kind) * std + mean
 
 
@@ -270,7 +272,7 @@ def log_normal(mean: Tensor | float = 1.0, std: Tensor | float = 2.0, shape: Sha
 def _integer(x: Any, where: str) -> int:
     found = ints(x, 0, where)
     if found is None or len(found) != 1 or isinstance(x, (list, tuple)):
-        raise errors.bad(where, "an integer", x, kind=TypeError)
+        raise errors.bad(where, "an integer", x, kind=errors.ArgumentTypeError)
     return found[0]
 
 
@@ -297,7 +299,7 @@ def randint(low: Attr = 0, high: Attr = None, shape: Shape = [1], dtype: DTypeAr
     """
     kind = dtypes.int64 if dtype is None else dtype
     if not kind.is_integer:
-        raise errors.bad("randint(dtype)", "an integer type", kind.name, kind=errors.NoKernel)
+        raise errors.bad("randint(dtype)", "an integer type", described=kind.name, kind=errors.DtypeError)
     return _between("randint", low, high, _sized("randint", shape), kind)
 
 
@@ -321,7 +323,7 @@ def randperm(n: int, dtype: DTypeArg = "int64") -> Tensor:
     if n < 0:
         raise errors.bad("randperm(n)", "a count of 0 or more", n)
     if dtype.kind not in "if":
-        raise errors.bad("randperm(dtype)", "an integer or floating type", dtype.name, kind=errors.NoKernel)
+        raise errors.bad("randperm(dtype)", "an integer or floating type", described=dtype.name, kind=errors.DtypeError)
     return randperm_of(n, dtype)
 
 
@@ -354,19 +356,39 @@ def _(g, p, scale, axis, key):
 
 @composite(method=False, plain=True)
 def dropout(x: Tensor, p: Any = 0.5, axis: Any = None, training: bool = True, mode: str = "upscale_in_train") -> Tensor:
-    """Elements set to zero with probability `p` while training, the rest scaled up to keep the mean.
+    """Set elements to zero with probability ``p`` in training.
 
-    >>> bireme.nn.functional.dropout(bireme.to_tensor([1.0, 2.0]), training=False).tolist()
-    [1.0, 2.0]
+    With ``'upscale_in_train'`` the other elements are multiplied by ``1 / (1 - p)`` in training, which keeps the mean,
+    and
+    nothing happens otherwise. With ``'downscale_in_infer'`` they stay, and outside of training all are multiplied by
+    ``1 - p``.
+
+    Args:
+        x: Input tensor.
+        p: Probability in ``[0, 1]`` of dropping an element: a number or a tensor of one element. Default: 0.5.
+        axis: Axis or axes along which elements are dropped independently, non-negative integers; along the others they
+            are dropped together. ``None`` means all axes. Default: None.
+        training: Whether to drop. Default: True.
+        mode: ``'upscale_in_train'`` or ``'downscale_in_infer'``. Default: ``'upscale_in_train'``.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> x = bireme.ones([1000])
+        >>> sorted(set(bireme.nn.functional.dropout(x, 0.5).tolist()))
+        [0.0, 2.0]
+        >>> bireme.nn.functional.dropout(bireme.to_tensor([1.0, 2.0]), training=False).tolist()
+        [1.0, 2.0]
     """
     if mode not in ("upscale_in_train", "downscale_in_infer"):
         raise errors.bad("dropout(mode)", "'upscale_in_train' or 'downscale_in_infer'", mode)
     value = p.item() if isinstance(p, Tensor) else p
     if not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        kind = ValueError if isinstance(value, (int, float)) else TypeError
+        kind = errors.for_number(value)
         raise errors.bad("dropout(p)", "a probability in [0, 1]", p, kind=kind)
     if axis is not None and not isinstance(axis, (int, list, tuple)):
-        raise errors.bad("dropout(axis)", "an int or a list of them", axis, kind=TypeError)
+        raise errors.bad("dropout(axis)", "an int or a list of them", axis, kind=errors.ArgumentTypeError)
     if not training:
         return x * (1 - value) if mode == "downscale_in_infer" else x
     if value == 0:
@@ -378,5 +400,5 @@ def dropout(x: Tensor, p: Any = 0.5, axis: Any = None, training: bool = True, mo
         raise errors.bad("dropout(axis)", f"at most {x.ndim} axes", axis)
     for a in axes or ():
         if not 0 <= a < x.ndim:
-            raise errors.bad("dropout(axis)", f"an axis in [0, {x.ndim - 1}]", a)
+            raise errors.bad("dropout(axis)", f"an axis in [0, {x.ndim - 1}]", a, kind=errors.OutOfRangeError)
     return dropout_of.draw([x, (dtypes.float32, float(value))], mode == "upscale_in_train", axes)

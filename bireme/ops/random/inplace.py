@@ -18,7 +18,7 @@ from bireme.ops.random.generators import complex_normal, normal_of, unit
 def _fits(where: str, x: Any, other: Any) -> None:
     """What describes the numbers must not be larger than what they go into."""
     if other.ndim > x.ndim or any(n not in (1, m) for n, m in zip(reversed(other.shape), reversed(x.shape))):
-        raise errors.bad(where, f"a shape that fits into that of x, {list(x.shape)}", f"shape {list(other.shape)}")
+        raise errors.bad(where, f"a shape that fits into that of x, {list(x.shape)}", described=f"shape {list(other.shape)}", kind=errors.ShapeError)
 
 
 def _zero(g):
@@ -72,7 +72,10 @@ def _check_normal(name: str) -> Any:
         for word, sig in (("mean", mean), ("std", std)):
             if sig.dtype.is_complex and (word == "std" or not x.dtype.is_complex):
                 raise errors.bad(
-                    f"{name}({word})", "a real number" if word == "std" else "a real number, or a complex x", "a complex one", kind=TypeError
+                    f"{name}({word})",
+                    "a real number" if word == "std" else "a real number, or a complex x",
+                    described="a complex one",
+                    kind=errors.ArgumentTypeError,
                 )
 
     return check

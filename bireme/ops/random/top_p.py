@@ -51,10 +51,17 @@ def _(x):
 @top_p_of.check
 def _(x, ps, threshold, seeds):
     if x.ndim != 2 or not x.shape[1]:
-        raise errors.bad("top_p_sampling(x)", "rows of probabilities: two axes, the last one not empty", f"shape {list(x.shape)}")
+        raise errors.bad(
+            "top_p_sampling(x)", "rows of probabilities: two axes, the last one not empty", described=f"shape {list(x.shape)}", kind=errors.ShapeError
+        )
     for name, s in (("ps", ps), ("threshold", threshold), ("topp_seed", seeds)):
         if s is not None and s.size != x.shape[0]:
-            raise errors.bad(f"top_p_sampling({name})", f"one number for each of {x.shape[0]} rows", f"shape {list(s.shape)}")
+            raise errors.bad(
+                f"top_p_sampling({name})",
+                f"one number for each of {x.shape[0]} rows",
+                described=f"shape {list(s.shape)}",
+                kind=errors.ArgumentTypeError,
+            )
 
 
 @composite(method=True)

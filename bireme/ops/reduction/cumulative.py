@@ -1,4 +1,4 @@
-"""Running sums, products and extremes along an axis."""
+"""Cumulative sums, products and extremes along an axis."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ REAL = FLOAT | INT
 
 
 def _line(x, axis):
-    """What a scan runs along: an axis, or the flattened tensor."""
+    """The tensor and axis to scan: the flattened tensor without an axis."""
     return (x.reshape(-1), 0) if axis is None else (x, axis)
 
 
 def _wide(x):
-    """Half precision in float32: running sums in it stop growing, so they are made in more and rounded once."""
+    """Half precision in float32: cumulative sums in it stop growing, so they are made in float32 and rounded once."""
     return x.astype(np.float32) if x.dtype.itemsize < 4 and jnp.issubdtype(x.dtype, jnp.floating) else x
 
 
@@ -47,10 +47,20 @@ def _same_type(arguments):
 
 @op(method=True, inplace=True, alias={"x": "input", "axis": "dim"}, out=True, amp="high")
 def cumsum(x: Tensor, axis: Axis = None, dtype: DTypeArg = None) -> Tensor:
-    """Running sum along `axis`, or of the flattened tensor; integers add up in int64.
+    """Cumulative sum along an axis.
 
-    >>> bireme.cumsum(bireme.to_tensor([1, 2, 3])).tolist()
-    [1, 3, 6]
+    Args:
+        x: Input tensor.
+        axis: Axis to sum along; ``None`` means the flattened tensor. Default: None.
+        dtype: Dtype to convert ``x`` to first, which is that of the result. Default: None, int64 for integers and
+            bools, otherwise the dtype of ``x``.
+
+    Returns:
+        Tensor of the shape of ``x``, or 1-D without an axis; half precision is accumulated in float32.
+
+    Examples:
+        >>> bireme.cumsum(bireme.to_tensor([1, 2, 3])).tolist()
+        [1, 3, 6]
     """
     x, axis = _line(_wide(x.astype(dtype.np)), axis)
     return (jnp.cumsum(x, axis=axis, dtype=x.dtype) if x.ndim else x).astype(dtype.np)
@@ -108,7 +118,8 @@ def _(g, axis, sigs, platform):
     return g.reshape(sigs[0].shape).astype(sigs[0].dtype.np)
 
 
-# Both gradients below are recurrences from the end, s[i] = g[i] + a[i] * s[i + 1]: no quotients, so zeros are no exception.
+# Both gradients below are recurrences from the end, s[i] = g[i] + a[i] * s[i + 1]: without quotients, so zeros are
+# no exception.
 
 
 def _backwards(g, a, axis, platform):
@@ -130,7 +141,7 @@ def _backwards_numpy(g, a, axis):
 
 
 def _shifted(x, axis, by, fill):
-    """`x` moved by one place along an axis, to the left or to the right, with a number in the free place."""
+    """`x` shifted by one along an axis, to the left or to the right, with a number in the free element."""
     edge = jnp.full_like(_cut(x, axis, 0, 1), fill)
     return jnp.concatenate([_cut(x, axis, 1, None), edge] if by < 0 else [edge, _cut(x, axis, 0, -1)], axis=axis)
 
@@ -141,10 +152,19 @@ def _cut(x, axis, start, stop):
 
 @op(method=True, inplace=True, amp="high")
 def cumprod(x: Tensor, dim: Axis = None, dtype: DTypeArg = None) -> Tensor:
-    """Running product along `dim`, or of the flattened tensor.
+    """Cumulative product along an axis.
 
-    >>> bireme.cumprod(bireme.to_tensor([1, 2, 3, 4])).tolist()
-    [1, 2, 6, 24]
+    Args:
+        x: Tensor of numbers.
+        dim: Axis to multiply along; ``None`` means the flattened tensor. Default: None.
+        dtype: Dtype to convert ``x`` to first, which is that of the result. Default: None, the dtype of ``x``.
+
+    Returns:
+        Tensor of the shape of ``x``, or 1-D without an axis; half precision is accumulated in float32.
+
+    Examples:
+        >>> bireme.cumprod(bireme.to_tensor([1, 2, 3, 4])).tolist()
+        [1, 2, 6, 24]
     """
     x, dim = _line(_wide(x.astype(dtype.np)), dim)
     return (lax.cumprod(x, dim) if x.ndim else x).astype(dtype.np)
@@ -169,7 +189,7 @@ cumprod.infer(lambda x, dim, dtype: sig_of((x.size,) if dim is None else x.shape
 @cumprod.check
 def _(dtype):
     if dtype is dtypes.bool_:
-        raise errors.bad("cumprod(x)", "numbers, or the type to count them in as dtype", "bool", kind=errors.NoKernel)
+        raise errors.bad("cumprod(x)", "numbers, or the type to count them in as dtype", described="bool", kind=errors.DtypeError)
 
 
 def _cumprod_parts(g, out, x, dim, dtype):
@@ -198,10 +218,19 @@ def _(g, out, x, dim, dtype, platform):
 
 @op(method=True, dtypes=FLOAT, floats=True)
 def logcumsumexp(x: Tensor, axis: Axis = None, dtype: DTypeArg = None) -> Tensor:
-    """Logarithm of the running sum of exp(x) along `axis`, or of the flattened tensor, without overflow.
+    """Logarithm of the cumulative sum of exponentials, computed without overflow.
 
-    >>> bireme.logcumsumexp(bireme.to_tensor([1000.0, 1000.0])).tolist()[0]
-    1000.0
+    Args:
+        x: Tensor of real numbers; integers and bools become float32.
+        axis: Axis to sum along; ``None`` means the flattened tensor. Default: None.
+        dtype: Dtype to convert ``x`` to first, which is that of the result. Default: None, the dtype of ``x``.
+
+    Returns:
+        Tensor of the shape of ``x``, or 1-D without an axis.
+
+    Examples:
+        >>> bireme.logcumsumexp(bireme.to_tensor([1000.0, 1000.0])).tolist()[0]
+        1000.0
     """
     x, axis = _line(x, axis)
     return _rows(jnp.logaddexp, x, axis) if x.ndim else x
@@ -231,7 +260,7 @@ def _(arguments):
 
 
 def _shares(out, x, axis):
-    """What each element has in its sum, and each sum in the next one: exp of differences, none of them above 0."""
+    """The share of each element in its sum, and of each sum in the next: exp of differences, none of them above 0."""
     x, axis = _line(x, axis)
     share = jnp.where(x == out, jnp.ones_like(x), jnp.exp(x - out))
     after = _shifted(out, axis, -1, np.inf)
@@ -261,7 +290,7 @@ def _(g, out, x, axis, platform):
 
 
 def _running(x, axis, dtype, extreme, running):
-    """Running extremes and where they stand: the last of equals, and NaN as soon as there is one."""
+    """Cumulative extremes and their indices: the last of equal ones, and NaN as soon as there is one."""
     x, axis = _line(x, axis)
     if not x.ndim:
         return x, jnp.zeros((), dtype.np)
@@ -280,20 +309,42 @@ def _picked(x, found, axis):
 
 @op(method=True, dtypes=REAL, selects=True)
 def cummax(x: Tensor, axis: Axis = None, dtype: DTypeArg = "int64") -> tuple[Tensor, Tensor]:
-    """Running maximum along `axis`, or of the flattened tensor, and its places.
+    """Cumulative maximum along an axis, and its indices.
 
-    >>> [t.tolist() for t in bireme.cummax(bireme.to_tensor([1, 3, 2]))]
-    [[1, 3, 3], [0, 1, 1]]
+    Of equal elements the index is that of the last one. After a NaN everything is NaN.
+
+    Args:
+        x: Tensor of real numbers.
+        axis: Axis to go along; ``None`` means the flattened tensor. Default: None.
+        dtype: Dtype of the indices, int32 or int64. Default: ``'int64'``.
+
+    Returns:
+        A pair of tensors: maxima and indices, in the shape of ``x``, or 1-D without an axis.
+
+    Examples:
+        >>> [t.tolist() for t in bireme.cummax(bireme.to_tensor([1, 3, 2]))]
+        [[1, 3, 3], [0, 1, 1]]
     """
     return _picked(x, _running(lax.stop_gradient(x), axis, dtype, lax.cummax, lax.cummax), axis)
 
 
 @op(method=True, dtypes=REAL, selects=True)
 def cummin(x: Tensor, axis: Axis = None, dtype: DTypeArg = "int64") -> tuple[Tensor, Tensor]:
-    """Running minimum along `axis`, or of the flattened tensor, and its places.
+    """Cumulative minimum along an axis, and its indices.
 
-    >>> [t.tolist() for t in bireme.cummin(bireme.to_tensor([3, 1, 2]))]
-    [[3, 1, 1], [0, 1, 1]]
+    Of equal elements the index is that of the last one. After a NaN everything is NaN.
+
+    Args:
+        x: Tensor of real numbers.
+        axis: Axis to go along; ``None`` means the flattened tensor. Default: None.
+        dtype: Dtype of the indices, int32 or int64. Default: ``'int64'``.
+
+    Returns:
+        A pair of tensors: minima and indices, in the shape of ``x``, or 1-D without an axis.
+
+    Examples:
+        >>> [t.tolist() for t in bireme.cummin(bireme.to_tensor([3, 1, 2]))]
+        [[3, 1, 1], [0, 1, 1]]
     """
     return _picked(x, _running(lax.stop_gradient(x), axis, dtype, lax.cummin, lax.cummax), axis)
 
@@ -315,7 +366,7 @@ def _places_type(name):
     def prepare(arguments):
         kind = arguments["dtype"] = dtypes.of("int64" if arguments["dtype"] is None else arguments["dtype"], f"{name}(dtype)")
         if kind not in (dtypes.int32, dtypes.int64):
-            raise errors.bad(f"{name}(dtype)", "int32 or int64", kind.name)
+            raise errors.bad(f"{name}(dtype)", "int32 or int64", described=kind.name)
 
     return prepare
 
@@ -327,11 +378,11 @@ for _op, _np in ((cummax, np.maximum), (cummin, np.minimum)):
     _op.numpy_form = lambda x, axis, dtype, f=_np: _running_numpy(x, axis, dtype, f.accumulate, np.maximum.accumulate)
 
 
-# ---------------------------------------------------------------- in place without an axis
+# ---------------------------------------------------------------- in-place forms without an axis
 
 
 def _flat_first(name: str, axis: str) -> None:
-    """As in Paddle, `dtype` is the type that `x` takes first, and without an axis it gets the shape of the result: one axis."""
+    """As in Paddle, `x` is converted to `dtype` first, and without an axis it becomes 1-D as the result is."""
     inner, scan = PUBLIC[name], PUBLIC[name[:-1]]
 
     @functools.wraps(inner)

@@ -1,4 +1,4 @@
-"""Reductions: sums, means, extremes, along axes or over everything."""
+"""Reductions: sums, means, extremes, over axes or all elements."""
 
 from __future__ import annotations
 
@@ -57,10 +57,21 @@ def _sum_numpy(x, axis, dtype, keepdim):
 
 @op(method="sum", torch=True, numpy=_sum_numpy, amp="high")
 def sum(x: Tensor, axis: Axes = None, dtype: DTypeArg = None, keepdim: bool = False) -> Tensor:
-    """Sum over `axis`, or over all elements; bools and int32 add up in int64.
+    """Sum of elements over the given axes.
 
-    >>> bireme.sum(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0).tolist()
-    [4.0, 6.0]
+    Args:
+        x: Input tensor.
+        axis: Axis or axes to sum over; ``None`` and an empty list mean all. Default: None.
+        dtype: Dtype to convert ``x`` to first, which is that of the result. Default: None, int64 for bool and int32,
+            otherwise the dtype of ``x``.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+
+    Returns:
+        Tensor of the sums; half precision is accumulated in float32.
+
+    Examples:
+        >>> bireme.sum(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0).tolist()
+        [4.0, 6.0]
     """
     return _sum(x, axis, dtype, keepdim)
 
@@ -91,7 +102,7 @@ def _mean(x, axis, keepdim):
     axes = _axes(axis, x.ndim)
     n = pymath.prod([x.shape[a] for a in axes])
     if x.dtype == jnp.bool_:
-        return jnp.any(x, axis=axes, keepdims=keepdim)  # in its own type, as of integers: true unless it is zero
+        return jnp.any(x, axis=axes, keepdims=keepdim)  # in its own dtype, as of integers: true unless it is zero
     if jnp.issubdtype(x.dtype, jnp.integer):
         total = jnp.sum(x, axis=axes, keepdims=keepdim)
         return (jnp.sign(total) * (jnp.abs(total) // builtins.max(n, 1))).astype(x.dtype)  # towards zero
@@ -101,10 +112,23 @@ def _mean(x, axis, keepdim):
 
 @op(method=True, torch=True, out=True, dtypes=FLOAT | COMPLEX | INT | BOOL, amp="high")
 def mean(x: Tensor, axis: Axes = None, keepdim: bool = False, *, dtype: Extra = None) -> Tensor:
-    """Mean over `axis`, or over all elements; integers and bools keep their type, unless `dtype` says what to compute in.
+    """Arithmetic mean of elements over the given axes.
 
-    >>> bireme.mean(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0).tolist()
-    [2.0, 3.0]
+    Integers stay integers: their mean is truncated towards zero. The mean of bools is whether any of them is true. Pass
+    ``dtype`` for another result.
+
+    Args:
+        x: Input tensor.
+        axis: Axis or axes to average over; ``None`` and an empty list mean all. Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+        dtype: Dtype to convert ``x`` to first, which is that of the result. Default: None, the dtype of ``x``.
+
+    Returns:
+        Tensor of the means; half precision is accumulated in float32. The mean of no elements is NaN.
+
+    Examples:
+        >>> bireme.mean(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0).tolist()
+        [2.0, 3.0]
     """
     return _mean(x, axis, keepdim)
 
@@ -142,7 +166,7 @@ def _needs_element(name: str):
     def check(x, axis):
         for a in _axes(axis, x.ndim):
             if x.shape[a] == 0:
-                raise errors.bad(f"{name}(x)", f"an element along axis {a}", f"shape {list(x.shape)}")
+                raise errors.bad(f"{name}(x)", f"an element along axis {a}", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
 
     return check
 
@@ -161,20 +185,48 @@ _TORCH_PAIR = {"input": "bireme.compat.max", "dim": "bireme.compat.max", "other"
 
 @op(method=True, dtypes=FLOAT | INT, rejects=_TORCH_PAIR, selects=True)
 def max(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
-    """Largest element along `axis`, or of all.
+    """Largest element over the given axes; NaN if there is one.
 
-    >>> bireme.max(bireme.to_tensor([[1, 5], [3, 4]]), axis=0).tolist()
-    [3, 5]
+    Equal maxima share the gradient. For the indices as well, see ``argmax`` and ``topk``.
+
+    Args:
+        x: Tensor of real numbers.
+        axis: Axis or axes to reduce over; ``None`` and an empty list mean all. Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+
+    Returns:
+        Tensor of the maxima, in the dtype of ``x``.
+
+    Raises:
+        ValueError: If a reduced axis has size 0.
+
+    Examples:
+        >>> bireme.max(bireme.to_tensor([[1, 5], [3, 4]]), axis=0).tolist()
+        [3, 5]
     """
     return jnp.max(x, axis=_axes(axis, x.ndim), keepdims=keepdim)
 
 
 @op(method=True, dtypes=FLOAT | INT, rejects={k: v.replace("max", "min") for k, v in _TORCH_PAIR.items()}, selects=True)
 def min(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
-    """Smallest element along `axis`, or of all.
+    """Smallest element over the given axes; NaN if there is one.
 
-    >>> bireme.min(bireme.to_tensor([[1, 5], [3, 4]]), axis=0).tolist()
-    [1, 4]
+    Equal minima share the gradient. For the indices as well, see ``argmin`` and ``topk``.
+
+    Args:
+        x: Tensor of real numbers.
+        axis: Axis or axes to reduce over; ``None`` and an empty list mean all. Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+
+    Returns:
+        Tensor of the minima, in the dtype of ``x``.
+
+    Raises:
+        ValueError: If a reduced axis has size 0.
+
+    Examples:
+        >>> bireme.min(bireme.to_tensor([[1, 5], [3, 4]]), axis=0).tolist()
+        [1, 4]
     """
     return jnp.min(x, axis=_axes(axis, x.ndim), keepdims=keepdim)
 
@@ -188,30 +240,64 @@ for _op, _np in ((max, np.maximum), (min, np.minimum)):
 
 @composite(method=True, torch=True, out=True)
 def amax(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
-    """Largest element along `axis`, or of all; equal ones share the gradient.
+    """Largest element over the given axes; equal maxima share the gradient.
 
-    >>> bireme.amax(bireme.to_tensor([[1, 5], [3, 4]]), axis=0).tolist()
-    [3, 5]
+    Args:
+        x: Tensor of real numbers.
+        axis: Axis or axes to reduce over; ``None`` and an empty list mean all. Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+
+    Returns:
+        Tensor of the maxima, in the dtype of ``x``.
+
+    Raises:
+        ValueError: If a reduced axis has size 0.
+
+    Examples:
+        >>> bireme.amax(bireme.to_tensor([[1, 5], [3, 4]]), axis=0).tolist()
+        [3, 5]
     """
     return max(x, axis, keepdim)
 
 
 @composite(method=True, torch=True, out=True)
 def amin(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
-    """Smallest element along `axis`, or of all; equal ones share the gradient.
+    """Smallest element over the given axes; equal minima share the gradient.
 
-    >>> bireme.amin(bireme.to_tensor([[1, 5], [3, 4]]), axis=0).tolist()
-    [1, 4]
+    Args:
+        x: Tensor of real numbers.
+        axis: Axis or axes to reduce over; ``None`` and an empty list mean all. Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+
+    Returns:
+        Tensor of the minima, in the dtype of ``x``.
+
+    Raises:
+        ValueError: If a reduced axis has size 0.
+
+    Examples:
+        >>> bireme.amin(bireme.to_tensor([[1, 5], [3, 4]]), axis=0).tolist()
+        [1, 4]
     """
     return min(x, axis, keepdim)
 
 
 @op(method=True, alias={"x": "input", "axis": "dim"}, amp="high", numpy=True)
 def prod(x: Tensor, axis: Axes = None, keepdim: bool = False, dtype: DTypeArg = None) -> Tensor:
-    """Product over `axis`, or of all elements.
+    """Product of elements over the given axes.
 
-    >>> bireme.prod(bireme.to_tensor([2.0, 3.0])).item()
-    6.0
+    Args:
+        x: Input tensor.
+        axis: Axis or axes to multiply over; ``None`` and an empty list mean all. Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+        dtype: Dtype to convert ``x`` to first, which is that of the result. Default: None, the dtype of ``x``.
+
+    Returns:
+        Tensor of the products; that of no elements is 1.
+
+    Examples:
+        >>> bireme.prod(bireme.to_tensor([2.0, 3.0])).item()
+        6.0
     """
     x = x if dtype is None else x.astype(dtype.np)
     return jnp.prod(x, axis=_axes(axis, x.ndim), keepdims=keepdim, dtype=x.dtype)
@@ -250,20 +336,38 @@ def _(arguments):
 
 @op(method=True, differentiable=False, torch=True, out=True)
 def all(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
-    """Whether all elements along `axis` are true.
+    """Whether all elements over the given axes are true.
 
-    >>> bireme.all(bireme.to_tensor([True, False])).item()
-    False
+    Args:
+        x: Input tensor; nonzero elements count as true.
+        axis: Axis or axes to reduce over; ``None`` and an empty list mean all. Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+
+    Returns:
+        Bool tensor; true for no elements.
+
+    Examples:
+        >>> bireme.all(bireme.to_tensor([True, False])).item()
+        False
     """
     return jnp.all(x, axis=_axes(axis, x.ndim), keepdims=keepdim)
 
 
 @op(method=True, differentiable=False, torch=True, out=True)
 def any(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
-    """Whether some element along `axis` is true.
+    """Whether any element over the given axes is true.
 
-    >>> bireme.any(bireme.to_tensor([True, False])).item()
-    True
+    Args:
+        x: Input tensor; nonzero elements count as true.
+        axis: Axis or axes to reduce over; ``None`` and an empty list mean all. Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+
+    Returns:
+        Bool tensor; false for no elements.
+
+    Examples:
+        >>> bireme.any(bireme.to_tensor([True, False])).item()
+        True
     """
     return jnp.any(x, axis=_axes(axis, x.ndim), keepdims=keepdim)
 
@@ -284,10 +388,19 @@ def _logsumexp_numpy(x, axis, keepdim):
 
 @op(method=True, floats=True, dtypes=FLOAT, torch=True, out=True, numpy=_logsumexp_numpy)
 def logsumexp(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
-    """log(sum(exp(x))), without overflow.
+    """Logarithm of the sum of exponentials ``log(sum(exp(x)))``, computed without overflow.
 
-    >>> bireme.logsumexp(bireme.to_tensor([1000.0, 1000.0])).item() > 1000.6
-    True
+    Args:
+        x: Tensor of real numbers; integers and bools become float32.
+        axis: Axis or axes to reduce over; ``None`` and an empty list mean all. Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+
+    Returns:
+        Tensor of the logarithms; that of no elements is ``-inf``.
+
+    Examples:
+        >>> bireme.logsumexp(bireme.to_tensor([1000.0, 1000.0])).item() > 1000.6
+        True
     """
     axes = _axes(axis, x.ndim)
     top = jnp.max(x, axis=axes, keepdims=True, initial=-np.inf)
@@ -313,10 +426,19 @@ def _(g, out, x, axis, keepdim):
 
 @op(method=True, differentiable=False)
 def count_nonzero(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
-    """How many elements along `axis`, or of all, are not zero.
+    """Number of nonzero elements over the given axes.
 
-    >>> bireme.count_nonzero(bireme.to_tensor([0, 5, 6])).item()
-    2
+    Args:
+        x: Input tensor.
+        axis: Axis or axes to count over; ``None`` and an empty list mean all. Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+
+    Returns:
+        Tensor of int64.
+
+    Examples:
+        >>> bireme.count_nonzero(bireme.to_tensor([0, 5, 6])).item()
+        2
     """
     return jnp.sum(x != 0, axis=_axes(axis, x.ndim), keepdims=keepdim, dtype=jnp.int64)
 
@@ -327,10 +449,21 @@ count_nonzero.infer(lambda x, axis, keepdim: sig_of(reduced_shape(x.shape, axis,
 
 @composite(method=True)
 def nansum(x: Tensor, axis: Axes = None, dtype: DTypeArg = None, keepdim: bool = False) -> Tensor:
-    """Sum over `axis`, or over all elements, with NaN as zero.
+    """Sum of elements over the given axes, with NaN counted as 0.
 
-    >>> bireme.nansum(bireme.to_tensor([1.0, float("nan"), 2.0])).item()
-    3.0
+    Args:
+        x: Input tensor.
+        axis: Axis or axes to sum over; ``None`` and an empty list mean all. Default: None.
+        dtype: Dtype to convert ``x`` to first, which is that of the result. Default: None, int64 for bool and int32,
+            otherwise the dtype of ``x``.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+
+    Returns:
+        Tensor of the sums.
+
+    Examples:
+        >>> bireme.nansum(bireme.to_tensor([1.0, float("nan"), 2.0])).item()
+        3.0
     """
     return sum(_without_nan(x), axis, dtype, keepdim)
 
@@ -341,10 +474,19 @@ def _without_nan(x: Tensor) -> Tensor:
 
 @composite(method=True)
 def nanmean(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
-    """Mean over `axis`, or over all elements, of those that are not NaN; integers become float32.
+    """Arithmetic mean over the given axes of the elements that are not NaN.
 
-    >>> bireme.nanmean(bireme.to_tensor([1.0, float("nan"), 2.0])).item()
-    1.5
+    Args:
+        x: Input tensor; integers and bools become float32.
+        axis: Axis or axes to average over; ``None`` and an empty list mean all. Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+
+    Returns:
+        Tensor of the means; NaN where there is no number.
+
+    Examples:
+        >>> bireme.nanmean(bireme.to_tensor([1.0, float("nan"), 2.0])).item()
+        1.5
     """
     if not x.dtype.is_inexact:
         x = x.astype(dtypes.float32)
@@ -354,15 +496,26 @@ def nanmean(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
 
 @composite(method=True)
 def reduce_as(x: Tensor, target: Tensor) -> Tensor:
-    """`x` summed over the axes along which `target` would be broadcast to its shape.
+    """Sum a tensor over the axes along which ``target`` would be broadcast to its shape.
 
-    >>> bireme.reduce_as(bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([0, 0])).tolist()
-    [4, 6]
+    Args:
+        x: Tensor to sum.
+        target: Tensor whose shape the result gets; it must broadcast to that of ``x``.
+
+    Returns:
+        Tensor of the shape of ``target``; bool and int32 that are summed become int64.
+
+    Raises:
+        ValueError: If the shape of ``target`` does not broadcast to that of ``x``.
+
+    Examples:
+        >>> bireme.reduce_as(bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([0, 0])).tolist()
+        [4, 6]
     """
     have, want = x.shape, target.shape
     extra = len(have) - len(want)
     if extra < 0 or builtins.any(n not in (1, have[i + extra]) for i, n in enumerate(want)):
-        raise errors.bad("reduce_as(target)", f"a shape that broadcasts to {have}", f"shape {want}")
+        raise errors.bad("reduce_as(target)", f"a shape that broadcasts to {have}", described=f"shape {want}", kind=errors.ShapeError)
     axes = [*range(extra), *[i + extra for i, n in enumerate(want) if n == 1 and have[i + extra] != 1]]
     if not axes:  # an empty list would mean all of them
         return x.clone()

@@ -151,7 +151,7 @@ TABLE = [
         dtypes=ALL - BOOL - COMPLEX, unchecked=BOOL | COMPLEX,
         bad=[*_bad("put_along_axis", "indices", lambda x, i: call(x, i, 1.0, 0)),
              Bad(call(floats(3), np.array([0]), 1.0, 0, "no"),
-                 "put_along_axis(reduce): expected one of assign, add, mean, mul, multiply, amin, amax, got no"),
+                 "put_along_axis(reduce): expected one of assign, add, mean, mul, multiply, amin, amax, got 'no'"),
              Bad(call(floats(3), np.array([0]), np.array([1]), 0),
                  "put_along_axis(values): expected the type of the tensor written to, float64, got int64",
                  TypeError),

@@ -137,7 +137,7 @@ def _bad(name, n, dims):
         Bad(call(x, w, stride=0), f"{name}(stride): expected integers of 1 or more, got [0]"),
         Bad(call(x, w, dilation=-1), f"{name}(dilation): expected integers of 1 or more, got [-1]"),
         Bad(call(x, w, padding=-1), f"{name}(padding): expected widths of 0 or more, got -1"),
-        Bad(call(x, w, padding="FULL"), f"{name}(padding): expected 'SAME', 'VALID' or integers, got FULL"),
+        Bad(call(x, w, padding="FULL"), f"{name}(padding): expected 'SAME', 'VALID' or integers, got 'FULL'"),
         Bad(call(x, w, padding=[[1, 1]] * (n + 2)), f"{name}(padding): expected no padding of batch and channels, got [[1, 1]"),
         Bad(call(x, w, padding=[1] * 7), f"{name}(padding): expected one integer"),
         Bad(call(x, w, stride=[1] * 7), f"{name}(stride): expected one integer"),
