@@ -54,7 +54,12 @@ class NotATensorError(ArgumentTypeError, AttributeError):
 
 
 class UnsupportedTypeError(ArgumentTypeError, NotImplementedError):
-    """Nothing is implemented for objects of this type."""
+    """Nothing is implemented for objects of this type.
+
+    Examples:
+        >>> issubclass(bireme.errors.UnsupportedTypeError, NotImplementedError)
+        True
+    """
 
 
 class DtypeError(ArgumentTypeError, RuntimeError):
@@ -94,19 +99,60 @@ class OutOfRangeError(ArgumentError, IndexError, RuntimeError):
 
 
 class InplaceError(RuntimeError):
-    """Backward needs a tensor that an inplace operator has changed since."""
+    """Backward needs a tensor that an inplace operator has changed since.
+
+    Examples:
+        >>> x = bireme.ones([2])
+        >>> x.stop_gradient = False
+        >>> y = x * 2
+        >>> z = y.exp()
+        >>> _ = z.add_(bireme.ones([2]))
+        >>> try:
+        ...     z.sum().backward()
+        ... except bireme.errors.InplaceError as e:
+        ...     print("inplace" in str(e))
+        True
+    """
 
 
 class FreedGraphError(RuntimeError, SystemError):
-    """A second backward goes through a graph that the first one has freed: pass ``retain_graph=True`` to the first."""
+    """A second backward goes through a graph that the first one has freed: pass ``retain_graph=True`` to the first.
+
+    Examples:
+        >>> x = bireme.ones([2])
+        >>> x.stop_gradient = False
+        >>> loss = (x * x).sum()
+        >>> loss.backward()
+        >>> try:
+        ...     loss.backward()
+        ... except bireme.errors.FreedGraphError as e:
+        ...     print("retain_graph=True" in str(e))
+        True
+    """
 
 
 class RecompileError(RuntimeError):
-    """A program would have to be compiled inside ``bireme.debug.no_recompile()``."""
+    """A program would have to be compiled inside ``bireme.debug.no_recompile()``.
+
+    Examples:
+        >>> issubclass(bireme.errors.RecompileError, RuntimeError)
+        True
+    """
 
 
 class NonFiniteError(RuntimeError):
-    """An operator produced NaN or infinity while ``FLAGS_check_nan_inf`` is on."""
+    """An operator produced NaN or infinity while ``FLAGS_check_nan_inf`` is on.
+
+    Examples:
+        >>> bireme.set_flags({"FLAGS_check_nan_inf": True})
+        >>> try:
+        ...     bireme.log(bireme.zeros([1]))
+        ... except bireme.errors.NonFiniteError as e:
+        ...     print(str(e).splitlines()[0])
+        ... finally:
+        ...     bireme.set_flags({"FLAGS_check_nan_inf": False})
+        log: There are NAN or INF (num_nan=0, num_inf=1) in a result of shape [1]
+    """
 
 
 for _class in [c for c in vars().copy().values() if isinstance(c, type) and issubclass(c, Exception)]:

@@ -53,6 +53,7 @@ class Op:
         self.mix = options.get("mix", "scalars")
         self.floats = options.get("floats", False)
         self.wide = options.get("wide", False)
+        self.upcast, self.grad_upcast = options.get("upcast") is True, bool(options.get("upcast"))
         self.dtypes = options.get("dtypes")
         self.is_view = options.get("view", False)
         self.differentiable = options.get("differentiable", True)
@@ -357,7 +358,7 @@ class Op:
 
 _OPTIONS = frozenset((
     "name", "told", "public", "method", "inplace", "writes", "out", "torch", "alias", "rejects", "varargs", "pack", "pairs", "name_arg",
-    "promote", "mix", "floats", "dtypes", "numbers", "wide", "retype", "view", "passes", "scales", "bilinear", "carries", "of_the_past",
+    "promote", "mix", "floats", "dtypes", "numbers", "wide", "upcast", "retype", "view", "passes", "scales", "bilinear", "carries", "of_the_past",
     "selects", "constants", "differentiable", "numpy", "by_numpy", "plain", "amp",
 ))  # fmt: skip
 
@@ -372,8 +373,10 @@ def op(**options: Any) -> Callable[[Callable], Op]:
 
     How it is called: `name`, `told` (in messages), `public`, `method`, `inplace`, `writes`, `out`, `torch`, `alias`, `rejects`, `varargs`,
     `pack`, `pairs`, `name_arg`.
-    What it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `wide`, `retype`. What it is: `view`, `passes`,
-    `scales`, `bilinear`, `carries`, `of_the_past`, `selects`, `constants` (operands that never get a gradient), `differentiable`, `numpy`,
+    What it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `wide`, `upcast` (half precision is computed in
+    float32 and rounded once, since no sum, count or divisor fits into it; "grad": in the gradient alone), `retype`.
+    What it is: `view`, `passes`, `scales`, `bilinear`, `carries`, `of_the_past`, `selects`, `constants` (operands that never
+    get a gradient), `differentiable`, `numpy`,
     `by_numpy`, `plain`, `amp`.
     """
 

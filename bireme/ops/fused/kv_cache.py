@@ -50,7 +50,7 @@ def _(g, start, sigs):
 write_steps.infer(lambda cache: cache)
 
 
-@op(dtypes=FLOAT)
+@op(dtypes=FLOAT, upcast="grad")
 def beam_cache(cache: Tensor, offsets: Tensor, start: Tensor) -> Tensor:
     """The cache that each beam sees: at every step that of the beam it came from, and its own at the last."""
     _, b, _, steps, _ = cache.shape

@@ -62,7 +62,7 @@ def _(expert_id, capacity, experts, pad, first, last):
     return [*[sig_of(*s) for s in shapes], sig_of((last - first,), dtypes.int64)]
 
 
-@op(dtypes=FLOAT)
+@op(dtypes=FLOAT, upcast="grad")
 def rows_or_zero(x: Tensor, index: Tensor) -> Tensor:
     """Rows of `x`, and zeros where the index is -1; see `moe_gate_dispatch`."""
     if not x.shape[0]:

@@ -268,7 +268,7 @@ def _squares(x):
     return jnp.sum(jnp.real(x * conj_of(x)), axis=-1)
 
 
-@op(promote="x y", dtypes=INEXACT, numpy=True)
+@op(promote="x y", dtypes=INEXACT, numpy=True, upcast=True)
 def euclidean(x: Tensor, y: Tensor) -> Tensor:
     """Distances of all rows by one product: fast, and less exact for points that are close; use `cdist`."""
     square = _squares(x)[..., :, None] + _squares(y)[..., None, :] - 2 * jnp.real(x @ adjoint(y))

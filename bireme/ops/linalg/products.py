@@ -18,7 +18,7 @@ from bireme.ops.linalg.matmul import NUMBER
 from bireme.ops.reduction import reductions
 
 
-@op(method=True, promote="x y", mix="same", dtypes=NUMBER, numpy=lambda x, y: np.einsum("...i,...i->...", x, y))
+@op(method=True, promote="x y", mix="same", dtypes=NUMBER, upcast=True, numpy=lambda x, y: np.einsum("...i,...i->...", x, y))
 def dot(x: Tensor, y: Tensor) -> Tensor:
     """Inner product of two vectors, or of the rows of two matrices; complex numbers are not conjugated.
 

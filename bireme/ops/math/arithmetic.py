@@ -54,6 +54,14 @@ def cast(x: Tensor, dtype: DTypeArg) -> Tensor:
     return x.astype(dtype.np)
 
 
+@cast.on("cpu")
+def _(x, dtype):
+    # by their bits: a sum behind the conversion (YNNPACK's) would read what was rounded to bfloat16, not what came of it
+    if x.dtype == jnp.bfloat16 and dtype.kind in "fc" and dtype.itemsize >= 4:
+        x = lax.bitcast_convert_type(lax.bitcast_convert_type(x, jnp.uint16).astype(jnp.uint32) << 16, jnp.float32)
+    return cast.body(x, dtype)
+
+
 @cast.prepare
 def _(arguments):
     if arguments["dtype"] is None:
@@ -566,6 +574,23 @@ def increment(x: Tensor, value: float = 1.0) -> Tensor:
 # ---------------------------------------------------------------- divisors
 
 
+def _size(x):
+    """The absolute value as an unsigned integer: that of the smallest integer fits into no other."""
+    kind = np.dtype(f"u{x.dtype.name.lstrip('u')}")
+    return jnp.where(x < 0, -x.astype(kind), x.astype(kind))
+
+
+def _divisor(x, y):
+    """Euclid's algorithm; of unsigned integers each remainder is smaller than the last, so it ends."""
+
+    def step(pair):
+        x, y = pair
+        some = y != 0
+        return jnp.where(some, y, x), jnp.where(some, lax.rem(x, jnp.where(some, y, jnp.ones_like(y))), y)
+
+    return lax.while_loop(lambda pair: jnp.any(pair[1] != 0), step, tuple(jnp.broadcast_arrays(x, y)))[0]
+
+
 @op(method=True, inplace=True, promote="x y", mix="same", dtypes=INT, differentiable=False, numpy=np.gcd)
 def gcd(x: Tensor, y: Tensor) -> Tensor:
     """Elementwise greatest common divisor with broadcasting; that of two zeros is 0.
@@ -581,7 +606,7 @@ def gcd(x: Tensor, y: Tensor) -> Tensor:
         >>> bireme.gcd(bireme.to_tensor([12, 0]), bireme.to_tensor([20, 5])).tolist()
         [4, 5]
     """
-    return jnp.gcd(x, y)
+    return _divisor(_size(x), _size(y)).astype(x.dtype)
 
 
 @op(method=True, inplace=True, writes=4, promote="x y", mix="same", dtypes=INT, differentiable=False, numpy=np.lcm)
@@ -599,7 +624,9 @@ def lcm(x: Tensor, y: Tensor) -> Tensor:
         >>> bireme.lcm(bireme.to_tensor([12, 0]), bireme.to_tensor([20, 5])).tolist()
         [60, 0]
     """
-    return jnp.lcm(x, y)
+    a, b = _size(x), _size(y)
+    shared = _divisor(a, b)
+    return (a // jnp.where(shared == 0, jnp.ones_like(shared), shared) * b).astype(x.dtype)
 
 
 gcd.infer(elementwise("gcd"))

@@ -291,7 +291,7 @@ def _softmax_grad_numpy(g, out, axis):
     return d
 
 
-@op(name="softmax_of", dtypes=FLOAT, numpy=_softmax_numpy, amp="high")
+@op(name="softmax_of", dtypes=FLOAT, numpy=_softmax_numpy, amp="high", upcast=True)
 def softmax_of(x: Tensor, axis: Axis) -> Tensor:
     """exp(x) divided by its sum along an axis; use `softmax`."""
     return _softmax(x, axis)
@@ -386,7 +386,7 @@ def _log_softmax_numpy(x, axis):
     return z
 
 
-@op(dtypes=FLOAT, numpy=_log_softmax_numpy, amp="high")
+@op(dtypes=FLOAT, numpy=_log_softmax_numpy, amp="high", upcast=True)
 def log_softmax_of(x: Tensor, axis: Axis) -> Tensor:
     """Logarithm of the softmax; use `log_softmax`."""
     return _log_softmax(x, axis)

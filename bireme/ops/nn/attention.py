@@ -26,9 +26,9 @@ def _scores(q, k, mask, bounds, start, shift, scale, softcap):
     """Masked scaled products of q and k, [batch, heads, rows, keys]; `start` is the index of the first row."""
     b, h, rows, d = q.shape
     shared = h // k.shape[1]  # heads of the query that have one head of the keys in common
-    s = jnp.einsum("bhqd,bhkd->bhqk", q.reshape(b, k.shape[1], shared * rows, d), k) * np.asarray(scale, q.dtype)
-    s = s.reshape(b, h, rows, k.shape[2])
+    s = jnp.einsum("bhqd,bhkd->bhqk", q.reshape(b, k.shape[1], shared * rows, d), k).reshape(b, h, rows, k.shape[2])
     s = s.astype(jnp.float32) if s.dtype.itemsize < 4 else s
+    s = s * np.asarray(scale, s.dtype)
     least = np.asarray(-np.inf, s.dtype)
     if softcap:
         s = jnp.tanh(s / softcap) * softcap

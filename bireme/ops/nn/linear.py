@@ -54,7 +54,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return out if bias is None else out + bias
 
 
-@op(numpy=True, amp="wide")
+@op(numpy=True, amp="wide", upcast="grad")
 def embedding_of(x: Tensor, weight: Tensor, padding_idx: int | None, by_count: bool = False) -> Tensor:
     """Rows of a table; use `embedding`."""
     rows = jnp.take(weight, x, axis=0, mode="clip")
@@ -198,7 +198,7 @@ one_hot.index(lambda s: [("x", 0, s["num_classes"])])
 one_hot.infer(lambda x, num_classes: sig_of((*x.shape, num_classes), dtypes.float32))
 
 
-@op(numpy=True)
+@op(numpy=True, upcast="grad")
 def pad_of(x: Tensor, value: Tensor | float, widths: Attr, mode: str) -> Tensor:
     """A tensor padded at its edges; use `pad`."""
     if mode == "constant":

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from bireme.core.base import errors
-from bireme.core.base.dtype import FLOAT, float16, float32
+from bireme.core.base.dtype import FLOAT, NARROW
 from bireme.core.declare.op import Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops.linalg.matmul import matmul
@@ -43,16 +43,16 @@ def cosine_similarity(x1: Tensor, x2: Tensor, axis: int = 1, eps: float = 1e-8) 
     ndim = max(x1.ndim, x2.ndim)
     if not -ndim <= axis < ndim:
         raise errors.bad("cosine_similarity(axis)", f"an axis in [{-ndim}, {ndim - 1}]", axis, kind=IndexError)
-    narrow = x1.dtype is float16 and x2.dtype is float16
+    narrow = x1.dtype if x1.dtype is x2.dtype and x1.dtype in NARROW else None
     # float16 ends at 65504, which a sum of squares soon exceeds; and the square of eps is 0 there
-    x1, x2 = [cast(x, float32) if x.dtype is float16 else x for x in (x1, x2)]
+    x1, x2 = reductions.single(x1), reductions.single(x2)
     if x1.shape != x2.shape:  # a vector that is repeated along the axis is as long as what it is repeated for
         shape = shapes.broadcast_shape(x1.shape, x2.shape)
         x1, x2 = shapes.expand(x1, shape), shapes.expand(x2, shape)
     both = reductions.sum(x1 * x2, axis=axis)
     sizes = reductions.sum(x1 * x1, axis=axis) * reductions.sum(x2 * x2, axis=axis)
     found = both / sqrt(clip.clip_number(sizes, eps * eps))
-    return cast(found, float16) if narrow else found
+    return found if narrow is None else found.astype(narrow)
 
 
 @composite(plain=True)
@@ -106,12 +106,13 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, label: Tensor, margin:
         raise errors.bad(f"{where}(input2)", f"the shape of input1, {input1.shape}", input2)
     if input1.ndim > 2:
         raise errors.bad(f"{where}(input1)", "one or two axes", input1)
-    product = reductions.sum(input1 * input2, axis=-1)
-    sizes = (reductions.sum(input1.square(), axis=-1) + 1e-12) * (reductions.sum(input2.square(), axis=-1) + 1e-12)
+    first, second = reductions.single(input1), reductions.single(input2)
+    product = reductions.sum(first * second, axis=-1)
+    sizes = (reductions.sum(first.square(), axis=-1) + 1e-12) * (reductions.sum(second.square(), axis=-1) + 1e-12)
     cosine = product / sqrt(sizes)
     near = only_where(1 - cosine, logic.equal(label, 1))
     far = only_where(clip.clip_number(cosine - margin, 0.0), logic.equal(label, -1))
-    return reduced(near + far, reduction, where)
+    return reduced(reductions.rounded_as(input1, near + far), reduction, where)
 
 
 @composite(plain=True)
@@ -225,15 +226,16 @@ def npair_loss(anchor: Tensor, positive: Tensor, labels: Tensor, l2_reg: float =
     rows = reshape.reshape(labels, [n, 1])
     same = cast(logic.equal(rows, reshape.transpose(rows, [1, 0])), anchor.dtype)
     same = same / reductions.sum(same, axis=1, keepdim=True)
-    sizes = reductions.mean(reductions.sum(anchor.square(), axis=1)) + reductions.mean(reductions.sum(positive.square(), axis=1))
+    parts = [reductions.mean(reductions.sum(reductions.single(x).square(), axis=1)) for x in (anchor, positive)]
     products = matmul(anchor, positive, transpose_y=True)
-    return cross_entropy(products, same, soft_label=True) + sizes * (0.25 * l2_reg)
+    sizes = reductions.rounded_as(anchor, (parts[0] + parts[1]) * (0.25 * l2_reg))
+    return cross_entropy(products, same, soft_label=True) + sizes
 
 
 # ---------------------------------------------------------------- margins between classes
 
 
-@op(dtypes=FLOAT)
+@op(dtypes=FLOAT, upcast=True)
 def multi_margin_of(input: Tensor, label: Tensor, weight: Tensor | None, p: float, margin: float) -> Tensor:
     """What the labelled score lacks to exceed the others by the margin, to the power p; use `multi_margin_loss`."""
     hot = lax.broadcasted_iota(label.dtype, input.shape, 1) == label[:, None]
@@ -281,7 +283,7 @@ def multi_margin_loss(input: Tensor, label: Tensor, p: float = 1, margin: float 
     return reduced(multi_margin_of(input, label, weight, float(p), margin), reduction, "multi_margin_loss")
 
 
-@op(dtypes=FLOAT)
+@op(dtypes=FLOAT, upcast=True)
 def multi_label_margin_of(input: Tensor, label: Tensor) -> Tensor:
     """What each labelled score lacks to exceed each other one by 1; use `multi_label_margin_loss`."""
     classes = input.shape[-1]

@@ -31,7 +31,7 @@ def _steps(input, weight, bias, table):
     return jnp.where(table >= 0, limited, 0)
 
 
-@op(dtypes=FLOAT, amp="high")
+@op(dtypes=FLOAT, amp="high", upcast=True)
 def hsigmoid_of(input: Tensor, weight: Tensor, bias: Tensor | None, table: Tensor, code: Tensor) -> Tensor:
     """Sum of the binary cross entropies along each leaf's path in a tree of classes; use `hsigmoid_loss`."""
     pre = _steps(input, weight, bias, table)
@@ -117,7 +117,7 @@ def hsigmoid_loss(input: Tensor, label: Tensor, num_classes: int, weight: Tensor
 # ---------------------------------------------------------------- margins of angles
 
 
-@op(dtypes=FLOAT, amp="high")
+@op(dtypes=FLOAT, amp="high", upcast=True)
 def angle_margin_of(logits: Tensor, label: Tensor, margin1: float, margin2: float, margin3: float, scale: float) -> Tensor:
     """Cosines with a margin at the labelled class, times the scale; use `margin_cross_entropy`."""
     hot = jnp.arange(logits.shape[1], dtype=label.dtype) == label[:, None]

@@ -101,7 +101,7 @@ def moe_permute(hidden_states: Tensor, scale: Tensor | None, expert_routemap_top
     return moe_permute_of(hidden_states, scale, expert_routemap_topk, expert_prob_topk, places, do_gather)
 
 
-@op(dtypes=FLOAT)
+@op(dtypes=FLOAT, upcast="grad")
 def moe_unpermute_of(rows: Tensor, rowmap: Tensor, routes: Tensor, probs: Tensor, wide: bool) -> tuple[Tensor, Tensor]:
     """Sums of each token's rows, and its weights; use `moe_unpermute`."""
     kind = jnp.promote_types(rows.dtype, jnp.float32) if wide else rows.dtype

@@ -22,13 +22,15 @@ def _wide(x):
     return jnp.float32 if x.dtype.itemsize < 4 else x.dtype
 
 
-def _times(x, weight):
-    return jnp.matmul(x.astype(weight.dtype), weight.T, preferred_element_type=_wide(weight))
+def _times(x, weight, kind):
+    """A product in the type `kind`; a wider weight is rounded to it here, so that its gradient adds up in its own type."""
+    wide = jnp.float32 if kind.itemsize < 4 else kind
+    return jnp.matmul(x.astype(kind), weight.T.astype(kind), preferred_element_type=wide)
 
 
-def _hidden(h, weight_hh, bias_hh):
+def _hidden(h, weight_hh, bias_hh, kind):
     """The state's part of the gates."""
-    made = _times(h, weight_hh)
+    made = _times(h, weight_hh, kind)
     return made if bias_hh is None else made + bias_hh.astype(made.dtype)
 
 
@@ -54,13 +56,13 @@ def _rule(mode):
     return {"LSTM": lstm, "GRU": gru}.get(mode, simple)
 
 
-def _stepper(mode, weight_hh, bias_hh, weight_ho):
+def _stepper(mode, weight_hh, bias_hh, weight_ho, kind):
     """The function (states, input's part of the gates) -> states."""
     rule = _rule(mode)
 
     def step(states, given):
-        h, *rest = rule(states, given, _hidden(states[0], weight_hh, bias_hh))
-        return (h if weight_ho is None else _times(h, weight_ho.T), *rest)
+        h, *rest = rule(states, given, _hidden(states[0], weight_hh, bias_hh, kind))
+        return (h if weight_ho is None else _times(h, weight_ho.T, kind), *rest)
 
     return step
 
@@ -71,9 +73,9 @@ def recurrence_of(x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, wei
                   masked: bool = True) -> tuple[Tensor, ...]:  # fmt: skip
     """One step, or a sequence whose states are projected, with the gradient that jax derives; use `recurrence`."""
     kind, wide = x.dtype, _wide(x)
-    step = _stepper(mode, weight_hh, bias_hh, weight_ho)
+    step = _stepper(mode, weight_hh, bias_hh, weight_ho, kind)
     # the product with the inputs does not depend on the states: one large product instead of many small ones
-    given = _times(x, weight_ih)
+    given = _times(x, weight_ih, kind)
     given = given if bias_ih is None else given + bias_ih.astype(wide)
     states = tuple([s.astype(wide) for s in (h, c) if s is not None])
     if x.ndim == 2:
@@ -102,8 +104,12 @@ def recurrence_of(x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, wei
 def _(g, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, lengths, mode, reverse, time_major, masked):
     """The one that jax derives; said here, for the interpreter has its own."""
     operands = {
-        "x": x, "h": h, "c": c, "weight_ih": weight_ih, "weight_hh": weight_hh, "bias_ih": bias_ih, "bias_hh": bias_hh, "weight_ho": weight_ho,
+        "x": x, "h": h, "c": c, "weight_ih": weight_ih, "weight_hh": weight_hh, "bias_ih": bias_ih, "bias_hh": bias_hh,
+        "weight_ho": weight_ho,
     }  # fmt: skip
+    for name, a in operands.items():
+        if a is not None and name not in ("x", "h", "c"):  # each step adds to their gradients: half precision would stop growing
+            operands[name] = a.astype(_wide(a))
     given = {name: a for name, a in operands.items() if a is not None}
     fixed = {**operands, "lengths": lengths, "mode": mode, "reverse": reverse, "time_major": time_major, "masked": masked}
     outs, pull = jax.vjp(lambda *parts: recurrence_of.body(**{**fixed, **dict(zip(given, parts, strict=True))}), *given.values())
@@ -159,7 +165,7 @@ def _sequence(x, time_major):
 def _given(x, weight_ih, bias_ih, time_major):
     """The inputs' part of the gates, [steps, batch, gates]: independent of the states, so one large product."""
     batch, steps = (x.shape[1], x.shape[0]) if time_major else x.shape[:2]
-    made = _times(_sequence(x, time_major), weight_ih)
+    made = _times(_sequence(x, time_major), weight_ih, x.dtype)
     return (made if bias_ih is None else made + bias_ih.astype(made.dtype)).reshape(steps, batch, -1)
 
 

@@ -113,7 +113,12 @@ def clip_by_global_norm(grads: list[Tensor], clip_norm: Tensor | float, wide: DT
     limit = clip_norm.astype(wide.np)
     # the larger of norm and limit below the line: never a division by zero, and exactly 1 where nothing is clipped
     factor = limit / jnp.maximum(jnp.sqrt(total), limit)
-    return [g * factor.astype(g.dtype) for g in grads]
+    return [_scaled(g, factor) for g in grads]
+
+
+def _scaled(g, factor):
+    """In the factor's type: one that is small is less than half precision holds."""
+    return (g.astype(factor.dtype) * factor).astype(g.dtype)
 
 
 clip_by_global_norm.infer(lambda grads: grads)
@@ -126,7 +131,7 @@ def clip_to_norm(grads: list[Tensor], clip_norm: Tensor | float, order: float, w
     # the norm of the norms, which is that of all elements unless the order is 0
     total = _norm(jnp.stack(norms), order)
     factor = jnp.minimum(clip_norm.astype(wide.np) / (total + jnp.asarray(1e-6, wide.np)), jnp.ones_like(total))
-    return [*(g * factor.astype(g.dtype) for g in grads), total]
+    return [*[_scaled(g, factor) for g in grads], total]
 
 
 def _norm(x, order):

@@ -73,7 +73,7 @@ def cov(x: Tensor, rowvar: bool = True, ddof: Any = True, fweights: Tensor | Non
         x = x.unsqueeze(0)
     elif not rowvar and x.shape[0] != 1:
         x = turned(x)
-    n = x.shape[1]
+    kind, x, n = x.dtype, reductions.single(x), x.shape[1]
     counts = None if fweights is None else _weights("fweights", fweights, x, n)
     importance = None if aweights is None else _weights("aweights", aweights, x, n)
     weights = importance if counts is None else counts if importance is None else counts * importance
@@ -88,7 +88,7 @@ def cov(x: Tensor, rowvar: bool = True, ddof: Any = True, fweights: Tensor | Non
     away = x - mean
     other = away.conj() if x.dtype.is_complex else away
     found = matmul(away, turned(other if weights is None else other * weights)) / total
-    return found.reshape([]) if x.shape[0] == 1 else found
+    return (found.reshape([]) if x.shape[0] == 1 else found).astype(kind)
 
 
 @composite(method=True)

@@ -150,7 +150,7 @@ def _cut(x, axis, start, stop):
     return x[(slice(None),) * axis + (slice(start, stop),)]
 
 
-@op(method=True, inplace=True, amp="high")
+@op(method=True, inplace=True, amp="high", upcast="grad")
 def cumprod(x: Tensor, dim: Axis = None, dtype: DTypeArg = None) -> Tensor:
     """Cumulative product along an axis.
 
@@ -194,7 +194,7 @@ def _(dtype):
 
 def _cumprod_parts(g, out, x, dim, dtype):
     """What comes before each element, and the factor of each step of the recurrence."""
-    x, dim = _line(conj_of(x.astype(dtype.np)), dim)
+    x, dim = _line(conj_of(_wide(x.astype(dtype.np))), dim)
     return _shifted(conj_of(out), dim, 1, 1), _shifted(x, dim, -1, 0), dim
 
 
@@ -216,7 +216,7 @@ def _(g, out, x, dim, dtype, platform):
     return g.reshape(x.shape)
 
 
-@op(method=True, dtypes=FLOAT, floats=True)
+@op(method=True, dtypes=FLOAT, floats=True, upcast=True)
 def logcumsumexp(x: Tensor, axis: Axis = None, dtype: DTypeArg = None) -> Tensor:
     """Logarithm of the cumulative sum of exponentials, computed without overflow.
 
@@ -307,7 +307,7 @@ def _picked(x, found, axis):
     return (at(x, found[1], axis) if x.ndim else x), found[1]
 
 
-@op(method=True, dtypes=REAL, selects=True)
+@op(method=True, dtypes=REAL, selects=True, upcast="grad")
 def cummax(x: Tensor, axis: Axis = None, dtype: DTypeArg = "int64") -> tuple[Tensor, Tensor]:
     """Cumulative maximum along an axis, and its indices.
 
@@ -328,7 +328,7 @@ def cummax(x: Tensor, axis: Axis = None, dtype: DTypeArg = "int64") -> tuple[Ten
     return _picked(x, _running(lax.stop_gradient(x), axis, dtype, lax.cummax, lax.cummax), axis)
 
 
-@op(method=True, dtypes=REAL, selects=True)
+@op(method=True, dtypes=REAL, selects=True, upcast="grad")
 def cummin(x: Tensor, axis: Axis = None, dtype: DTypeArg = "int64") -> tuple[Tensor, Tensor]:
     """Cumulative minimum along an axis, and its indices.
 

@@ -24,7 +24,7 @@ from bireme.ops.reduction import reductions
 from bireme.ops.search.sort import REAL
 
 
-@op(differentiable=False)
+@op(differentiable=False, upcast=True)
 def count_into(places: Tensor, weights: Tensor | None, n: int) -> Tensor:
     """How often each index below n occurs, or the sum of its weights; other indices are left out. Use `bincount`."""
     zero = jnp.zeros(n, jnp.int64 if weights is None else weights.dtype)

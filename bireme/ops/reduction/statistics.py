@@ -24,7 +24,7 @@ from bireme.ops.search.sort import MedianRetType, add_back, at, order, picked_gr
 # ---------------------------------------------------------------- spread
 
 
-@op(method=True, floats=True, torch=True, out=True, dtypes=FLOAT, of_the_past=True, numpy=True)
+@op(method=True, floats=True, torch=True, out=True, dtypes=FLOAT, of_the_past=True, numpy=True, upcast=True)
 def var(x: Tensor, axis: Axes = None, unbiased: Extra = None, keepdim: bool = False, *, correction: float = 1) -> Tensor:
     """Variance of elements over the given axes.
 
@@ -129,7 +129,7 @@ def _middles(y, ignore, low_only):
     return low, low if low_only else jnp.minimum(high, n - 1), valid
 
 
-@op(dtypes=FLOAT | INT, selects=True)
+@op(dtypes=FLOAT | INT, selects=True, upcast="grad")
 def median_of(x: Tensor, axis: Axes, keepdim: bool, low: bool, ignore: bool) -> Tensor:
     """The middle element, or the mean of the two middle ones; use `median` and `nanmedian`."""
     y = _lines(x, axis)

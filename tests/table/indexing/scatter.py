@@ -155,7 +155,7 @@ TABLE = [
              Bad(call(floats(3), np.array([0]), np.array([1]), 0),
                  "put_along_axis(values): expected the type of the tensor written to, float64, got int64",
                  TypeError),
-             Bad(call(np.array([True]), np.array([0]), True, 0, "mul"), "put_along_axis(reduce): expected a reduction for bool, got mul", TypeError),
+             Bad(call(np.array([True]), np.array([0]), True, 0, "mul"), "put_along_axis(reduce): expected a reduction for bool, got 'mul'", TypeError),
              Bad(call(floats(3), np.array([0, 1]), floats(1), 0, "add", True, False),
                  "put_along_axis(values): expected a value for each index of shape [2], got shape [1]", RuntimeError)]),
     Row("scatter_add", [call(floats(3, 4), 0, _i, floats(2, 4)), call(floats(3, 4), 1, np.array([[0, 0]]), floats(1, 2)), call(floats(3), 0,

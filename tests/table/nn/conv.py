@@ -143,7 +143,7 @@ def _bad(name, n, dims):
         Bad(call(x, w, stride=[1] * 7), f"{name}(stride): expected one integer"),
         Bad(call(x, w, stride=1.5), f"{name}(stride): expected an integer, got 1.5", TypeError),
         Bad(call(x, w, groups=0), f"{name}(groups): expected 1 or more, got 0"),
-        Bad(call(x, w, data_format="CHW"), f"{name}(data_format): expected {formats}, got CHW"),
+        Bad(call(x, w, data_format="CHW"), f"{name}(data_format): expected {formats}, got 'CHW'"),
         Bad(call(floats(2, 3), w), f"{name}(x): expected shape [batch, channels, {axes}], got shape [2, 3]"),
         Bad(call(x, floats(2, 3)), f"{name}(weight): expected kernels of shape ["),
         Bad(call(x, floats(6, 4, *[2] * n).astype(np.float32)), f"{name}(): expected operands of one kind, got float64 and float32", TypeError),
