@@ -94,7 +94,8 @@ class Figures:
     def line(self, level: str, device: str, op: str, tensor: str, dtype: str) -> str:
         counts = f"numel={self.numel}, num_nan={self.nan}, num_inf={self.inf}, num_zero={self.zero}"
         sizes = ", ".join(
-            f"{n}={v if not np.isfinite(v) else format(v, 'e')}" for n, v in (("max", self.max), ("min", self.min), ("mean", self.mean))
+            f"{n}={v if not np.isfinite(v) else format(v, 'e')}"
+            for n, v in (("max", self.max), ("min", self.min), ("mean", self.mean))
         )
         return f"[PRECISION] [{level}] in [device={device}, op={op}, tensor={tensor}, dtype={dtype}], {counts}, {sizes}"
 
@@ -112,7 +113,9 @@ def _device(value: Any) -> str:
     return "cpu" if value.device.is_cpu else f"gpu:{value.device.index}"
 
 
-def check_numerics(tensor: Tensor, op_type: str, var_name: str, debug_mode: DebugMode = DebugMode.CHECK_NAN_INF_AND_ABORT) -> tuple[Tensor, Tensor]:
+def check_numerics(
+    tensor: Tensor, op_type: str, var_name: str, debug_mode: DebugMode = DebugMode.CHECK_NAN_INF_AND_ABORT
+) -> tuple[Tensor, Tensor]:
     """Count NaN, infinite and zero elements of a tensor and compute its maximum, minimum and mean.
 
     Args:
@@ -139,10 +142,14 @@ def check_numerics(tensor: Tensor, op_type: str, var_name: str, debug_mode: Debu
     level = _tells(found, debug_mode, short)
     line = found.line(level or "INFO", _device(tensor._value), op_type, var_name, short)
     if level == "ERROR" and debug_mode is DebugMode.CHECK_NAN_INF_AND_ABORT:
-        raise errors.NonFiniteError(f"check_numerics({var_name}): {line.partition('] in ')[2]}\n  at {errors.place_of(errors.position())}")
+        raise errors.NonFiniteError(
+            f"check_numerics({var_name}): {line.partition('] in ')[2]}\n  at {errors.place_of(errors.position())}"
+        )
     if level:
         sys.stdout.write(f"{line}\n")
-    return to_tensor([found.nan, found.inf, found.zero], "int64"), to_tensor([found.max, found.min, found.mean], "float32")
+    return to_tensor([found.nan, found.inf, found.zero], "int64"), to_tensor(
+        [found.max, found.min, found.mean], "float32"
+    )
 
 
 # ---------------------------------------------------------------- all results while a program runs
@@ -212,7 +219,9 @@ class TensorCheckerConfig:
             if not isinstance(debug_step, (list, tuple)):
                 raise errors.bad(f"{where}(debug_step)", "a list or tuple of two steps", debug_step)
             if len(debug_step) != 2 or debug_step[1] <= debug_step[0]:
-                raise errors.bad(f"{where}(debug_step)", "a first step and a later one", list(debug_step), kind=errors.ArgumentError)
+                raise errors.bad(
+                    f"{where}(debug_step)", "a first step and a later one", list(debug_step), kind=errors.ArgumentError
+                )
             self.start_step, self.end_step = max(debug_step[0], 0), debug_step[1]
         self.initial_seed = streams.default_generator().initial_seed()
         self.seed = self.initial_seed if self.initial_seed < 1 << 32 else 123  # the largest seed of NumPy
@@ -258,7 +267,9 @@ class TensorCheckerConfig:
 
     def _look(self, bound: Any, operands: list, outs: list, pos: Any) -> None:
         name = _name(bound)
-        if (self._checked is not None and name not in self._checked) or (self._skipped is not None and name in self._skipped):
+        if (self._checked is not None and name not in self._checked) or (
+            self._skipped is not None and name in self._skipped
+        ):
             return
         for v in outs:
             if not v.sig.dtype.is_inexact:
@@ -278,7 +289,9 @@ class TensorCheckerConfig:
             sys.stdout.write(line)
             return
         os.makedirs(self.output_dir, exist_ok=True)
-        with open(os.path.join(self.output_dir, f"worker_{device.replace(':', '.')}.log"), "a", encoding="utf-8") as file:
+        with open(
+            os.path.join(self.output_dir, f"worker_{device.replace(':', '.')}.log"), "a", encoding="utf-8"
+        ) as file:
             file.write(line)
 
 
@@ -298,7 +311,9 @@ def enable_tensor_checker(checker_config: TensorCheckerConfig) -> None:
         >>> bireme.amp.debugging.disable_tensor_checker()
     """
     if not isinstance(checker_config, TensorCheckerConfig):
-        raise errors.bad("enable_tensor_checker(checker_config)", "a TensorCheckerConfig", checker_config, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "enable_tensor_checker(checker_config)", "a TensorCheckerConfig", checker_config, kind=errors.ArgumentTypeError
+        )
     if checker_config.update_and_check_step_id():
         if checker_config not in _current:
             _current.append(checker_config)
@@ -484,7 +499,9 @@ HEADS = (
 
 def _read(where: str, path: str) -> dict[tuple, list[dict[str, Any]]]:
     """Read the lines of a run: those of one operator and tensor in their order."""
-    files = sorted(os.path.join(path, n) for n in os.listdir(path) if n.endswith(".log")) if os.path.isdir(path) else [path]
+    files = (
+        sorted(os.path.join(path, n) for n in os.listdir(path) if n.endswith(".log")) if os.path.isdir(path) else [path]
+    )
     if not files or not all(os.path.isfile(f) for f in files):
         raise errors.bad(where, "a folder with logs of the tensor checker, or one log", path, kind=FileNotFoundError)
     found: dict[tuple, list[dict[str, Any]]] = {}
@@ -516,7 +533,9 @@ def _status(a: list[Any], b: list[Any]) -> str:
     return "" if same else "different"
 
 
-def compare_accuracy(dump_path: str, another_dump_path: str, output_filename: str, loss_scale: float = 1, dump_all_tensors: bool = False) -> None:
+def compare_accuracy(
+    dump_path: str, another_dump_path: str, output_filename: str, loss_scale: float = 1, dump_all_tensors: bool = False
+) -> None:
     """Compare two runs by their logs and write the comparison as a table.
 
     The logs are written by ``enable_tensor_checker`` with ``output_dir`` and ``DebugMode.CHECK_ALL``.
@@ -542,6 +561,8 @@ def compare_accuracy(dump_path: str, another_dump_path: str, output_filename: st
     for op, tensor in dict.fromkeys([*first, *second]):
         pair = first.get((op, tensor), []), second.get((op, tensor), [])
         for i in range(max(map(len, pair))):
-            a, b = (_figures(lines[i] if i < len(lines) else None, scale) for lines, scale in zip(pair, (1, loss_scale)))
+            a, b = (
+                _figures(lines[i] if i < len(lines) else None, scale) for lines, scale in zip(pair, (1, loss_scale))
+            )
             rows.append([op, tensor, *a, *b, _status(a, b)])
     write_sheet(output_filename, rows)

@@ -109,7 +109,9 @@ class GradScaler:
         if not self._enable:
             return
         if id(optimizer) in self._found:
-            raise errors.bad("GradScaler.unscale_()", "one call for each step of an optimizer", described="a second one", kind=RuntimeError)
+            raise errors.bad(
+                "GradScaler.unscale_()", "one call for each step of an optimizer", described="a second one", kind=RuntimeError
+            )
         grads = [p.grad for p in optimizer._parameter_list if p.grad is not None and not p.stop_gradient]
         if not grads:
             self._found[id(optimizer)] = to_tensor(False)
@@ -279,9 +281,13 @@ class GradScaler:
         if not self._enable:
             return
         if not state_dict:
-            raise errors.bad("GradScaler.load_state_dict(state_dict)", "the state of an enabled scaler", described="nothing", kind=RuntimeError)
+            raise errors.bad(
+                "GradScaler.load_state_dict(state_dict)", "the state of an enabled scaler", described="nothing", kind=RuntimeError
+            )
         if "scale" not in state_dict:
-            raise errors.bad("GradScaler.load_state_dict(state_dict)", "what state_dict() gave", described=f"keys {list(state_dict)}")
+            raise errors.bad(
+                "GradScaler.load_state_dict(state_dict)", "what state_dict() gave", described=f"keys {list(state_dict)}"
+            )
         self._scale = to_tensor(state_dict["scale"], "float32").reshape([1])
         self._init_loss_scaling = float(self._scale.item())
         self._incr_ratio, self._decr_ratio = state_dict["incr_ratio"], state_dict["decr_ratio"]

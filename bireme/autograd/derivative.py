@@ -60,7 +60,9 @@ class Jacobian:
             # the choice of the row is data, not program: every row runs the same one
             seed = np.zeros(self._y.shape, self._y.dtype.np)
             seed[..., i] = 1
-            parts = backward.grad(self._y, self._xs, Tensor(seed), retain_graph=True, create_graph=True, allow_unused=True)
+            parts = backward.grad(
+                self._y, self._xs, Tensor(seed), retain_graph=True, create_graph=True, allow_unused=True
+            )
         flat = []
         for g, x in zip(parts, self._xs):
             width = [math.prod(x.shape[self._axis :])]
@@ -164,7 +166,9 @@ def jacobian(
     return tuple([row[0] for row in rows]) if isinstance(xs, Tensor) else tuple([tuple(row) for row in rows])
 
 
-def hessian(ys: Tensor, xs: Tensor | Sequence[Tensor], batch_axis: int | None = None) -> Hessian | tuple[tuple[Hessian, ...], ...]:
+def hessian(
+    ys: Tensor, xs: Tensor | Sequence[Tensor], batch_axis: int | None = None
+) -> Hessian | tuple[tuple[Hessian, ...], ...]:
     """Return the Hessian of a scalar with respect to the tensors it was computed from.
 
     The result is lazy: only the rows that are accessed are computed. ``H[:]`` is the whole matrix as a tensor.

@@ -89,12 +89,16 @@ def theirs(name: str) -> str:
 class Finder(MetaPathFinder):
     """The first finder: without it, ``paddle.nn`` would be found in Bireme's folder and loaded a second time."""
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if fullname.partition(".")[0] != THERE:
             return None
         name = ours(fullname)
         package, _, _ = name.rpartition(".")
-        if name not in sys.modules and not (hasattr(sys.modules.get(package), "__path__") and importlib.util.find_spec(name)):
+        if name not in sys.modules and not (
+            hasattr(sys.modules.get(package), "__path__") and importlib.util.find_spec(name)
+        ):
             return refused(fullname)
         spec = ModuleSpec(fullname, Same())
         spec.submodule_search_locations = None
@@ -104,7 +108,9 @@ class Finder(MetaPathFinder):
 class Missing(MetaPathFinder):
     """The last finder: ``from paddle import x`` looks for a module ``bireme.x`` before it fails."""
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         return refused(theirs(fullname)) if fullname.partition(".")[0] == HERE and path is not None else None
 
 

@@ -201,7 +201,9 @@ def is_compiled_with_custom_device(device_type: str) -> bool:
         False
     """
     if not isinstance(device_type, str):
-        raise errors.bad("is_compiled_with_custom_device(device_type)", "the name of a kind of device", device_type, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "is_compiled_with_custom_device(device_type)", "the name of a kind of device", device_type, kind=errors.ArgumentTypeError
+        )
     return device_type in registered()
 
 

@@ -115,9 +115,15 @@ class Properties(NamedTuple):
 
 def gpu(device: Any, name: str) -> devices.Device:
     """Return the GPU of a user's argument, the current one for None; an error if it is not a GPU."""
-    found = stream.device_of(device, f"{name}(device)") if device is not None or devices.current().kind != "cpu" else devices.current()
+    found = (
+        stream.device_of(device, f"{name}(device)")
+        if device is not None or devices.current().kind != "cpu"
+        else devices.current()
+    )
     if found.kind == "cpu":
-        raise errors.bad(f"{name}(device)", "a GPU", described=found.name, hint="this machine's devices: " + ", ".join(devices.available()))
+        raise errors.bad(
+            f"{name}(device)", "a GPU", described=found.name, hint="this machine's devices: " + ", ".join(devices.available())
+        )
     return found
 
 

@@ -147,7 +147,9 @@ class Stream:
         True
     """
 
-    def __init__(self, device: str | Place | int | None = None, priority: int = 2, stream_base: Stream | None = None) -> None:
+    def __init__(
+        self, device: str | Place | int | None = None, priority: int = 2, stream_base: Stream | None = None
+    ) -> None:
         if stream_base is not None:
             device = _stream(stream_base, "Stream(stream_base)").device
         if priority not in (1, 2):

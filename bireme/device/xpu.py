@@ -19,7 +19,9 @@ __all__ = [
 def _xpu(device: Any, name: str) -> devices.Device:
     where = f"{name}(device)"
     if devices.count("xpu") == 0:
-        raise errors.bad(where, "an XPU", described="none on this machine", hint="this machine's devices: " + ", ".join(devices.available()))
+        raise errors.bad(
+            where, "an XPU", described="none on this machine", hint="this machine's devices: " + ", ".join(devices.available())
+        )
     if device is None:
         return devices.current() if devices.current().kind == "xpu" else devices.Device("xpu", 0)
     found = devices.parse(f"xpu:{device}" if isinstance(device, int) else device, where)

@@ -128,7 +128,11 @@ class Builder:
             raise BadFile(f"an array of {what(kind)}")
         if type(shape) is int:
             shape = (shape,)
-        if type(shape) is not tuple or len(shape) > MAX_AXES or not all(type(n) is int and 0 <= n < _LIMIT for n in shape):
+        if (
+            type(shape) is not tuple
+            or len(shape) > MAX_AXES
+            or not all(type(n) is int and 0 <= n < _LIMIT for n in shape)
+        ):
             raise BadFile("an array whose shape is not a shape")
         dtype = kind.np
         if math.prod(n for n in shape if n) * dtype.itemsize >= _LIMIT:
@@ -190,7 +194,13 @@ class Builder:
         return holder
 
     def _call_held(self, args: tuple) -> Array:
-        if len(args) != 2 or args[0] != "data" or type(args[1]) is not dict or list(args[1]) != ["data"] or type(args[1]["data"]) is not Array:
+        if (
+            len(args) != 2
+            or args[0] != "data"
+            or type(args[1]) is not dict
+            or list(args[1]) != ["data"]
+            or type(args[1]["data"]) is not Array
+        ):
             raise BadFile("it asks for 'builtins.eval', which is not data: refused")
         return args[1]["data"]
 
@@ -269,7 +279,9 @@ def what(x: Any) -> str:
     """Describe a part of a file in words."""
     if type(x) is Word:
         return f"the name {x.name}"
-    return {Array: "an array", Kind: "an element type", Blob: "bytes", type(None): "None"}.get(type(x), f"a {type(x).__name__}")
+    return {Array: "an array", Kind: "an element type", Blob: "bytes", type(None): "None"}.get(
+        type(x), f"a {type(x).__name__}"
+    )
 
 
 CALLS: dict[str, Callable[[Builder, tuple], Any]] = {

@@ -24,7 +24,9 @@ _running: list[Future] = []
 _lock = threading.Lock()
 
 
-def async_save(obj: Any, path: str | os.PathLike | BinaryIO, protocol: int = 4, sync_other_task: bool = False, **configs: Any) -> None:
+def async_save(
+    obj: Any, path: str | os.PathLike | BinaryIO, protocol: int = 4, sync_other_task: bool = False, **configs: Any
+) -> None:
     """Save the current values of tensors without waiting for the file.
 
     The training can continue at once; what it changes later is not in the file. The process ends only after the file is

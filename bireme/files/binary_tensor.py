@@ -63,7 +63,11 @@ def read(source: Source) -> np.ndarray:
     if code not in _TYPES:
         raise BadFile(f"a tensor of unknown type {code}")
     dtype = np.dtype(_TYPES[code])
-    if len(shape) > MAX_AXES or any(n >= _LIMIT for n in shape) or math.prod(n for n in shape if n) * dtype.itemsize >= _LIMIT:
+    if (
+        len(shape) > MAX_AXES
+        or any(n >= _LIMIT for n in shape)
+        or math.prod(n for n in shape if n) * dtype.itemsize >= _LIMIT
+    ):
         raise BadFile("a tensor whose shape is not a shape")
     raw = source.blob(math.prod(shape) * dtype.itemsize)
     return (raw != 0).reshape(shape) if dtype == np.bool_ else raw.view(dtype).reshape(shape)

@@ -53,7 +53,9 @@ class Checkpoint:
             raise errors.bad("Checkpoint(keep)", "a number of files, or None for all", keep, kind=errors.for_number(keep))
         for name, part in parts.items():
             if not hasattr(part, "state_dict") or _setter(part) is None:
-                raise errors.bad(f"Checkpoint({name})", "an object with state_dict and set_state_dict", part, kind=errors.ArgumentTypeError)
+                raise errors.bad(
+                    f"Checkpoint({name})", "an object with state_dict and set_state_dict", part, kind=errors.ArgumentTypeError
+                )
         self.folder, self.keep, self.parts = os.fspath(folder), keep, parts
         self.extra: dict[str, Any] = {}
         self._damaged: set[int] = set()
@@ -165,7 +167,9 @@ class Checkpoint:
         for name, part in self.parts.items():
             left = _setter(part)(parts[name])
             if isinstance(left, tuple) and any(left):
-                raise errors.bad(f"{where}, {name}", "the same names", described=f"{path}, which lacks {left[0]} and has {left[1]} in excess")
+                raise errors.bad(
+                    f"{where}, {name}", "the same names", described=f"{path}, which lacks {left[0]} and has {left[1]} in excess"
+                )
         stream = state["random"]
         if stream["seeded"] and not random_state.was_seeded():
             # whether it was called decides which generator orders are drawn from; the state itself is set next

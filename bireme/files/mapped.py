@@ -36,7 +36,9 @@ class MmapStorage:
         try:
             length = os.path.getsize(filename)
         except OSError as e:
-            raise errors.bad("MmapStorage(filename)", "a file that can be read", described=str(e), kind=FileNotFoundError) from None
+            raise errors.bad(
+                "MmapStorage(filename)", "a file that can be read", described=str(e), kind=FileNotFoundError
+            ) from None
         if nbytes > length:
             raise errors.bad("MmapStorage(nbytes)", f"at most the {length} bytes of the file", nbytes)
         self._bytes = np.memmap(filename, np.uint8, "r", shape=(nbytes,)) if nbytes else np.zeros(0, np.uint8)
@@ -60,7 +62,9 @@ class MmapStorage:
         count = len(self._bytes) // kind.itemsize
         stop = count if stop == -1 else stop
         if not 0 <= start <= count:
-            raise errors.bad("get_slice(start)", f"an element among {count} of {kind.name}", start, kind=errors.OutOfRangeError)
+            raise errors.bad(
+                "get_slice(start)", f"an element among {count} of {kind.name}", start, kind=errors.OutOfRangeError
+            )
         if not start <= stop <= count:
             raise errors.bad("get_slice(stop)", f"a place from {start} to {count}", stop, kind=errors.OutOfRangeError)
         if step < 1:

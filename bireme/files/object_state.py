@@ -21,7 +21,8 @@ def described(obj: Any, where: str) -> Any:
     if found.classes:
         names = ", ".join(sorted(found.classes))
         errors.warn(
-            f"{where}(obj): {names} saved as a dict of the attributes, which is what loading gives: files hold data, no classes",
+            f"{where}(obj): {names} saved as a dict of the attributes, "
+            "which is what loading gives: files hold data, no classes",
             RuntimeWarning,
         )
     return made
@@ -65,7 +66,11 @@ def attributes(x: Any) -> dict[str, Any] | None:
     kind = type(x)
     if type(state) is not dict or callable(x) or isinstance(x, types.ModuleType) or hasattr(x, "state_dict"):
         return None
-    whole = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__ and kind.__getstate__ is object.__getstate__
+    whole = (
+        kind.__reduce_ex__ is object.__reduce_ex__
+        and kind.__reduce__ is object.__reduce__
+        and kind.__getstate__ is object.__getstate__
+    )
     return state if whole and kind.__basicsize__ <= _PLAIN.__basicsize__ and not kind.__itemsize__ else None
 
 

@@ -42,7 +42,9 @@ def is_state_dict(obj: Any) -> bool:
     """Return whether Paddle writes a table of names: for a dict of tensors, and of dicts that hold none."""
     if not isinstance(obj, dict):
         return False
-    return all(isinstance(v, Tensor) or (isinstance(v, dict) and not any(map(_holds_tensor, v.values()))) for v in obj.values())
+    return all(
+        isinstance(v, Tensor) or (isinstance(v, dict) and not any(map(_holds_tensor, v.values()))) for v in obj.values()
+    )
 
 
 def _holds_tensor(x: Any) -> bool:
@@ -105,7 +107,11 @@ class Walk:
             self.enter(x)
             count, height = 1, 0
             for element in x.values() if isinstance(x, dict) else x:
-                if element is None or type(element) in _SIMPLE or (type(element) is int and -MAX_INTEGER < element < MAX_INTEGER):
+                if (
+                    element is None
+                    or type(element) in _SIMPLE
+                    or (type(element) is int and -MAX_INTEGER < element < MAX_INTEGER)
+                ):
                     count += 1
                 else:
                     n, h = self.visit(element, depth + 1)
@@ -159,7 +165,9 @@ class Check(Walk):
         self.count(3 + next((w for kind, w in op.WEIGHTS.items() if isinstance(x, kind)), 0))
         for key in x if isinstance(x, (dict, set, frozenset)) else ():
             if not is_key(key):
-                raise errors.bad("save(obj)", "keys that are text, numbers of 64 bits, or tuples of them", key, kind=errors.ArgumentTypeError)
+                raise errors.bad(
+                    "save(obj)", "keys that are text, numbers of 64 bits, or tuples of them", key, kind=errors.ArgumentTypeError
+                )
 
     def leaf(self, x: Any) -> int:
         if isinstance(x, Tensor):
@@ -228,7 +236,12 @@ def _join(found: dict) -> None:
     for key, entry in table.items():
         names: Any = entry.get("slices") if type(entry) is dict else None
         shape: Any = entry.get("OriginShape") if type(entry) is dict else None
-        if type(names) is not list or not names or type(shape) not in (tuple, list) or not all(type(n) is int and n >= 0 for n in shape):
+        if (
+            type(names) is not list
+            or not names
+            or type(shape) not in (tuple, list)
+            or not all(type(n) is int and n >= 0 for n in shape)
+        ):
             raise BadFile("a table of pieces without names or a shape")
         pieces: list[Any] = [found.pop(name, None) if type(name) is str else None for name in names]
         used += pieces
@@ -270,7 +283,9 @@ def _untouched(x: Array, name: str | None) -> np.ndarray:
 def tensor_of(host: np.ndarray) -> Tensor:
     """Return a tensor on an array that nobody else has, without a copy."""
     kind = dtypes.from_numpy(host.dtype)
-    made = Tensor(Value(sig_of(host.shape, kind), np.ascontiguousarray(host).reshape(host.shape), devices.Device("cpu", 0)))
+    made = Tensor(
+        Value(sig_of(host.shape, kind), np.ascontiguousarray(host).reshape(host.shape), devices.Device("cpu", 0))
+    )
     device = devices.current()
     return made if device.is_cpu else made._to_device(device)
 

@@ -116,7 +116,9 @@ class Reader:
         size = max((stop for *_, stop in self.entries.values()), default=0)
         whole = np.memmap(path, np.uint8, "c", self.start, (size,)) if size else np.zeros(0, np.uint8)
         whole = np.asarray(whole)
-        return {name: _shaped(whole[start:stop], dtype, shape) for name, (dtype, shape, start, stop) in self.entries.items()}
+        return {
+            name: _shaped(whole[start:stop], dtype, shape) for name, (dtype, shape, start, stop) in self.entries.items()
+        }
 
 
 def _shaped(raw: np.ndarray, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
@@ -153,7 +155,10 @@ def _entry(name: str, given: Any) -> tuple[np.dtype, tuple[int, ...], int, int]:
     if not _sizes(shape) or len(shape) > MAX_AXES or not _sizes(extent) or len(extent) != 2:
         raise BadFile(f"sizes of {shown} that are not sizes")
     dtype = np.dtype(_TYPES[code])
-    if math.prod(n for n in shape if n) * dtype.itemsize >= 1 << 62 or extent[1] - extent[0] != math.prod(shape) * dtype.itemsize:
+    if (
+        math.prod(n for n in shape if n) * dtype.itemsize >= 1 << 62
+        or extent[1] - extent[0] != math.prod(shape) * dtype.itemsize
+    ):
         raise BadFile(f"{shown} of shape {shape} in {extent[1] - extent[0]} bytes")
     return dtype, tuple(shape), extent[0], extent[1]
 

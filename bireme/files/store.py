@@ -123,8 +123,12 @@ def load(path: str | os.PathLike | BinaryIO, **configs: Any) -> Any:
     place = _path("load", path)
     if not os.path.isfile(place):
         what = "which is not a file" if os.path.exists(place) else "which is not there"
-        near = next((place + end for end in (".pdparams", ".pdopt", ".safetensors") if os.path.isfile(place + end)), None)
-        raise errors.bad("load(path)", "a file", described=f"{place}, {what}", hint=None if near is None else f"give the whole name: {near}")
+        near = next(
+            (place + end for end in (".pdparams", ".pdopt", ".safetensors") if os.path.isfile(place + end)), None
+        )
+        raise errors.bad(
+            "load(path)", "a file", described=f"{place}, {what}", hint=None if near is None else f"give the whole name: {near}"
+        )
     with telling("load", place), open(place, "rb", buffering=0) as file, naming(place):
         source = Source(file, size_of(file))
         found = _read(source, place, configs)
@@ -182,7 +186,11 @@ def _load_open(file: Any, configs: dict) -> Any:
 def _read(source: Source, path: str | None, configs: dict) -> Any:
     numpy = bool(configs.get("return_numpy", False))
     head = source.peek(9)
-    if configs.get("safetensors") or (path is not None and path.endswith(".safetensors")) or _is_safetensors(head, source.left):
+    if (
+        configs.get("safetensors")
+        or (path is not None and path.endswith(".safetensors"))
+        or _is_safetensors(head, source.left)
+    ):
         reader = safetensors.Reader(source)
         mapped = bool(configs.get("mmap")) and path is not None
         arrays: dict[str, Any] = reader.mapped(path) if mapped and path is not None else reader.arrays()

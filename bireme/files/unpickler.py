@@ -197,7 +197,10 @@ def _proto(m: Machine) -> None:
 def _frame(m: Machine) -> None:
     n = m.source.number(8)
     if n > m.source.left:
-        raise BadFile(f"it ends too early: a part of {n} bytes is announced at byte {m.source.place}, and {m.source.left} are left")
+        raise BadFile(
+            f"it ends too early: a part of {n} bytes is announced at byte {m.source.place}, "
+            f"and {m.source.left} are left"
+        )
 
 
 def _mark(m: Machine) -> None:

@@ -468,7 +468,9 @@ class ReduceLROnPlateau(_Watching):
         optimizer = self.model._optimizer
         if isinstance(optimizer._learning_rate, Schedule):
             name = type(optimizer._learning_rate).__name__
-            errors.warn(f"ReduceLROnPlateau: expected an optimizer with a constant rate, got one whose rate {name} sets")
+            errors.warn(
+                f"ReduceLROnPlateau: expected an optimizer with a constant rate, got one whose rate {name} sets"
+            )
             return
         self.epoch += 1
         if self.in_cooldown():

@@ -70,5 +70,7 @@ def config_callbacks(
                 one.save_dir = save_dir
     found = CallbackList(sorted(chosen, key=lambda c: isinstance(c, Checkpoint)))
     found.set_model(model)
-    found.set_params({"batch_size": batch_size, "epochs": epochs, "steps": steps, "verbose": verbose, "metrics": metrics or []})
+    found.set_params(
+        {"batch_size": batch_size, "epochs": epochs, "steps": steps, "verbose": verbose, "metrics": metrics or []}
+    )
     return found

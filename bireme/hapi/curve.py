@@ -82,7 +82,8 @@ def drawn(curves: dict[str, Points], title: str = "") -> str:
     head = 34 if title else 8
     high = head + len(names) * (_HIGH + _GAP) + 12
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDE} {high}" width="{_WIDE}" height="{high}" role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDE} {high}" '
+        f'width="{_WIDE}" height="{high}" role="img">',
         f"<style>{_STYLE}</style>",
         f'<rect class="back" width="{_WIDE}" height="{high}"/>',
     ]
@@ -138,7 +139,9 @@ def _panel(name: str, lines: dict[str, Points], reach: float, top: float) -> lis
 
 
 def _line(points: Points, across: object, up: object, kind: str) -> str:
-    thinned = points if len(points) <= _POINTS else [points[i] for i in np.linspace(0, len(points) - 1, _POINTS).astype(int)]
+    thinned = (
+        points if len(points) <= _POINTS else [points[i] for i in np.linspace(0, len(points) - 1, _POINTS).astype(int)]
+    )
     path = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in thinned)  # type: ignore[operator]  # only where both numbers are there
     return f'<polyline class="{kind}" points="{path}"/>'
 

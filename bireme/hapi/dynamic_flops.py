@@ -64,7 +64,11 @@ def count_io_info(m: Any, x: Any, y: Any) -> None:
     """Store the shapes in ``layer.input_shape`` and ``layer.output_shape``."""
     m.input_shape = list(x[0].shape) if x and isinstance(x[0], Tensor) else None
     m.output_shape = (
-        list(y.shape) if isinstance(y, Tensor) else list(y[0].shape) if isinstance(y, (list, tuple)) and isinstance(y[0], Tensor) else None
+        list(y.shape)
+        if isinstance(y, Tensor)
+        else list(y[0].shape)
+        if isinstance(y, (list, tuple)) and isinstance(y[0], Tensor)
+        else None
     )
 
 
@@ -92,7 +96,9 @@ register_hooks: dict[type, Rule] = {
 _NOTES = ("total_ops", "total_params", "input_shape", "output_shape")
 
 
-def flops(net: Layer, input_size: Any, custom_ops: dict[type[Layer], Rule] | None = None, print_detail: bool = False) -> int:
+def flops(
+    net: Layer, input_size: Any, custom_ops: dict[type[Layer], Rule] | None = None, print_detail: bool = False
+) -> int:
     """Count the arithmetic operations of a forward pass and print the total.
 
     A multiplication with its addition counts as one. Layers without a counting rule count as zero and are listed. The
@@ -116,7 +122,9 @@ def flops(net: Layer, input_size: Any, custom_ops: dict[type[Layer], Rule] | Non
     """
     if not isinstance(net, Layer):
         raise errors.bad("flops(net)", "a Layer", net, kind=errors.ArgumentTypeError)
-    if custom_ops is not None and not (isinstance(custom_ops, dict) and all(callable(rule) for rule in custom_ops.values())):
+    if custom_ops is not None and not (
+        isinstance(custom_ops, dict) and all(callable(rule) for rule in custom_ops.values())
+    ):
         raise errors.bad("flops(custom_ops)", "a dict of a layer class to a function", custom_ops, kind=errors.ArgumentTypeError)
     rules = register_hooks | (custom_ops or {})
     leaves = [layer for layer in net.sublayers(include_self=True) if not any(True for _ in layer.children())]
@@ -140,7 +148,9 @@ def flops(net: Layer, input_size: Any, custom_ops: dict[type[Layer], Rule] | Non
             layer._buffers.pop("total_ops", None)  # a rule may have made it a tensor
             layer.total_ops = 0
         net(*args)
-        return [(m.full_name(), m.input_shape, m.output_shape, m.total_params, int(m.total_ops)) for m in called.values()]
+        return [
+            (m.full_name(), m.input_shape, m.output_shape, m.total_params, int(m.total_ops)) for m in called.values()
+        ]
 
     hooks = [layer.register_forward_post_hook(note) for layer in leaves]
     try:

@@ -200,11 +200,15 @@ class EventWriter(Writer):
 
     def _record(self, data: bytes) -> None:
         length = struct.pack("<Q", len(data))
-        self._file.write(length + struct.pack("<I", masked_crc32c(length)) + data + struct.pack("<I", masked_crc32c(data)))
+        self._file.write(
+            length + struct.pack("<I", masked_crc32c(length)) + data + struct.pack("<I", masked_crc32c(data))
+        )
 
     def _value(self, tag: str, step: int, walltime: float | None, content: bytes) -> None:
         summary = _bytes(1, _bytes(1, tag.encode()) + content)
-        self._record(_double(1, time.time() if walltime is None else walltime) + _int(2, int(step)) + _bytes(5, summary))
+        self._record(
+            _double(1, time.time() if walltime is None else walltime) + _int(2, int(step)) + _bytes(5, summary)
+        )
 
     def add_scalar(self, tag: str, value: Any, step: int, walltime: float | None = None) -> None:
         self._value(tag, step, walltime, _float(2, _number("add_scalar", value)))

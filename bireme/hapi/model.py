@@ -345,10 +345,14 @@ class Model:
             left = max(left - begin * (given or 0) - skipped, 0)
         for epoch in range(begin, epochs if left != 0 else begin):
             every.on_epoch_begin(epoch)
-            done = self._run("train", train, every, logs, left, given, accumulate_grad_batches, skipped if epoch == begin else 0)
+            done = self._run(
+                "train", train, every, logs, left, given, accumulate_grad_batches, skipped if epoch == begin else 0
+            )
             every.on_epoch_end(epoch, logs)
             if done == 0 and epoch > begin:
-                errors.warn("Model.fit(train_data): it gave no batches after the first epoch; a generator can be read only once")
+                errors.warn(
+                    "Model.fit(train_data): it gave no batches after the first epoch; a generator can be read only once"
+                )
                 break
             if test is not None and epoch % eval_freq == 0:
                 every.on_begin("eval", {"steps": length(test), "metrics": self._names()})
@@ -504,7 +508,9 @@ class Model:
 
     def _split(self, fields: list, mode: str, least: int, most: int) -> tuple[list, list]:
         """Split a batch into inputs and labels: as many inputs as were described, else as many as ``forward`` takes."""
-        labels = 0 if mode == "predict" else len(self._labels) or int(self._loss is not None or bool(self._scores.metrics))
+        labels = (
+            0 if mode == "predict" else len(self._labels) or int(self._loss is not None or bool(self._scores.metrics))
+        )
         n = len(self._inputs) or max(min(most, len(fields) - labels), least)
         if len(fields) < n:
             raise errors.bad(
@@ -602,7 +608,15 @@ class Model:
 
 
 def _specs(given: Any, name: str) -> list[InputSpec]:
-    found = [] if given is None else list(given) if isinstance(given, (list, tuple)) else list(given.values()) if isinstance(given, dict) else [given]
+    found = (
+        []
+        if given is None
+        else list(given)
+        if isinstance(given, (list, tuple))
+        else list(given.values())
+        if isinstance(given, dict)
+        else [given]
+    )
     for spec in found:
         if not isinstance(spec, InputSpec):
             raise errors.bad(f"Model({name})", "InputSpecs of bireme.static", spec, kind=errors.ArgumentError)

@@ -223,7 +223,11 @@ def _elements(shape: Any) -> int:
 def _table(rows: list[_Row], total: int, trained: int, given: int) -> str:
     heads = ("Layer (type)", "Input Shape", "Output Shape", "Param #")
     lines = [(row.name, str(row.takes), str(row.gives), f"{row.params:,}") for row in rows]
-    widths = [max(least, *(len(line[i]) for line in lines), 0) for i, least in enumerate((15, 20, 20, 15))] if lines else [15, 20, 20, 15]
+    widths = (
+        [max(least, *(len(line[i]) for line in lines), 0) for i, least in enumerate((15, 20, 20, 15))]
+        if lines
+        else [15, 20, 20, 15]
+    )
     rule = sum(widths) + 5
 
     def centred(cells: Any) -> str:

@@ -290,7 +290,10 @@ class ProgBarLogger(Callback):
     def on_train_begin(self, logs: dict | None = None) -> None:
         self.epochs = self.params.get("epochs")
         if self.verbose:
-            say("The loss value printed in the log is the current step, and the metric is the average value of previous steps.")
+            say(
+                "The loss value printed in the log is the current step, "
+                "and the metric is the average value of previous steps."
+            )
 
     def on_epoch_begin(self, epoch: int | None = None, logs: dict | None = None) -> None:
         self._begin(self.params.get("steps"), self.params.get("metrics", []), f"Epoch {(epoch or 0) + 1}/{self.epochs}")

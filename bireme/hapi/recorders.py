@@ -98,7 +98,11 @@ def _value(x: Any) -> float:
 
 def _numbers(logs: dict | None) -> Iterator[tuple[str, float]]:
     for name, value in (logs or {}).items():
-        if name not in _OTHER and isinstance(value, (int, float, np.number, np.ndarray, Tensor, list)) and np.size(value):
+        if (
+            name not in _OTHER
+            and isinstance(value, (int, float, np.number, np.ndarray, Tensor, list))
+            and np.size(value)
+        ):
             yield name, _value(value)
 
 
@@ -230,7 +234,9 @@ class WandbCallback(Recorder):
         try:
             self.wandb = importlib.import_module("wandb")
         except ImportError:
-            raise ImportError("WandbCallback: expected the package wandb, which is not installed; `pip install wandb` installs it") from None
+            raise ImportError(
+                "WandbCallback: expected the package wandb, which is not installed; `pip install wandb` installs it"
+            ) from None
         given = {"project": project, "entity": entity, "name": name, "dir": dir, "mode": mode, "job_type": job_type}
         self.wandb_args = {k: v for k, v in given.items() if v is not None} | kwargs
         self._run: Any = None
@@ -241,7 +247,10 @@ class WandbCallback(Recorder):
         """The run that numbers are sent to: the one that is open, or a new one."""
         if self._run is None:
             if self.wandb.run is not None:
-                errors.warn("WandbCallback: a run is open already; its numbers go there, and the arguments given here are not used")
+                errors.warn(
+                    "WandbCallback: a run is open already; its numbers go there, "
+                    "and the arguments given here are not used"
+                )
                 self._run = self.wandb.run
             else:
                 if self.wandb_args.get("dir"):

@@ -16,7 +16,9 @@ class Scores:
     """The metrics of a model, and the batches they have not counted yet."""
 
     def __init__(self, metrics: Any = None):
-        self.metrics: list[Any] = [] if metrics is None else list(metrics) if isinstance(metrics, (list, tuple)) else [metrics]
+        self.metrics: list[Any] = (
+            [] if metrics is None else list(metrics) if isinstance(metrics, (list, tuple)) else [metrics]
+        )
         for one in self.metrics:
             if not isinstance(one, metric.Metric):
                 raise errors.bad("Model.prepare(metrics)", "metrics of bireme.metric", one, kind=errors.ArgumentError)
@@ -33,7 +35,10 @@ class Scores:
                 m.update(*args)
             else:
                 waiting.append(args)
-                if len(waiting) >= _WAIT or sum(a.nbytes for held in waiting for a in held if isinstance(a, Tensor)) > _WAIT << 20:
+                if (
+                    len(waiting) >= _WAIT
+                    or sum(a.nbytes for held in waiting for a in held if isinstance(a, Tensor)) > _WAIT << 20
+                ):
                     self.catch_up()
 
     def count_now(self, found: list[tuple]) -> list[Any]:

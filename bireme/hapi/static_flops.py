@@ -45,6 +45,7 @@ class Table:
         widths = [max(map(len, column)) + 2 for column in zip(self.table_heads, *self.table_rows, strict=True)]
         rule = "+" + "+".join("-" * width for width in widths) + "+"
         lines = [
-            "|" + "|".join(f"{cell:^{width}}" for cell, width in zip(row, widths, strict=True)) + "|" for row in (self.table_heads, *self.table_rows)
+            "|" + "|".join(f"{cell:^{width}}" for cell, width in zip(row, widths, strict=True)) + "|"
+            for row in (self.table_heads, *self.table_rows)
         ]
         say("\n".join([rule, lines[0], rule, *lines[1:], rule]))

@@ -39,7 +39,9 @@ def load_weights(network: Layer, optimizer: Any, path: str, skip_mismatch: bool)
         elif skip_mismatch:
             errors.warn(f"Model.load: left out {why}")
         else:
-            raise errors.bad("Model.load(path)", "a file that fits the network", why, hint="pass skip_mismatch=True to load the rest")
+            raise errors.bad(
+                "Model.load(path)", "a file that fits the network", why, hint="pass skip_mismatch=True to load the rest"
+            )
     network.set_state_dict(good)
     if optimizer is not None and os.path.isfile(f"{path}.pdopt"):
         optimizer.set_state_dict(_renamed(load(f"{path}.pdopt"), names))

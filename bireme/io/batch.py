@@ -73,7 +73,9 @@ class BatchSampler(Sampler):
         elif not isinstance(sampler, (Sampler, Iterable)):
             raise errors.bad("BatchSampler(sampler)", "a Sampler or what can be iterated", sampler, kind=errors.ArgumentError)
         elif shuffle:
-            raise errors.bad("BatchSampler(shuffle)", "False, since the sampler decides the order", shuffle, kind=errors.ArgumentError)
+            raise errors.bad(
+                "BatchSampler(shuffle)", "False, since the sampler decides the order", shuffle, kind=errors.ArgumentError
+            )
         self.sampler, self.batch_size, self.shuffle, self.drop_last = sampler, batch_size, shuffle, drop_last
         self._acc_steps = 1
 
@@ -122,7 +124,9 @@ class DistributedBatchSampler(BatchSampler):
         if not isinstance(num_replicas, int) or num_replicas <= 0:
             raise errors.bad(f"{where}(num_replicas)", "a positive integer", num_replicas, kind=errors.for_integer(num_replicas))
         if not isinstance(rank, int) or not 0 <= rank < num_replicas:
-            raise errors.bad(f"{where}(rank)", f"an integer of at least 0 and below {num_replicas}", rank, kind=errors.for_integer(rank))
+            raise errors.bad(
+                f"{where}(rank)", f"an integer of at least 0 and below {num_replicas}", rank, kind=errors.for_integer(rank)
+            )
         self.dataset, self.batch_size, self.shuffle, self.drop_last = dataset, batch_size, shuffle, drop_last
         self.nranks, self.local_rank, self.epoch = num_replicas, rank, 0
         self.num_samples = -(-len(dataset) // num_replicas)
@@ -202,5 +206,9 @@ class LengthBatchSampler(BatchSampler):
         order = np.arange(total) if source is None else source.permutation(total)
         step = self.batch_size * self.window
         spans = [order[at : at + step] for at in range(0, total, step)]
-        batches = [b for s in spans for b in _cut(s[np.argsort(self.lengths[s], kind="stable")].tolist(), self.batch_size, self.drop_last)]
+        batches = [
+            b
+            for s in spans
+            for b in _cut(s[np.argsort(self.lengths[s], kind="stable")].tolist(), self.batch_size, self.drop_last)
+        ]
         return iter(batches if source is None else [batches[i] for i in source.permutation(len(batches))])

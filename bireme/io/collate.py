@@ -55,12 +55,16 @@ def default_collate_fn(batch: Sequence[Any], stack: Stack | None = None) -> Any:
     sample = batch[0]
     if any(s is None for s in batch):
         number = next(i for i, s in enumerate(batch) if s is None)
-        raise TypeError(f"collate: expected samples of arrays, numbers, text, dicts and lists, got None (sample {number})")
+        raise TypeError(
+            f"collate: expected samples of arrays, numbers, text, dicts and lists, got None (sample {number})"
+        )
     if isinstance(sample, np.ndarray):
         return (stack or stack_arrays)(batch)
     if isinstance(sample, Tensor):
         # a custom collate_fn that calls this gets a tensor; the loader passes `stack` and converts a batch later
-        if stack is None or (stack is stack_arrays and not all(t.stop_gradient and t.place.is_cpu_place() for t in batch)):
+        if stack is None or (
+            stack is stack_arrays and not all(t.stop_gradient and t.place.is_cpu_place() for t in batch)
+        ):
             return stack_tensors(list(batch), 0)
         return stack([t._host() for t in batch])
     if isinstance(sample, (numbers.Number, np.generic)):
@@ -71,9 +75,13 @@ def default_collate_fn(batch: Sequence[Any], stack: Stack | None = None) -> Any:
         return {key: default_collate_fn([d[key] for d in batch], stack) for key in sample}
     if isinstance(sample, Sequence):
         if any(len(s) != len(sample) for s in batch):
-            raise RuntimeError(f"collate: samples of one batch have different numbers of fields, {sorted({len(s) for s in batch})}")
+            raise RuntimeError(
+                f"collate: samples of one batch have different numbers of fields, {sorted({len(s) for s in batch})}"
+            )
         return [default_collate_fn(list(fields), stack) for fields in zip(*batch, strict=True)]
-    raise TypeError(f"collate: a sample holds arrays, tensors, numbers, text, dicts and lists, got {type(sample).__name__}")
+    raise TypeError(
+        f"collate: a sample holds arrays, tensors, numbers, text, dicts and lists, got {type(sample).__name__}"
+    )
 
 
 def default_convert_fn(batch: Any) -> Any:

@@ -87,7 +87,9 @@ class TensorDataset(Dataset):
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         lengths = [tensor.shape[0] for tensor in tensors]
         if any(n != lengths[0] for n in lengths):
-            raise errors.bad("TensorDataset(tensors)", "tensors of equal length", described=f"lengths {lengths}", kind=errors.ArgumentError)
+            raise errors.bad(
+                "TensorDataset(tensors)", "tensors of equal length", described=f"lengths {lengths}", kind=errors.ArgumentError
+            )
         self.tensors = tensors
 
     def __getitem__(self, index: int) -> tuple:
@@ -136,7 +138,9 @@ class ComposeDataset(Dataset):
                 )
         lengths = [len(dataset) for dataset in self.datasets]
         if any(n != lengths[0] for n in lengths):
-            raise errors.bad("ComposeDataset(datasets)", "datasets of equal length", described=f"lengths {lengths}", kind=errors.ArgumentError)
+            raise errors.bad(
+                "ComposeDataset(datasets)", "datasets of equal length", described=f"lengths {lengths}", kind=errors.ArgumentError
+            )
 
     def __len__(self) -> int:
         return len(self.datasets[0])
@@ -208,7 +212,9 @@ class ConcatDataset(Dataset):
         hint = "ConcatDataset does not support IterableDataset: ChainDataset does"
         for dataset in self.datasets:
             if isinstance(dataset, IterableDataset):
-                raise errors.bad("ConcatDataset(datasets)", "datasets with __getitem__", dataset, hint=hint, kind=errors.ArgumentError)
+                raise errors.bad(
+                    "ConcatDataset(datasets)", "datasets with __getitem__", dataset, hint=hint, kind=errors.ArgumentError
+                )
         self.cumulative_sizes = self.cumsum(self.datasets)
 
     def __len__(self) -> int:
@@ -217,7 +223,9 @@ class ConcatDataset(Dataset):
     def __getitem__(self, idx: int) -> Any:
         at = idx + len(self) if idx < 0 else idx
         if not 0 <= at < len(self):
-            raise errors.bad("ConcatDataset[idx]", f"an index in [{-len(self)}, {len(self) - 1}]", idx, kind=errors.OutOfRangeError)
+            raise errors.bad(
+                "ConcatDataset[idx]", f"an index in [{-len(self)}, {len(self) - 1}]", idx, kind=errors.OutOfRangeError
+            )
         part = bisect.bisect_right(self.cumulative_sizes, at)
         return self.datasets[part][at - (self.cumulative_sizes[part - 1] if part else 0)]
 

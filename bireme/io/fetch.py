@@ -67,7 +67,9 @@ class Fetcher:
 
     def __init__(self, job: Job, stack: Stack = stack_arrays):
         self.job = job
-        self.collate = functools.partial(default_collate_fn, stack=stack) if job.collate is default_collate_fn else job.collate
+        self.collate = (
+            functools.partial(default_collate_fn, stack=stack) if job.collate is default_collate_fn else job.collate
+        )
         self.at: Any = None
         self.samples: Iterator[Any] | None = iter(job.dataset) if isinstance(job.dataset, IterableDataset) else None
         self.rows = rows_of(job.dataset) if job.batched and job.collate is default_collate_fn else None

@@ -98,7 +98,9 @@ def _started(settings: dict[str, str]) -> Any:
     home = str(Path(__file__).resolve().parents[2])
     paths = [home, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     wanted = {"PYTHONPATH": os.pathsep.join(p for p in paths if p), "JAX_PLATFORMS": "cpu", **settings}
-    wanted |= {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS") if name not in os.environ}
+    wanted |= {
+        name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS") if name not in os.environ
+    }
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:

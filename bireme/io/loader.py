@@ -138,11 +138,15 @@ class DataLoader:
         self.places = [_place(p) for p in (places if isinstance(places, (list, tuple)) else [places]) if p is not None]
         self._iterable = isinstance(dataset, IterableDataset)
         if not self._iterable and not hasattr(dataset, "__getitem__"):
-            raise errors.bad("DataLoader(dataset)", "a dataset, or anything with indices and a length", dataset, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "DataLoader(dataset)", "a dataset, or anything with indices and a length", dataset, kind=errors.ArgumentTypeError
+            )
         if self._iterable and shuffle:
             raise errors.bad("DataLoader(shuffle)", "False for an IterableDataset, which has its own order", shuffle)
         if self._iterable and batch_sampler is not None:
-            raise errors.bad("DataLoader(batch_sampler)", "None for an IterableDataset, which has its own order", batch_sampler)
+            raise errors.bad(
+                "DataLoader(batch_sampler)", "None for an IterableDataset, which has its own order", batch_sampler
+            )
         if batch_sampler is not None:
             if batch_size != 1 or shuffle or drop_last:
                 raise errors.bad(
@@ -150,13 +154,17 @@ class DataLoader:
                     described=f"batch_size={batch_size}, shuffle={shuffle}, drop_last={drop_last}", kind=errors.ArgumentError,
                 )  # fmt: skip
             if not hasattr(batch_sampler, "__iter__"):
-                raise errors.bad("DataLoader(batch_sampler)", "an iterable of lists of indices", batch_sampler, kind=errors.ArgumentTypeError)
+                raise errors.bad(
+                    "DataLoader(batch_sampler)", "an iterable of lists of indices", batch_sampler, kind=errors.ArgumentTypeError
+                )
             batch_size = None
         elif batch_size is not None:
             if not isinstance(batch_size, (int, np.integer)) or batch_size <= 0:
                 raise errors.bad("DataLoader(batch_size)", "None or a positive integer", batch_size, kind=errors.for_integer(batch_size))
             batch_size = int(batch_size)
-            batch_sampler = _Endless(batch_size) if self._iterable else BatchSampler(dataset, None, shuffle, batch_size, drop_last)
+            batch_sampler = (
+                _Endless(batch_size) if self._iterable else BatchSampler(dataset, None, shuffle, batch_size, drop_last)
+            )
         self.batch_sampler, self.batch_size, self.shuffle, self.drop_last = (
             batch_sampler,
             batch_size,

@@ -58,7 +58,10 @@ class Inbox:
             there = self.changed.wait_for(lambda: key in self.found or self.trouble is not None, timeout or None)
             if self.trouble is None:
                 if not there:
-                    raise RuntimeError(f"DataLoader timed out: batch {number} was not there after {timeout:g} seconds (timeout={timeout:g})")
+                    raise RuntimeError(
+                        f"DataLoader timed out: batch {number} was not there after {timeout:g} seconds "
+                        f"(timeout={timeout:g})"
+                    )
                 return self.found.pop(key)
         if not threading.main_thread().is_alive() and threading.current_thread() is not threading.main_thread():
             # a daemon thread at the end of the process, which closed the loader: nobody reads what it would raise
@@ -80,7 +83,9 @@ def rebuilt(failure: Failure, number: int) -> Exception:
     kind: Any = builtins if failure.module == "builtins" else sys.modules.get(failure.module)
     for part in failure.name.split("."):
         kind = getattr(kind, part, None)
-    if not (isinstance(kind, type) and issubclass(kind, Exception)) or issubclass(kind, (StopIteration, StopAsyncIteration)):
+    if not (isinstance(kind, type) and issubclass(kind, Exception)) or issubclass(
+        kind, (StopIteration, StopAsyncIteration)
+    ):
         return RuntimeError(message)
     try:
         return kind(message)
@@ -123,7 +128,10 @@ class Worker:
             how = f"was killed by signal {-code} ({signal.Signals(-code).name})"
         hint = "where it printed a traceback, that is above"
         if code == -signal.SIGKILL:
-            hint = "the system does this when memory runs out: fewer workers, smaller batches or prefetch_factor=1 need less"
+            hint = (
+                "the system does this when memory runs out: "
+                "fewer workers, smaller batches or prefetch_factor=1 need less"
+            )
         when = " while it started" if starting else ""
         return f"DataLoader worker {self.number} (pid {self.process.pid}) {how}{when}\n  hint: {hint}"
 
@@ -296,7 +304,10 @@ def start(job: Job, count: int, seed: int, inbox: Inbox, shared: bool) -> Any:
             why = f"one cannot be sent to a worker process ({error})"
         else:
             if parcel.main and not launch.script_can_be_imported():
-                why = 'one is defined at a prompt or in a script without `if __name__ == "__main__":`, which workers cannot import'
+                why = (
+                    'one is defined at a prompt or in a script without `if __name__ == "__main__":`, '
+                    "which workers cannot import"
+                )
         if parcel is not None and not why:
             return Processes((fd, parcel), count, seed, inbox, shared, parcel.main, _modules(job))
     finally:

@@ -75,7 +75,9 @@ class RandomSampler(Sampler):
         [0, 1, 2]
     """
 
-    def __init__(self, data_source: Any, replacement: bool = False, num_samples: int | None = None, generator: Any = None) -> None:
+    def __init__(
+        self, data_source: Any, replacement: bool = False, num_samples: int | None = None, generator: Any = None
+    ) -> None:
         super().__init__(data_source)
         self.replacement, self._num_samples, self.generator = replacement, num_samples, generator
         if not isinstance(replacement, bool):
@@ -99,7 +101,9 @@ class RandomSampler(Sampler):
             for _, index in zip(range(self.num_samples), self.generator, strict=False):
                 yield index
         else:
-            yield from (draws(self.generator).choice(len(self.data_source), self.num_samples, replace=self.replacement).tolist())
+            yield from (
+                draws(self.generator).choice(len(self.data_source), self.num_samples, replace=self.replacement).tolist()
+            )
 
     def __len__(self) -> int:
         return self.num_samples

@@ -143,7 +143,11 @@ def _on_host(array: Any) -> np.ndarray:
 
 def _generate_states(base_seed: int = 0, worker_id: int = 0) -> list[int]:
     """Four words for NumPy's generator, by Paddle's formula and under its name: far apart for close seeds."""
-    return np.random.SeedSequence([worker_id & 0xFFFFFFFF, base_seed & 0xFFFFFFFF, base_seed >> 32]).generate_state(4).tolist()
+    return (
+        np.random.SeedSequence([worker_id & 0xFFFFFFFF, base_seed & 0xFFFFFFFF, base_seed >> 32])
+        .generate_state(4)
+        .tolist()
+    )
 
 
 def seed_all(seed: int, number: int) -> None:

@@ -332,7 +332,9 @@ class Auc(Metric):
     WAIT = 64  # updates with tensors that are kept before they are counted: by then they have long been computed
     _pending: list[tuple[Any, Any]]
 
-    def __init__(self, curve: str = "ROC", num_thresholds: int = 4095, name: str = "auc", *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self, curve: str = "ROC", num_thresholds: int = 4095, name: str = "auc", *args: Any, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         if not isinstance(num_thresholds, (int, np.integer)) or num_thresholds < 1:
             raise errors.bad("Auc(num_thresholds)", "an integer of 1 or more", num_thresholds, kind=errors.for_integer(num_thresholds))

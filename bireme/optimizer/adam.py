@@ -131,10 +131,16 @@ class Adam(Optimizer):
     def _stepped(self, group: dict, slots: list[Slot], operands: tuple, ratios: tuple[float, ...]) -> list[Tensor]:
         coeff = self._decay_coeff(group)
         # a decay of zero is left out of the program: decided here, not in it
-        decays = tuple(self._is_decayed(group, slot.param) if isinstance(coeff, Tensor) or coeff else False for slot in slots)
+        decays = tuple(
+            self._is_decayed(group, slot.param) if isinstance(coeff, Tensor) or coeff else False for slot in slots
+        )
         if self._amsgrad:
-            return _amsgrad_update(*operands, weight_decay=coeff, decoupled=self._decoupled, lr_ratios=ratios, decays=decays)
-        return updates.adam_update(*operands, coeff, self._skip, decoupled=self._decoupled, lr_ratios=ratios, decays=decays)
+            return _amsgrad_update(
+                *operands, weight_decay=coeff, decoupled=self._decoupled, lr_ratios=ratios, decays=decays
+            )
+        return updates.adam_update(
+            *operands, coeff, self._skip, decoupled=self._decoupled, lr_ratios=ratios, decays=decays
+        )
 
     def _betas(self, group: dict) -> tuple[float | Tensor, float | Tensor]:
         return group.get("beta1", self._beta1), group.get("beta2", self._beta2)
@@ -156,7 +162,10 @@ class Adam(Optimizer):
             slots.append(slot)
             grads.append(g)
         # the update operator takes gradients as they are
-        return [(pows, slots, self._grads_for(slots, grads) if self._amsgrad else grads) for pows, slots, grads in found.values()]
+        return [
+            (pows, slots, self._grads_for(slots, grads) if self._amsgrad else grads)
+            for pows, slots, grads in found.values()
+        ]
 
     def _advance(self, pows: Pows, slots: list[Slot], first: Tensor, second: Tensor) -> None:
         if len(slots) == pows.members:

@@ -58,7 +58,9 @@ class Adagrad(Optimizer):
     def _initial(self, p: Tensor, name: str) -> np.ndarray:
         return super()._initial(p, name) + np.asarray(self.initial_accumulator_value, self._state_dtype(p).np)
 
-    def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
+    def _new(
+        self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]
+    ) -> list[Tensor]:
         return update_variants.adagrad_update(params, grads, *states, lr, group.get("epsilon", self._epsilon))
 
 
@@ -104,7 +106,9 @@ class Adadelta(Optimizer):
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         self._epsilon, self._rho = epsilon, rho
 
-    def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
+    def _new(
+        self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]
+    ) -> list[Tensor]:
         numbers = group.get("rho", self._rho), group.get("epsilon", self._epsilon)
         return update_variants.adadelta_update(params, grads, *states, lr, *numbers)
 
@@ -154,13 +158,17 @@ class RMSProp(Optimizer):
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         self._rho, self._epsilon, self._momentum, self._centered = rho, epsilon, momentum, bool(centered)
 
-    def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
+    def _new(
+        self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]
+    ) -> list[Tensor]:
         numbers = (
             group.get("rho", self._rho),
             group.get("momentum", self._momentum),
             group.get("epsilon", self._epsilon),
         )
-        return update_variants.rmsprop_update(params, grads, *states, lr, *numbers, bool(group.get("centered", self._centered)))
+        return update_variants.rmsprop_update(
+            params, grads, *states, lr, *numbers, bool(group.get("centered", self._centered))
+        )
 
 
 class Adamax(Optimizer):
@@ -212,9 +220,13 @@ class Adamax(Optimizer):
         return np.full([1], float(self._beta_of(p)), self._state_dtype(p).np)
 
     def _beta_of(self, p: Tensor) -> float:
-        return next((g.get("beta1", self._beta1) for g in self._param_groups if any(q is p for q in g["params"])), self._beta1)
+        return next(
+            (g.get("beta1", self._beta1) for g in self._param_groups if any(q is p for q in g["params"])), self._beta1
+        )
 
-    def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
+    def _new(
+        self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]
+    ) -> list[Tensor]:
         numbers = group.get("beta1", self._beta1), group.get("beta2", self._beta2), group.get("epsilon", self._epsilon)
         return update_variants.adamax_update(params, grads, *states, lr, *numbers)
 
@@ -263,7 +275,9 @@ class Rprop(Optimizer):
         start = learning_rate() if isinstance(learning_rate, LRScheduler) else learning_rate
         least, most = _pair("Rprop(learning_rate_range)", learning_rate_range)
         if not 0.0 < least <= start <= most:
-            raise errors.bad("Rprop(learning_rate_range)", f"0 < least <= learning_rate = {start} <= most", learning_rate_range)
+            raise errors.bad(
+                "Rprop(learning_rate_range)", f"0 < least <= learning_rate = {start} <= most", learning_rate_range
+            )
         shrink, grow = _pair("Rprop(etas)", etas)
         if not 0.0 < shrink < 1.0 < grow:
             raise errors.bad("Rprop(etas)", "a factor between 0 and 1, and one above 1", etas)
@@ -275,7 +289,9 @@ class Rprop(Optimizer):
         zeros = super()._initial(p, name)
         return zeros if name == "prevs" else np.full_like(zeros, self._start)
 
-    def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
+    def _new(
+        self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]
+    ) -> list[Tensor]:
         return update_variants.rprop_update(params, grads, *states, *self._numbers)
 
 

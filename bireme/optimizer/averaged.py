@@ -68,7 +68,9 @@ class ASGD(Optimizer):
         loaded = super()._loaded(where, value, p, name)
         return to_tensor(loaded, dtype=dtypes.int64, place=p.place) if name == "m" else loaded
 
-    def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
+    def _new(
+        self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]
+    ) -> list[Tensor]:
         return update_variants.asgd_update(params, grads, *states, lr)
 
 
@@ -119,7 +121,9 @@ class Muon(Optimizer):
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         for p in self._parameter_list:
             if p.ndim < 2:
-                raise errors.bad("Muon(parameters)", "matrices", described=f"{p.name} of shape {p.shape}", hint="give the others to AdamW")
+                raise errors.bad(
+                    "Muon(parameters)", "matrices", described=f"{p.name} of shape {p.shape}", hint="give the others to AdamW"
+                )
         if isinstance(ns_steps, bool) or not isinstance(ns_steps, int) or ns_steps < 1:
             raise errors.bad("Muon(ns_steps)", "a number of rounds above 0", ns_steps, kind=errors.for_number(ns_steps))
         self._momentum, self._nesterov, self._ns_steps, self._epsilon = momentum, bool(nesterov), ns_steps, epsilon
@@ -137,6 +141,10 @@ class Muon(Optimizer):
     def _hand_down_decay(self, p: Any, decay: Any) -> None:
         """A number is no decay that a parameter could have."""
 
-    def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
+    def _new(
+        self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]
+    ) -> list[Tensor]:
         numbers = lr, group.get("momentum", self._momentum), group.get("epsilon", self._epsilon), group["weight_decay"]
-        return update_variants.muon_update(params, grads, *states, *numbers, nesterov=self._nesterov, steps=self._ns_steps)
+        return update_variants.muon_update(
+            params, grads, *states, *numbers, nesterov=self._nesterov, steps=self._ns_steps
+        )

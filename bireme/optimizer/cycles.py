@@ -95,7 +95,9 @@ class CosineAnnealingDecay(LRScheduler):
         0.5
     """
 
-    def __init__(self, learning_rate: float, T_max: int, eta_min: float = 0, last_epoch: int = -1, verbose: bool = False):
+    def __init__(
+        self, learning_rate: float, T_max: int, eta_min: float = 0, last_epoch: int = -1, verbose: bool = False
+    ):
         positive("CosineAnnealingDecay(T_max)", T_max)
         if isinstance(eta_min, bool) or not isinstance(eta_min, (int, float)):
             raise errors.bad("CosineAnnealingDecay(eta_min)", "a number", eta_min, kind=errors.ArgumentTypeError)
@@ -304,7 +306,11 @@ class OneCycleLR(LRScheduler):
         phase = next((i for i, (end, _) in enumerate(self._turns[1:]) if self.last_epoch <= end), len(self._turns) - 2)
         (begin, first), (end, last) = self._turns[phase : phase + 2]
         part = (self.last_epoch - begin) / (end - begin) if end > begin else 1.0
-        return last + (first - last) * (1 + math.cos(math.pi * part)) / 2 if self.anneal_strategy == "cos" else first + (last - first) * part
+        return (
+            last + (first - last) * (1 + math.cos(math.pi * part)) / 2
+            if self.anneal_strategy == "cos"
+            else first + (last - first) * part
+        )
 
 
 class CyclicLR(LRScheduler):
@@ -375,7 +381,9 @@ class CyclicLR(LRScheduler):
         cycle = 1 + self.last_epoch // self.cycle_size
         part = 1.0 + self.last_epoch / self.cycle_size - cycle
         height = part / self.step_up_pct if part <= self.step_up_pct else (1 - part) / (1 - self.step_up_pct)
-        return self.base_lr + self.amplitude * height * self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
+        return self.base_lr + self.amplitude * height * self.scale_fn(
+            cycle if self.scale_mode == "cycle" else self.last_epoch
+        )
 
 
 class ReduceOnPlateau(LRScheduler):

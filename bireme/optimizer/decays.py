@@ -131,7 +131,9 @@ class StepDecay(LRScheduler):
         0.25
     """
 
-    def __init__(self, learning_rate: float, step_size: int, gamma: float = 0.1, last_epoch: int = -1, verbose: bool = False):
+    def __init__(
+        self, learning_rate: float, step_size: int, gamma: float = 0.1, last_epoch: int = -1, verbose: bool = False
+    ):
         positive("StepDecay(step_size)", step_size)
         factor("StepDecay(gamma)", gamma)
         self.step_size, self.gamma = step_size, gamma
@@ -157,7 +159,9 @@ class LambdaDecay(LRScheduler):
         1.0
     """
 
-    def __init__(self, learning_rate: float, lr_lambda: Callable[[int], float], last_epoch: int = -1, verbose: bool = False):
+    def __init__(
+        self, learning_rate: float, lr_lambda: Callable[[int], float], last_epoch: int = -1, verbose: bool = False
+    ):
         if not callable(lr_lambda):
             raise errors.bad("LambdaDecay(lr_lambda)", "a function of the epoch", lr_lambda, kind=errors.ArgumentTypeError)
         self.lr_lambda = lr_lambda
@@ -192,7 +196,9 @@ class PiecewiseDecay(LRScheduler):
         super().__init__(last_epoch=last_epoch, verbose=verbose)
 
     def get_lr(self) -> float:
-        return next((value for end, value in zip(self.boundaries, self.values) if self.last_epoch < end), self.values[-1])
+        return next(
+            (value for end, value in zip(self.boundaries, self.values) if self.last_epoch < end), self.values[-1]
+        )
 
 
 class NaturalExpDecay(LRScheduler):
@@ -307,7 +313,9 @@ class MultiplicativeDecay(LRScheduler):
         0.125
     """
 
-    def __init__(self, learning_rate: float, lr_lambda: Callable[[int], float], last_epoch: int = -1, verbose: bool = False):
+    def __init__(
+        self, learning_rate: float, lr_lambda: Callable[[int], float], last_epoch: int = -1, verbose: bool = False
+    ):
         if not callable(lr_lambda):
             raise errors.bad("MultiplicativeDecay(lr_lambda)", "a function of the epoch", lr_lambda, kind=errors.ArgumentTypeError)
         self.lr_lambda = lr_lambda

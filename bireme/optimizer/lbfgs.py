@@ -88,7 +88,9 @@ class LBFGS(Optimizer):
         """
         # raised here, not by the constructor, as in Paddle
         if self.line_search_fn not in (None, "strong_wolfe"):
-            raise errors.bad("LBFGS(line_search_fn)", "'strong_wolfe' or None", described=repr(self.line_search_fn), kind=RuntimeError)
+            raise errors.bad(
+                "LBFGS(line_search_fn)", "'strong_wolfe' or None", described=repr(self.line_search_fn), kind=RuntimeError
+            )
         state = self.state
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
@@ -133,7 +135,9 @@ class LBFGS(Optimizer):
 
     def _gradient(self) -> Tensor:
         """All gradients as one vector."""
-        return concat([(zeros(p.shape, p.dtype) if p.grad is None else p.grad).reshape([-1]) for p in self._parameter_list])
+        return concat(
+            [(zeros(p.shape, p.dtype) if p.grad is None else p.grad).reshape([-1]) for p in self._parameter_list]
+        )
 
     def _is_flat(self, grad: Tensor) -> bool:
         return float(grad.abs().max()) <= self.tolerance_grad
@@ -194,7 +198,9 @@ class LBFGS(Optimizer):
             NotImplementedError: Always.
         """
         got = "LBFGS.minimize(loss)"
-        raise errors.bad("LBFGS.minimize", "step(closure), with a function that computes the loss", described=got, kind=NotImplementedError)
+        raise errors.bad(
+            "LBFGS.minimize", "step(closure), with a function that computes the loss", described=got, kind=NotImplementedError
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the optimizer.
@@ -214,5 +220,7 @@ class LBFGS(Optimizer):
             ValueError: If the key ``state`` is missing.
         """
         if "state" not in state_dict:
-            raise errors.bad("LBFGS.set_state_dict(state_dict)", "the key state", ", ".join(map(str, state_dict)) or "{}")
+            raise errors.bad(
+                "LBFGS.set_state_dict(state_dict)", "the key state", ", ".join(map(str, state_dict)) or "{}"
+            )
         self.state = dict(state_dict["state"])

@@ -37,7 +37,9 @@ def noam_decay(d_model: int, warmup_steps: int, learning_rate: float = 1.0) -> N
     return NoamDecay(d_model, warmup_steps, learning_rate=learning_rate)
 
 
-def exponential_decay(learning_rate: float, decay_steps: int, decay_rate: float, staircase: bool = False) -> ExponentialDecay:
+def exponential_decay(
+    learning_rate: float, decay_steps: int, decay_rate: float, staircase: bool = False
+) -> ExponentialDecay:
     """Return an ``ExponentialDecay`` schedule.
 
     Args:
@@ -58,7 +60,9 @@ def exponential_decay(learning_rate: float, decay_steps: int, decay_rate: float,
     return ExponentialDecay(learning_rate, decay_rate)
 
 
-def natural_exp_decay(learning_rate: float, decay_steps: int, decay_rate: float, staircase: bool = False) -> NaturalExpDecay:
+def natural_exp_decay(
+    learning_rate: float, decay_steps: int, decay_rate: float, staircase: bool = False
+) -> NaturalExpDecay:
     """Return a ``NaturalExpDecay`` schedule.
 
     Args:
@@ -79,7 +83,9 @@ def natural_exp_decay(learning_rate: float, decay_steps: int, decay_rate: float,
     return NaturalExpDecay(learning_rate, decay_rate)
 
 
-def inverse_time_decay(learning_rate: float, decay_steps: int, decay_rate: float, staircase: bool = False) -> InverseTimeDecay:
+def inverse_time_decay(
+    learning_rate: float, decay_steps: int, decay_rate: float, staircase: bool = False
+) -> InverseTimeDecay:
     """Return an ``InverseTimeDecay`` schedule.
 
     Args:

@@ -143,11 +143,15 @@ def _strong_wolfe(
         return Point(step, float(value), gradient, float((gradient * d).sum()))
 
     start = Point(0.0, float(loss), grad, float(gtd))
-    found, calls = strong_wolfe(evaluate, start, float(alpha), float(d.abs().max()), tolerance_change, max_ls, Wanted(c1, c2))
+    found, calls = strong_wolfe(
+        evaluate, start, float(alpha), float(d.abs().max()), tolerance_change, max_ls, Wanted(c1, c2)
+    )
     return found.loss, found.grad, found.step, calls
 
 
-def _cubic_interpolate(x1: Any, f1: Any, g1: Any, x2: Any, f2: Any, g2: Any, bounds: tuple[float, float] | None = None) -> float:
+def _cubic_interpolate(
+    x1: Any, f1: Any, g1: Any, x2: Any, f2: Any, g2: Any, bounds: tuple[float, float] | None = None
+) -> float:
     """The step where the cubic through two points, each a step with its loss and slope, is lowest."""
     first, second = (Point(float(x), float(f), g, float(g)) for x, f, g in ((x1, f1, g1), (x2, f2, g2)))
     return cubic(first, second, bounds)

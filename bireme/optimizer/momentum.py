@@ -75,6 +75,8 @@ class Momentum(Optimizer):
             pairs = [(p, g * factor) for p, g in pairs]
         return super()._decayed(group, pairs)
 
-    def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
+    def _new(
+        self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]
+    ) -> list[Tensor]:
         nesterov = bool(group.get("use_nesterov", self._use_nesterov))
         return updates.momentum_update(params, grads, *states, lr, group.get("momentum", self._momentum), nesterov)

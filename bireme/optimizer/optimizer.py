@@ -203,7 +203,11 @@ class Optimizer(States):
     @no_grad()
     def _step(self, only: set[int] | None = None, skip: Tensor | None = None) -> Pairs:
         """Update with the gradients at hand. Where the bool tensor ``skip`` is true, everything stays as it was."""
-        pairs = [(p, p.grad) for p in self._parameter_list if not p.stop_gradient and p.grad is not None and (only is None or id(p) in only)]
+        pairs = [
+            (p, p.grad)
+            for p in self._parameter_list
+            if not p.stop_gradient and p.grad is not None and (only is None or id(p) in only)
+        ]
         self._apply(pairs, skip)
         return pairs
 
@@ -221,7 +225,11 @@ class Optimizer(States):
                     # Paddle clips first: the decay itself is never clipped. Programs set `_grad_clip` between steps
                     clip = group["grad_clip"] if self._grouped else self._grad_clip
                     clipped = own if clip is None else clip(own)
-                    change = self._update if type(self)._append_optimize_op is Optimizer._append_optimize_op else self._update_each
+                    change = (
+                        self._update
+                        if type(self)._append_optimize_op is Optimizer._append_optimize_op
+                        else self._update_each
+                    )
                     change(group, self._decayed(group, clipped))
         finally:
             self._skip = None
@@ -231,9 +239,13 @@ class Optimizer(States):
         """Update the parameters of one group, all in one operator where their settings agree."""
         for lr, slots, grads in self._by_rate(group, pairs):
             states = [[slot.state[name] for slot in slots] for name in self._accumulator_names]
-            self._store(slots, self._new(group, lr, [slot.target for slot in slots], grads, states), self._accumulator_names)
+            self._store(
+                slots, self._new(group, lr, [slot.target for slot in slots], grads, states), self._accumulator_names
+            )
 
-    def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
+    def _new(
+        self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]
+    ) -> list[Tensor]:
         """Return parameters and accumulators after a step; each rule implements it."""
         raise NotImplementedError(f"{type(self).__name__}._new: not written")
 
@@ -271,7 +283,9 @@ class Optimizer(States):
     def _create_param_lr(self, param_and_grad: Any) -> Tensor:
         """The learning rate of a parameter, as a tensor."""
         p = param_and_grad[0]
-        group = next((group for group in self._param_groups if any(q is p for q in group["params"])), self._param_groups[0])
+        group = next(
+            (group for group in self._param_groups if any(q is p for q in group["params"])), self._param_groups[0]
+        )
         return to_tensor(self.get_lr() * self._rate(group, p), "float32")
 
     def _decayed(self, group: dict, pairs: Pairs) -> Pairs:
@@ -396,7 +410,9 @@ class Optimizer(States):
         """
         if not isinstance(loss, Tensor):
             raise errors.bad("backward(loss)", "a Tensor", loss, kind=errors.NotATensorError)
-        return [(p, p.grad) for p in self._wanted(parameters, no_grad_set) if not p.stop_gradient and p.grad is not None]
+        return [
+            (p, p.grad) for p in self._wanted(parameters, no_grad_set) if not p.stop_gradient and p.grad is not None
+        ]
 
     def _wanted(self, parameters: Iterable[Tensor] | None, no_grad_set: Iterable[Tensor | str] | None) -> list[Tensor]:
         left_out = {p if isinstance(p, str) else p.name for p in no_grad_set or ()}
@@ -432,7 +448,9 @@ class Optimizer(States):
         return []
 
     @no_grad()
-    def append_regularization_ops(self, parameters_and_grads: Pairs, regularization: WeightDecayRegularizer | None = None) -> Pairs:
+    def append_regularization_ops(
+        self, parameters_and_grads: Pairs, regularization: WeightDecayRegularizer | None = None
+    ) -> Pairs:
         """Add the weight decay of each parameter to its gradient.
 
         Args:

@@ -69,8 +69,14 @@ class States:
     def _get_accumulator(self, name: str, param: Tensor) -> Tensor:
         """Return the accumulator ``name`` of a parameter."""
         slot = self._slots.get(id(param))
-        held = {} if slot is None else {**self._shared_state([slot]), **{self._filed_as(param, n): self._filed(slot, n) for n in slot.state}}
-        found = next((held[key] for key in (self._filed_as(param, name), f"{self._key(param, name)}_0") if key in held), None)
+        held = (
+            {}
+            if slot is None
+            else {**self._shared_state([slot]), **{self._filed_as(param, n): self._filed(slot, n) for n in slot.state}}
+        )
+        found = next(
+            (held[key] for key in (self._filed_as(param, name), f"{self._key(param, name)}_0") if key in held), None
+        )
         if found is None:
             raise errors.bad(
                 f"{self._where}._get_accumulator(name)",
@@ -97,7 +103,11 @@ class States:
             kind = self._state_dtype(param) if dtype is None else dtypes.of(dtype, f"{where}(dtype)")
             start = np.full(param.shape if shape is None else shape, fill_value, kind.np)
             loaded = self._waiting.pop(key, None)
-            value = to_tensor(start, place=param.place) if loaded is None else _like(f"{where}, {key}", loaded, param, kind, start.shape)
+            value = (
+                to_tensor(start, place=param.place)
+                if loaded is None
+                else _like(f"{where}, {key}", loaded, param, kind, start.shape)
+            )
             self._set_state(slot, name, value)
             self._added[name] = None
         return slot.state[name]
@@ -190,7 +200,9 @@ class States:
             ['w_moment1_0', 'w_moment2_0', 'w_beta1_pow_acc_0', 'w_beta2_pow_acc_0']
         """
         slots = [self._slots[id(p)] for p in self._parameter_list if id(p) in self._slots]
-        out: dict[str, Any] = {slot.state[a].name: self._filed(slot, a) for a in self._accumulator_names for slot in slots}
+        out: dict[str, Any] = {
+            slot.state[a].name: self._filed(slot, a) for a in self._accumulator_names for slot in slots
+        }
         out.update({slot.state[a].name: slot.state[a] for a in self._added for slot in slots if a in slot.state})
         out.update(self._shared_state(slots))
         masters = {slot.param.name: slot.master for slot in slots if slot.master is not None}
@@ -254,9 +266,15 @@ class States:
                 continue
             if len(have) < len(self._state_names()):
                 lacking = [name for name in self._state_names() if name not in have]
-                raise errors.bad(where, f"{', '.join(lacking)} of {p.name}", described=f"only {', '.join(have)}", kind=errors.ArgumentError)
+                raise errors.bad(
+                    where, f"{', '.join(lacking)} of {p.name}", described=f"only {', '.join(have)}", kind=errors.ArgumentError
+                )
             taken[id(p)] = {name: self._loaded(f"{where}, {key}", v, p, name) for name, (key, v) in have.items()}
-        others = [whole for key, (whole, _) in found.items() if key.endswith(tuple(f"_{name}" for name in self._state_names()))]
+        others = [
+            whole
+            for key, (whole, _) in found.items()
+            if key.endswith(tuple(f"_{name}" for name in self._state_names()))
+        ]
         if without and others:
             hint = "build the model in the same order as when it was saved, or inside bireme.utils.unique_name.guard()"
             raise errors.bad(where, f"the state of {without[0]}", described=f"that of {others[0]}", hint=hint, kind=errors.ArgumentError)

@@ -109,7 +109,9 @@ class NAdam(_Running):
         super().__init__(learning_rate, beta1, beta2, epsilon, parameters, weight_decay, grad_clip, name)
         self._momentum_decay = momentum_decay
 
-    def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
+    def _new(
+        self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]
+    ) -> list[Tensor]:
         decay = group.get("momentum_decay", self._momentum_decay)
         return update_variants.nadam_update(params, grads, *states, lr, *self._moments(group), decay)
 
@@ -154,7 +156,9 @@ class RAdam(_Running):
     ):
         super().__init__(learning_rate, beta1, beta2, epsilon, parameters, weight_decay, grad_clip, name)
 
-    def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
+    def _new(
+        self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]
+    ) -> list[Tensor]:
         return update_variants.radam_update(params, grads, *states, lr, *self._moments(group))
 
 
@@ -203,7 +207,9 @@ class Lamb(Adam):
     ):
         if exclude_from_weight_decay_fn is not None and not callable(exclude_from_weight_decay_fn):
             expected = "a function of a parameter, or None"
-            raise errors.bad("Lamb(exclude_from_weight_decay_fn)", expected, exclude_from_weight_decay_fn, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "Lamb(exclude_from_weight_decay_fn)", expected, exclude_from_weight_decay_fn, kind=errors.ArgumentTypeError
+            )
         super().__init__(
             learning_rate,
             beta1,

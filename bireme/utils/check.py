@@ -72,7 +72,10 @@ def run_check() -> None:
     """
     write = sys.stdout.write
     names = devices.available()
-    write(f"Bireme {version.full_version} checks this machine: {len(names)} device{'s' if len(names) != 1 else ''}, {', '.join(names)}.\n")
+    write(
+        f"Bireme {version.full_version} checks this machine: "
+        f"{len(names)} device{'s' if len(names) != 1 else ''}, {', '.join(names)}.\n"
+    )
     flush.flush()
     parts: list[tuple[str, Callable[[Any], str]]] = [
         ("compiling works", _compile),

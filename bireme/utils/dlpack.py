@@ -75,7 +75,9 @@ def from_dlpack(dlpack: Any) -> Tensor:
     try:
         return from_foreign(dlpack)
     except (BufferError, RuntimeError, TypeError, ValueError) as e:
-        raise errors.bad("from_dlpack(dlpack)", "memory that can be shared", described=str(e).partition("\n")[0], kind=errors.ShapeError) from None
+        raise errors.bad(
+            "from_dlpack(dlpack)", "memory that can be shared", described=str(e).partition("\n")[0], kind=errors.ShapeError
+        ) from None
 
 
 class _Capsule:

@@ -118,7 +118,9 @@ def _fetch(url: str, path: str, md5sum: str | None) -> None:
         with os.fdopen(handle, "wb") as file, urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
             shutil.copyfileobj(answer, file)
         if not _matches(part, md5sum):
-            raise errors.bad("get_path_from_url(md5sum)", f"a file with the checksum {md5sum}", described="another one", kind=RuntimeError)
+            raise errors.bad(
+                "get_path_from_url(md5sum)", f"a file with the checksum {md5sum}", described="another one", kind=RuntimeError
+            )
         os.replace(part, path)
     finally:
         if os.path.exists(part):

@@ -13,7 +13,9 @@ from bireme import version
 from bireme.core.base import errors
 
 
-def deprecated(update_to: str = "", since: str = "", reason: str = "", level: int = 0) -> Callable[[Callable], Callable]:
+def deprecated(
+    update_to: str = "", since: str = "", reason: str = "", level: int = 0
+) -> Callable[[Callable], Callable]:
     """Return a decorator that marks a function as deprecated.
 
     Args:
@@ -35,7 +37,12 @@ def deprecated(update_to: str = "", since: str = "", reason: str = "", level: in
     if level not in (0, 1, 2):
         raise errors.bad("deprecated(level)", "0, 1 or 2", level)
     words = ["Deprecated", *([f"since {since}"] if since else [])]
-    text = " ".join(words) + (f'; use "{update_to}" instead' if update_to else "") + "." + (f" Reason: {reason.rstrip('.')}." if reason else "")
+    text = (
+        " ".join(words)
+        + (f'; use "{update_to}" instead' if update_to else "")
+        + "."
+        + (f" Reason: {reason.rstrip('.')}." if reason else "")
+    )
 
     def mark(function: Callable) -> Callable:
         name = f"{function.__module__}.{function.__qualname__}"

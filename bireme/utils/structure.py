@@ -134,4 +134,8 @@ def map_structure(func: Callable[..., Any], *structure: Any) -> Any:
     leaves = [flatten(x) for x in structure]
     if any(len(x) != len(leaves[0]) for x in leaves):
         raise errors.bad("map_structure(structure)", "structures with as many leaves each", [len(x) for x in leaves])
-    return pack_sequence_as(structure[0], [func(*parts) for parts in zip(*leaves)]) if is_sequence(structure[0]) else func(*next(zip(*leaves)))
+    return (
+        pack_sequence_as(structure[0], [func(*parts) for parts in zip(*leaves)])
+        if is_sequence(structure[0])
+        else func(*next(zip(*leaves)))
+    )

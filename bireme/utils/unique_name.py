@@ -85,7 +85,9 @@ def claim(name: str, where: str) -> str:
     return name
 
 
-def switch(new_generator: Generator | None = None, new_para_name_checker: Taken | None = None) -> tuple[Generator, Taken]:
+def switch(
+    new_generator: Generator | None = None, new_para_name_checker: Taken | None = None
+) -> tuple[Generator, Taken]:
     """Replace the generator of names.
 
     Args:

@@ -76,7 +76,9 @@ class ModelAverage(Optimizer):
             if updates % _MOST == 0:
                 second._assign_value(second + first)
                 first._assign_value(first * 0.0)
-            if recent >= self.min_average_window and recent >= min(self.max_average_window, int(updates * self.average_window)):
+            if recent >= self.min_average_window and recent >= min(
+                self.max_average_window, int(updates * self.average_window)
+            ):
                 # the window is full: its sum is kept, and the next one begins
                 third._assign_value(first + second)
                 first._assign_value(first * 0.0)
@@ -145,7 +147,9 @@ class ModelAverage(Optimizer):
         return (*self._accumulator_names, *_COUNTS)
 
     def _shared_state(self, slots: list[Slot]) -> dict[str, Tensor]:
-        counted = [(f"{self._key(slot.param, name)}_0", slot.pows[i]) for i, name in enumerate(_COUNTS) for slot in slots]
+        counted = [
+            (f"{self._key(slot.param, name)}_0", slot.pows[i]) for i, name in enumerate(_COUNTS) for slot in slots
+        ]
         return {key: to_tensor([n], dtype=dtypes.int64) for key, n in counted}
 
     def _loaded(self, where: str, value: Any, p: Tensor, name: str) -> Any:

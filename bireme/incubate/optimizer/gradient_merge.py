@@ -52,7 +52,11 @@ class GradientMergeOptimizer(Wrapper):
 
     @no_grad()
     def _step(self, only: set[int] | None = None, skip: Tensor | None = None) -> Pairs:
-        pairs = [(p, p.grad) for p in self._parameter_list if not p.stop_gradient and p.grad is not None and (only is None or id(p) in only)]
+        pairs = [
+            (p, p.grad)
+            for p in self._parameter_list
+            if not p.stop_gradient and p.grad is not None and (only is None or id(p) in only)
+        ]
         self._count += 1
         for p, g in pairs:
             merged = self._slot(p).state["gradient_merge"]

@@ -27,5 +27,7 @@ class Wrapper(Optimizer):
         own = {self._key(p, self._accumulator_names[0]) for p in self._parameter_list}
         mine = {key: value for key, value in state_dict.items() if key.rpartition("_")[0] in own}
         super().set_state_dict(mine)
-        self.inner_optimizer.set_state_dict({key: value for key, value in state_dict.items() if key not in mine and key != self._count_name})
+        self.inner_optimizer.set_state_dict(
+            {key: value for key, value in state_dict.items() if key not in mine and key != self._count_name}
+        )
         self._count = int(state_dict.get(self._count_name, 0))

@@ -145,9 +145,7 @@ def _fitting(name, x, y, left=True):
     needs_matrix(name, y.shape, "y")
     if y.shape[-2 if left else -1] != x.shape[-1]:
         what = "rows" if left else "columns"
-        raise errors.bad(
-            f"{name}(y)", f"{x.shape[-1]} {what} to match x of shape {list(x.shape)}", described=f"shape {list(y.shape)}", kind=errors.ShapeError
-        )
+        raise errors.bad(f"{name}(y)", f"{x.shape[-1]} {what} to match x of shape {list(x.shape)}", described=f"shape {list(y.shape)}", kind=errors.ShapeError)
     return broadcast_shape(name, x.shape[:-2], y.shape[:-2])
 
 
@@ -358,9 +356,7 @@ def lu_solve(b: Tensor, lu: Tensor, pivots: Tensor, trans: str = "N") -> Tensor:
     _pivots("lu_solve", "pivots", lu, pivots)
     needs_matrix("lu_solve", tuple(b.shape), "b")
     if lu.shape[-1] != lu.shape[-2] or b.shape[-2] != lu.shape[-1]:
-        raise errors.bad(
-            "lu_solve(b)", f"as many rows as the square lu of shape {lu.shape} has", described=f"shape {b.shape}", kind=errors.ShapeError
-        )
+        raise errors.bad("lu_solve(b)", f"as many rows as the square lu of shape {lu.shape} has", described=f"shape {b.shape}", kind=errors.ShapeError)
     if trans == "N":
         return triangular_solve(lu, triangular_solve(lu, row_swaps(b, pivots, False), False, False, True))
     factors = lu.conj() if trans in "CH" and lu.dtype.is_complex else lu
