@@ -79,7 +79,7 @@ final_hooks: list[Callable] = []  # called once, when the next backward pass has
 
 
 class _Adding:
-    """Two threads may come to one leaf: neither's gradient may be lost."""
+    """Two threads may come to one leaf: neither's gradient may be lost. Not held while a sum is made: that may compile."""
 
     lock = threading.RLock()
 
@@ -94,14 +94,20 @@ if hasattr(os, "register_at_fork"):
 
 def accumulate(leaf: Tensor, g: Tensor) -> None:
     """Add to `leaf.grad`: one storage, so whoever holds it sees the sum."""
-    with _Adding.lock:
-        held = leaf._grad
-        if held is None:
-            leaf._grad = wrap(read(g), stop_gradient=False)  # as in Paddle: what is computed from a gradient may be differentiated
-        elif read(held).__class__ is Zero:
-            held._value = read(g)
-        else:
-            held._assign_value(add(held, g))
+    value, held = read(g), leaf._grad
+    while True:
+        was = None if held is None else read(held)
+        total = g if held is None or was.__class__ is Zero else add(held, g)
+        with _Adding.lock:
+            if leaf._grad is held and (held is None or read(held) is was):  # as it was when the sum was made
+                if held is None:  # as in Paddle, what is computed from a gradient may be differentiated
+                    leaf._grad = wrap(value, stop_gradient=False)
+                elif total is g:
+                    held._value = value
+                else:
+                    held._assign_value(total)
+                return
+            held = leaf._grad
 
 
 @errors.named

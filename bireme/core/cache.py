@@ -1,6 +1,6 @@
 """The compile cache on disk: private to the user, bounded, and ours alone.
 
-jax's own setting for a cache is process-wide, so it is switched on around each of our compiles and back afterwards.
+jax's own setting for a cache is process-wide, so it is switched on while we compile and back afterwards.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import filelock
 import jax
@@ -21,7 +21,6 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from bireme.core import errors, flags, private
 
-_lock = threading.Lock()
 T = TypeVar("T")
 
 
@@ -117,10 +116,11 @@ def _mend(path: Path) -> None:
 def _drop_used_since(path: Path, began: int) -> None:
     """Drop programs that were read or written since then, and with them the one that failed: jax would keep it forever."""
     try:
-        for entry in os.scandir(path):
-            if entry.name.endswith("-atime") and entry.stat().st_mtime_ns >= began - 10**9:  # clocks of file systems are coarse
-                Path(entry.path).unlink(missing_ok=True)
-    except OSError:
+        with filelock.FileLock(path / ".lockfile", timeout=1):
+            for entry in os.scandir(path):
+                if entry.name.endswith("-atime") and entry.stat().st_mtime_ns >= began - 10**9:  # clocks are coarse
+                    Path(entry.path).unlink(missing_ok=True)
+    except (OSError, filelock.Timeout):
         return
     _mend(path)
 
@@ -161,34 +161,86 @@ def on_disk(compiled: Callable[[], T]) -> T:
     if not _wanted():
         return compiled()
     with opened() as root:
-        return compiled() if root is None else _compiled_in(root, compiled)
-
-
-def _compiled_in(root: Path, compiled: Callable[[], T]) -> T:
-    began = time.time_ns()
-    with _lock:
+        if root is None:
+            return compiled()
+        began, path = time.time_ns(), Path(os.path.realpath(root))
         _mend(root)
         _trim(root)
-        before = {name: getattr(jax.config, name) for name in SETTINGS}
-        size = flags.compile_cache_bytes.value
-        ours = SETTINGS | {"jax_compilation_cache_dir": str(root), "jax_compilation_cache_max_size": size}
+        with contextlib.suppress(*_FAILURES):
+            return _switch.within(root, compiled)
+        _given_up.add(path)  # first, so that nobody comes to it any more
         try:
-            _apply(ours)
-            with contextlib.suppress(*_FAILURES):
-                return compiled()
+            done = _switch.within(None, compiled)  # raises again unless it was the folder
+        except BaseException:
+            _given_up.discard(path)
+            raise
+        _drop_used_since(root, began)
+        return done
+
+
+class _Switch:
+    """jax's settings while programs of ours are compiled: the first who comes sets them, the last puts them back.
+
+    Those who want the same settings compile side by side; who wants others waits until nobody is inside.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._inside: set[object] = set()
+        self._wanted: Any = None
+        self._ours: dict[str, Any] = {}
+        self._before: dict[str, Any] = {}
+        self._fd: int | None = None
+
+    def within(self, root: Path | None, compiled: Callable[[], T]) -> T:
+        """A compile with the programs of this folder, or without any of ours."""
+        me = object()
+        try:
+            self._enter(me, root)
+            return compiled()
         finally:
-            try:
-                _apply(before)
-            except BaseException:  # Ctrl-C in the middle of it
-                _apply(before)
-                raise
-    done = compiled()  # raises again unless it was the folder
-    _given_up.add(Path(os.path.realpath(root)))
-    _drop_used_since(root, began)
-    return done
+            self._leave(me)
+
+    def _enter(self, me: object, root: Path | None) -> None:
+        size, folder = flags.compile_cache_bytes.value, None if root is None else os.stat(root)
+        wanted = None if folder is None else (folder.st_dev, folder.st_ino, size)  # each comes by a path of its own
+        with self._changed:
+            self._changed.wait_for(lambda: not self._inside or self._wanted == wanted)
+            if not self._inside and root is not None:
+                self._fd = os.open(root, os.O_RDONLY)  # it stays open for the last one, when the first has gone
+                path = private.by_path(self._fd, root)
+                self._ours = SETTINGS | {"jax_compilation_cache_dir": str(path), "jax_compilation_cache_max_size": size}
+                self._before = {name: getattr(jax.config, name) for name in SETTINGS}
+                _apply(self._ours)
+            self._wanted = wanted
+            self._inside.add(me)
+
+    def _leave(self, me: object) -> None:
+        with self._changed:
+            self._inside.discard(me)
+            if not self._inside:
+                try:
+                    self._put_back()
+                except BaseException:  # Ctrl-C in the middle of it
+                    self._put_back()
+                    raise
+                finally:
+                    self._changed.notify_all()
+
+    def _put_back(self) -> None:
+        if self._before:
+            # what somebody has set meanwhile is his
+            _apply({name: was for name, was in self._before.items() if getattr(jax.config, name) == self._ours[name]})
+            self._before = {}
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
 
 
-def _apply(settings: dict) -> None:
+def _apply(settings: dict[str, Any]) -> None:
     for name, value in settings.items():
         jax.config.update(name, value)
     compilation_cache.reset_cache()
+
+
+_switch = _Switch()

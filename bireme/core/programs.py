@@ -49,7 +49,7 @@ class Entry:
 
     __slots__ = (
         "graph", "met", "hits", "exact", "compiled", "interpreted", "family", "cheap", "patience", "note", "last", "recent", "looked",
-        "watch", "early", "others", "ahead", "slow",
+        "watch", "early", "others", "ahead", "slow", "making",
     )  # fmt: skip
 
     def __init__(self, graph: Graph, family: Family):
@@ -62,6 +62,7 @@ class Entry:
         self.interpreted: Program | None = None
         self.cheap, self.patience = False, 1  # interpreted always; the first so many times
         self.slow: bool | None = None  # what `_waits` says of it, once somebody asked
+        self.making = threading.RLock()  # held by who makes a program of it
         self.note = debug.Note(graph)
         self.watch = early.Watch() if early.worth_it(graph) else None
         self.ahead: ahead.Reading | None = None  # what is read while the first run is interpreted
@@ -70,9 +71,10 @@ class Entry:
 
     def turn(self) -> None:
         """From programs of the whole to those that give the loss early, or back."""
-        others = self.others or ({}, [])
-        self.early, self.others = not self.early, (self.exact, self.compiled)
-        self.exact, self.compiled = others
+        with _lock:
+            others = self.others or ({}, [])
+            self.early, self.others = not self.early, (self.exact, self.compiled)
+            self.exact, self.compiled = others
 
     def drop(self) -> None:
         """Let go of what was compiled."""
@@ -301,17 +303,22 @@ def _choose(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Progr
         if entry.met == entry.patience == 1 and not entry.cheap and entry.family.graphs <= FIRST:  # of many shapes few are compiled
             entry.ahead = ahead.begin(graph, live, _worth_donating(graph, live, dead))
         return _interpreted(entry, live, keep=entry.cheap and device.is_cpu and (live, dead))
-    with _lock:
-        program = None if exact_only else _serving(entry, live, dead)
-        if program is None:
-            if not exact_only and not _may_compile(entry, may_interpret):
-                if may_interpret:
-                    return _interpreted(entry, live, keep=None)
-                return _op_by_op(entry, live)
-            program = _compile(entry, live, dead, exact_only)
-        entry.exact[live, dead] = program
-        if len(entry.exact) > 64:
-            entry.exact.clear()
+    with entry.making:  # who wants a program of the same graph waits until it is made, all others go on
+        with _lock:
+            program = entry.exact.get((live, dead)) if exact_only else _serving(entry, live, dead)
+            if program is not None:
+                return _keep(entry.exact, (live, dead), program)
+            compiles = exact_only or _may_compile(entry, may_interpret)
+        if compiles:
+            return _compile(entry, live, dead, exact_only)
+    return _interpreted(entry, live, keep=None) if may_interpret else _op_by_op(entry, live)
+
+
+def _keep(exact: dict[tuple, Program], key: tuple, program: Program) -> Program:
+    """Remember which program this liveness gets."""
+    exact[key] = program
+    if len(exact) > 64:
+        exact.clear()
     return program
 
 
@@ -330,11 +337,7 @@ def _interpreted(entry: Entry, live: tuple[int, ...], keep: Any) -> Program:
         if entry.met > 1 and not keep:
             _keep_interpreted(entry, program)
     entry.note.interpreted += 1
-    if keep:
-        entry.exact[keep] = program
-        if len(entry.exact) > 64:
-            entry.exact.clear()
-    return program
+    return _keep(entry.exact, keep, program) if keep else program
 
 
 def _keep_interpreted(entry: Entry, program: Program) -> None:
@@ -404,10 +407,9 @@ def _may_compile(entry: Entry, may_interpret: bool) -> bool:
         busy = len(entry.recent) >= often and family.clock - entry.recent[-often] < often * SHARE
         first = len(family.entries) < FIRST and family.graphs <= few
         return busy or first or not may_interpret
-    if not family.entries:
-        return False
-    oldest = min(family.entries.values(), key=lambda e: e.last)
-    if len(entry.recent) == entry.recent.maxlen and entry.recent[0] > oldest.last:
+    made = [e for e in family.entries.values() if e.compiled or e.others]  # not those whose first one is being made
+    oldest = min(made, key=lambda e: e.last, default=None)
+    if oldest is not None and len(entry.recent) == entry.recent.maxlen and entry.recent[0] > oldest.last:
         family.entries.pop(id(oldest))
         oldest.drop()
         return True
@@ -415,33 +417,44 @@ def _may_compile(entry: Entry, may_interpret: bool) -> bool:
 
 
 def _compile(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...], exact_only: bool) -> Program:
-    graph = entry.graph
-    if not exact_only and len(entry.compiled) >= 2:
-        # liveness keeps changing: compile for the union of what was wanted, which then serves all of it
-        every = len(entry.compiled) >= 3
-        live = tuple(range(len(graph.value_sigs))) if every else tuple(sorted({*live, *[i for p in entry.compiled for i in p.live]}))
-        dead = () if every else tuple(sorted(set(dead).intersection(*[p.donate for p in entry.compiled])))
-    parts = early.parts(graph, live) if entry.early and not exact_only else None
-    if parts is not None:
-        read = {~r for node in parts.after for r in node.args if r.__class__ is int and r < 0}
-        dead = _worth_donating(graph, parts.late, tuple([i for i in dead if i in read]))
-    else:
-        dead = _worth_donating(graph, live, dead)
-    debug.compiling(entry, live, dead)
-    start = time.perf_counter()
-    with _told(graph, f": {entry.note.reason}" if parts is not None else ""):
+    """A new program, made while other threads go on; its place in the family is taken before."""
+    graph, family, key = entry.graph, entry.family, (live, dead)
+    with _lock:
+        debug.compiling(entry, live, dead)
+        exact, compiled, in_parts = entry.exact, entry.compiled, entry.early  # those of now: `turn` may exchange them
+        entry.last = family.clock
+        family.entries.setdefault(id(entry), entry)
+    try:
+        if not exact_only and len(compiled) >= 2:
+            # liveness keeps changing: compile for the union of what was wanted, which then serves all of it
+            every, seen = len(compiled) >= 3, {i for p in compiled for i in p.live}
+            live = tuple(range(len(graph.value_sigs))) if every else tuple(sorted(seen.union(live)))
+            dead = () if every else tuple(sorted(set(dead).intersection(*[p.donate for p in compiled])))
+        parts = early.parts(graph, live) if in_parts and not exact_only else None
         if parts is not None:
-            front, call = xla.prepare_early(graph, live, dead, graph.device, parts)
+            read = {~r for node in parts.after for r in node.args if r.__class__ is int and r < 0}
+            dead = _worth_donating(graph, parts.late, tuple([i for i in dead if i in read]))
         else:
-            front, call = None, _read_ahead(entry, live, dead) or xla.XLA.prepare(graph, live, dead, graph.device)
-        program = Program(live, dead, call, len(graph.leaf_sigs), "xla", front)
-    debug.compiled(entry, time.perf_counter() - start)
-    entry.compiled.append(program)
-    entry.interpreted = None
-    entry.last = entry.family.clock
-    if id(entry) not in entry.family.entries:
-        entry.family.entries[id(entry)] = entry
-    return program
+            dead = _worth_donating(graph, live, dead)
+        start = time.perf_counter()
+        with _told(graph, f": {entry.note.reason}" if parts is not None else ""):
+            if parts is not None:
+                front, call = xla.prepare_early(graph, live, dead, graph.device, parts)
+            else:
+                front, call = None, _read_ahead(entry, live, dead) or xla.XLA.prepare(graph, live, dead, graph.device)
+            program = Program(live, dead, call, len(graph.leaf_sigs), "xla", front)
+    except BaseException:
+        with _lock:
+            if not compiled and not entry.others:
+                family.entries.pop(id(entry), None)
+        raise
+    with _lock:
+        debug.compiled(entry, time.perf_counter() - start)
+        compiled.append(program)
+        entry.interpreted = None
+        entry.last = family.clock
+        family.entries.setdefault(id(entry), entry)  # another shape may have taken its place
+        return _keep(exact, key, program)
 
 
 def _read_ahead(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Any:
