@@ -15,7 +15,7 @@ from bireme.core import errors
 from bireme.core.grad_mode import no_grad
 from bireme.core.tensor import Tensor
 from bireme.ops import to_tensor, where
-from bireme.ops.update import unscale
+from bireme.ops.update import unless_invalid, unscale
 
 
 class GradScaler:
@@ -84,7 +84,8 @@ class GradScaler:
         *grads, found = unscale([p.grad for p in params], self._scale)
         for p, g in zip(params, grads):
             p.grad._assign_value(g)
-        self._found[id(optimizer)] = found
+        # gradients of a call with an index out of range say nothing about the scale
+        (self._found[id(optimizer)],) = unless_invalid([to_tensor(False)], [found])
 
     def step(self, optimizer: Any) -> None:
         """`optimizer.step()`, which changes nothing if a gradient is not finite."""

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from bireme.core import errors, flush, registry
+from bireme.core import errors, flush, guards, registry, segments
 from bireme.core.grad_mode import GradMode, enable_grad, state
 from bireme.core.graph import Zero
 from bireme.core.tape import Edge, target_of, zeros
@@ -18,7 +18,11 @@ from bireme.core.walk import Walk, add, freed, handle, key_of, leads
 def _seed(t: Tensor, g: Any, where: str) -> Tensor:
     sig = t._sig
     if g is None:
-        return registry.find("ones_like")(wrap(t._value))
+        made = registry.find("ones_like")(wrap(t._value))
+        if segments.guarding.used:
+            guards.link(made._value, t._value)
+        return made
+    guards.check_value(t._value)
     if not isinstance(g, Tensor):
         raise errors.bad(where, "a Tensor or None", g, hint="The type of grad_tensor must be paddle.Tensor", kind=errors.Alien)
     if g._sig.shape != sig.shape:
@@ -79,7 +83,7 @@ final_hooks: list[Callable] = []  # called once, when the next backward pass has
 
 
 class _Adding:
-    """Two threads may come to one leaf: neither's gradient may be lost. Not held while a sum is made: that may compile."""
+    """Two threads may come to one leaf: neither's gradient may be lost. Not held while the sum is recorded."""
 
     lock = threading.RLock()
 

@@ -23,7 +23,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from bireme.core import ahead, debug, early, ending, errors, executor, flags, interpreter, xla
+from bireme.core import ahead, debug, early, ending, errors, executor, flags, guards, interpreter, xla
 from bireme.core.device import Fork, started
 from bireme.core.graph import Graph, Node, Value
 
@@ -192,6 +192,8 @@ def execute(seg: Any, held: set[int]) -> None:
 def _execute(seg: Any, held: set[int]) -> None:
     state: Node = seg.state
     live = tuple([i for i, r in enumerate(seg.values[: state.end]) if r() is not None])
+    if seg.lost:
+        live = tuple([i for i in live if i not in seg.lost])
     seg.live = live
     if not live:
         seg.results.append(())
@@ -207,7 +209,10 @@ def _execute(seg: Any, held: set[int]) -> None:
         early.look_back(entry, entry.watch)
     key = (live, tuple(dead))
     program = entry.exact.get(key) if executor.forced() is None else None
-    if program is None:
+    if seg.lost:  # the rest of a run that failed: once, and not remembered
+        call = interpreter.INTERPRETER.prepare(entry.graph, live, (), seg.device)
+        program = Program(live, (), call, len(arrays), "interpreter")
+    elif program is None:
         try:
             program = _choose(entry, live, key[1])
         except (MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as e:
@@ -230,7 +235,8 @@ def _execute(seg: Any, held: set[int]) -> None:
             debug.STATS["interprets"] += program.tier == "interpreter"
             seg.results.extend(starmap(program.call, ((arrays[: state.leaves], vectors),)))
     except IndexError as e:
-        raise _bad_index(seg, entry, vectors) or _failed(e, seg, entry) from e
+        failed = _failed_guard(seg, entry, vectors)
+        raise _failed(e, seg, entry) if failed is None else guards.GuardFailed(failed) from e
     except (RuntimeError, MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as e:
         raise _failed(e, seg, entry) from e
     if entry.watch is not None:
@@ -255,13 +261,14 @@ def _forget(entry: Entry) -> None:
     entry.note.close()
 
 
-def _bad_index(seg: Any, entry: Entry, vectors: list) -> Exception | None:
-    """What the segment's guards say about an index that NumPy has stumbled over."""
-    for bad, message, pos, kind in seg.guards:
-        if bad.segment is seg:
-            ask = interpreter.INTERPRETER.prepare(entry.graph, (bad.index,), (), seg.device)
-            if bool(ask(seg.arrays[: seg.state.leaves], vectors)[0]):
-                return kind(f"{message}\n  at {errors.place_of(pos)}")
+def _failed_guard(seg: Any, entry: Entry, vectors: list) -> guards.Guard | None:
+    """The first of the segment's guards that fails, where NumPy has refused an index."""
+    for g in seg.guards:
+        if g.index not in seg.lost:
+            ask = interpreter.INTERPRETER.prepare(entry.graph, (g.index,), (), seg.device)
+            with contextlib.suppress(IndexError):  # its flag depends on another one that fails
+                if bool(ask(seg.arrays[: seg.state.leaves], vectors)[0]):
+                    return g
     return None
 
 

@@ -137,6 +137,7 @@ def _leaf(seg: segments.Segment, place: int) -> Value:
             node = node.parent
         v = Value(node.sigs[node.args.index(~place)], seg.arrays[place], seg.device)
         v.leaf_of, v.leaf = seg, place
+        v.guards = (seg.leaf_guards or {}).get(place, ())
         seg.leaves[place] = ref(v)
     return v
 

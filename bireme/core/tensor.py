@@ -19,6 +19,7 @@ from bireme.core.dtype import DType
 from bireme.core.graph import Sig, Value, Zero, sig_of
 from bireme.core.peek import peek
 from bireme.core.printing import describe
+from bireme.core.segments import guarding
 
 _serial = [0]
 
@@ -187,7 +188,8 @@ class Tensor(OnHost):
             else:
                 if found is not array:
                     early.was_read(array)
-                    guards.check()  # those of the same program are there now
+                if guarding.used:
+                    guards.check(v, wait=True)  # those of the same program are there now
         return found
 
     def numpy(self, *_: Any) -> np.ndarray:

@@ -298,11 +298,8 @@ class Path:
         for index, v in made.items():
             values[index - start.end] = ref(v)
         try:
-            for place, i in enumerate(self.reads, start.leaves):
-                v = wiring.seeds[i]
-                seg.leaves.append(ref(v))
-                seg.arrays.append(v.array)
-                v.leaf_of, v.leaf = seg, place
+            if self.reads:
+                flush.read_first(seg, [wiring.seeds[i] for i in self.reads])
             seg.numbers.extend(numbers)
             seg.values.extend(values)
             seg.state = end

@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from bireme.core import device as devices
-from bireme.core import errors
+from bireme.core import errors, guards
 from bireme.core.flush import flush
 from bireme.core.xla import wait
 
@@ -20,6 +20,7 @@ def finish(device: devices.Device) -> None:
     """Run what is pending in this thread and return when the device is done."""
     flush()
     wait(device)
+    guards.check()
 
 
 def device_of(spec: Any, where: str) -> devices.Device:

@@ -147,7 +147,7 @@ def _check_range(x: Tensor) -> None:
             wrong = logic.greater_equal(reduce.max(wide) - reduce.min(wide), float(np.iinfo(x.dtype.np).max))
         else:
             wrong = logic.logical_not(reduce.all(logic.isfinite(x)))
-        guards.guard(wrong._value, f"histogram(input): expected {expected}, got {got}", ValueError)
+        guards.guard(wrong._value, value, f"histogram(input): expected {expected}, got {got}", ValueError)
 
 
 @composite(method=True)

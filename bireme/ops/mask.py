@@ -190,4 +190,4 @@ def _check_enough(mask: Tensor, times: int, n: int) -> None:
             raise errors.bad("masked_scatter(mask)", expected, count, kind=errors.Unfit)
     elif not segments.local.segment.symbolic:
         more = logic.any_outside(mask.sum(), 0, n // times + 1)  # type: ignore[attr-defined]  # installed by ops.reduce
-        guards.guard(more._value, f"masked_scatter(mask): expected {expected}, got more", errors.Unfit)
+        guards.guard(more._value, known, f"masked_scatter(mask): expected {expected}, got more", errors.Unfit)

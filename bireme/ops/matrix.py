@@ -11,6 +11,7 @@ from jax import lax
 from bireme.core import errors, guards, lapack, segments
 from bireme.core.dtype import COMPLEX, float32, float64
 from bireme.core.op import Tensor, op
+from bireme.core.tensor import read
 from bireme.ops.broadcast import conj_of
 
 LAPACK = frozenset((float32, float64)) | COMPLEX  # the types that factorisations are made in
@@ -55,7 +56,8 @@ def broke_down(x: Tensor, found: Tensor) -> Tensor:
 def guarded(where: str, expected: str, got: str, x: Tensor, out: Tensor) -> Tensor:
     """`out`, and an error when it is asked for if it is not finite though `x` is."""
     if out._value.sig.size and not segments.local.segment.symbolic:
-        guards.guard(broke_down(x.detach(), out.detach())._value, f"{where}: expected {expected}, got {got}", ValueError)
+        broken = broke_down(x.detach(), out.detach())
+        guards.guard(broken._value, None, f"{where}: expected {expected}, got {got}", ValueError, result=read(out))
     return out
 
 

@@ -25,6 +25,7 @@ from bireme.ops.mask import where
 from bireme.ops.places import add_rows
 from bireme.ops.scattering import index_add
 from bireme.ops.spatial import FORMATS
+from bireme.ops.update import unless_invalid
 
 
 @composite(alias={"x": "input"}, plain=True)
@@ -122,7 +123,8 @@ def embedding_renorm_(x: Tensor, weight: Tensor, max_norm: float, norm_type: flo
         segments.local.trace.spoiled = True  # steps recorded again would leave the table as it is
     at = shape.reshape(x, [-1])
     read = index_add(zeros([weight.shape[0]]), at, 0, ones(at.shape))
-    weight._assign_value(where(shape.unsqueeze(read > 0, 1), renorm(weight, norm_type, 0, max_norm), weight))
+    scaled = where(shape.unsqueeze(read > 0, 1), renorm(weight, norm_type, 0, max_norm), weight)
+    weight._assign_value(unless_invalid([weight], [scaled])[0])
     return weight
 
 

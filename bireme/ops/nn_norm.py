@@ -15,6 +15,7 @@ from bireme.core.op import Ints, Tensor, composite, op
 from bireme.ops.hints import fresh, in_rows
 from bireme.ops.norms import norm
 from bireme.ops.tie import tie
+from bireme.ops.update import unless_invalid
 
 
 def _wide(x):
@@ -277,6 +278,7 @@ def batch_norm(x: Tensor, running_mean: Tensor, running_var: Tensor, weight: Ten
         return y
     y, mean, variance = batch_norm_of(x, running_mean, running_var, weight, bias, momentum, epsilon, axis)
     if x._value.sig.size:
+        mean, variance = unless_invalid([running_mean, running_var], [mean, variance])
         running_mean._assign_value(mean)
         running_var._assign_value(variance)
     return y

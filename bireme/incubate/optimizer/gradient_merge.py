@@ -10,6 +10,7 @@ from bireme.core.grad_mode import no_grad
 from bireme.core.tensor import Tensor
 from bireme.incubate.optimizer.around import Around
 from bireme.ops import where, zeros_like
+from bireme.ops.update import unless_invalid
 from bireme.optimizer.optimizer import Optimizer, Pairs
 
 
@@ -49,7 +50,7 @@ class GradientMergeOptimizer(Around):
         for p, g in pairs:
             merged = self._slot(p).state["gradient_merge"]
             total = merged + g.astype(merged.dtype)
-            merged._assign_value(total if skip is None else where(skip, merged, total))
+            merged._assign_value(*unless_invalid([merged], [total if skip is None else where(skip, merged, total)]))
         if self._count % self.k_steps:
             close_step()
             return pairs
