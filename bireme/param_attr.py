@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from bireme.core import errors
+from bireme.core.base import errors
 
 
 class ParamAttr:
-    """Name, initial value, learning rate, decay and clipping of one parameter.
+    """Attributes of one parameter: name, initial values, learning rate, regularization and clipping.
 
-    `learning_rate` is a factor on the optimizer's. A layer takes it as `weight_attr` or `bias_attr`, where a str alone
-    means the name, an initializer alone the initial value, and False no parameter at all.
+    Layers take it as ``weight_attr``, ``bias_attr`` and the like. There a string alone means the name, an initializer
+    alone the initial values, a regularizer alone the regularization, and ``False`` that there is no such parameter.
 
-    >>> attr = bireme.ParamAttr(initializer=bireme.nn.initializer.Constant(2.0), learning_rate=0.5)
-    >>> bireme.nn.Linear(1, 2, weight_attr=attr).weight.tolist()
-    [[2.0, 2.0]]
+    Args:
+        name: Name of the parameter. Default: None, a generated name.
+        initializer: Initializer of the values. Default: None, that of the layer.
+        learning_rate: Factor of the optimizer's learning rate. Default: 1.0.
+        regularizer: Regularization of this parameter, instead of the optimizer's. Default: None.
+        trainable: Train the parameter. Default: True.
+        do_model_average: Kept as an attribute of the parameter; it has no effect. Default: True.
+        need_clip: Let gradient clipping include the parameter. Default: True.
+
+    Examples:
+        >>> attr = bireme.ParamAttr(initializer=bireme.nn.initializer.Constant(2.0), learning_rate=0.5)
+        >>> bireme.nn.Linear(1, 2, weight_attr=attr).weight.tolist()
+        [[2.0, 2.0]]
     """
 
     def __init__(
@@ -29,14 +39,14 @@ class ParamAttr:
         need_clip: bool = True,
     ):
         if name == "":
-            raise errors.bad("ParamAttr(name)", "a name of at least one letter, or None", "''")
+            raise errors.bad("ParamAttr(name)", "a name of at least one letter, or None", described="''")
         if name is not None and not isinstance(name, str):
-            raise errors.bad("ParamAttr(name)", "a str or None", name, kind=TypeError)
+            raise errors.bad("ParamAttr(name)", "a str or None", name, kind=errors.ArgumentTypeError)
         if isinstance(learning_rate, bool) or not isinstance(learning_rate, (int, float)):
-            raise errors.bad("ParamAttr(learning_rate)", "a number", learning_rate, kind=TypeError)
+            raise errors.bad("ParamAttr(learning_rate)", "a number", learning_rate, kind=errors.ArgumentTypeError)
         for what, value in (("initializer", initializer), ("regularizer", regularizer)):
             if value is not None and not callable(value):
-                raise errors.bad(f"ParamAttr({what})", f"an object of bireme's {what}s, or None", value, kind=TypeError)
+                raise errors.bad(f"ParamAttr({what})", f"an object of bireme's {what}s, or None", value, kind=errors.ArgumentTypeError)
         self.name = name
         self.initializer = initializer
         self.learning_rate = learning_rate

@@ -11,7 +11,8 @@ from pathlib import Path
 import jax
 import pytest
 
-from bireme.core import cache, device, private, traced
+from bireme.core.base import device
+from bireme.core.xla_exec import compile_cache, lowered_cache, private
 
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
@@ -20,11 +21,11 @@ PROGRAM = """
     hits = []
     jax.monitoring.register_event_listener(lambda event, **_: hits.append(1) if event.endswith("cache_hits") else 0)
     import bireme
-    from bireme.core import traced
+    from bireme.core.xla_exec import lowered_cache as traced
     made, text_of = [], traced._text_of
     traced._text_of = lambda *args: made.append(1) or text_of(*args)
     x = y = bireme.ones([30, 20])
-    for _ in range(traced.LARGE):
+    for _ in range(traced.MIN_CALLS):
         y = (y * 0.5 + 1.0)
     assert abs(y.numpy() - 2.0).max() < 1e-6
     (x.exp() * 2.0).sum().item()
@@ -65,8 +66,8 @@ def used(folder):
         warnings.simplefilter("always")
         patch.setenv("BIREME_CACHE_DIR", str(folder))
         outside = jax.config.jax_compilation_cache_dir
-        places = [cache.on_disk(lambda: jax.config.jax_compilation_cache_dir) for _ in range(2)]
-        found = cache.at_hand()
+        places = [compile_cache.on_disk(lambda: jax.config.jax_compilation_cache_dir) for _ in range(2)]
+        found = compile_cache.at_hand()
     assert [place != outside for place in places] == [found] * 2
     assert found or looks(folder) == before
     return found, [str(w.message) for w in said]
@@ -123,7 +124,7 @@ def test_no_file_of_another_user_is_used(folder, monkeypatch):
     assert len(files) >= 7  # two programs with the times of their use, a text and its folder, a lock
     for file in files:
         os.chown(file, NOBODY, NOBODY)
-        monkeypatch.setattr(cache, "_told", set())
+        monkeypatch.setattr(compile_cache, "_told", set())
         assert not_used(folder, f"{file.name} belongs to user {NOBODY}")
         os.chown(file, os.geteuid(), os.getegid())
     assert used(folder) == (True, [])
@@ -198,7 +199,7 @@ def test_a_file_that_was_exchanged_after_the_look_is_not_read(tmp_path):
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="without /proc an open folder has no path of its own")
 def test_a_folder_that_was_exchanged_after_the_look_is_not_used(tmp_path, monkeypatch):
     monkeypatch.setenv("BIREME_CACHE_DIR", str(tmp_path))
-    with cache.opened() as root:
+    with compile_cache.opened() as root:
         (root / "program").write_bytes(b"ours")
         own(tmp_path).rename(tmp_path / "away")
         own(tmp_path).mkdir()
@@ -221,7 +222,7 @@ def test_a_cache_is_found_where_it_was_moved_to(folder, tmp_path_factory):
 
 
 def settings():
-    return {name: getattr(jax.config, name) for name in cache.SETTINGS}
+    return {name: getattr(jax.config, name) for name in compile_cache.SETTINGS}
 
 
 class Held:
@@ -236,7 +237,7 @@ class Held:
             assert self._go.wait(60)
             self.seen.append(settings())
 
-        self._thread = threading.Thread(target=cache.on_disk, args=(compiled,))
+        self._thread = threading.Thread(target=compile_cache.on_disk, args=(compiled,))
         self._thread.start()
         assert inside.wait(60)
 
@@ -259,7 +260,7 @@ def test_compiles_side_by_side_see_the_same_settings(here):
     outside, places = settings(), []
     one, two = Held(), Held()
     one.end()  # the first goes first: what it has set stays for the other
-    cache.on_disk(lambda: places.append(folder_of(settings())))
+    compile_cache.on_disk(lambda: places.append(folder_of(settings())))
     assert settings() == two.seen[0] != outside
     two.end()
     assert settings() == outside
@@ -271,7 +272,7 @@ def test_a_compile_for_another_folder_waits(here, tmp_path_factory, monkeypatch)
     one = Held()
     monkeypatch.setenv("BIREME_CACHE_DIR", str(other))
     places = []
-    thread = threading.Thread(target=cache.on_disk, args=(lambda: places.append(folder_of(settings())),))
+    thread = threading.Thread(target=compile_cache.on_disk, args=(lambda: places.append(folder_of(settings())),))
     thread.start()
     assert settings() == one.seen[0] and not places
     one.end()
@@ -291,13 +292,13 @@ def test_what_failed_is_compiled_without_the_settings_of_another_thread(here):
             waits.set()
             raise OSError("a full disk")
 
-    thread = threading.Thread(target=cache.on_disk, args=(compiled,))
+    thread = threading.Thread(target=compile_cache.on_disk, args=(compiled,))
     thread.start()
     assert waits.wait(60)
     one.end()
     thread.join(60)
     assert tried == [str(here), outside]
-    assert one.seen[1] == one.seen[0] and settings() == outside and not cache.at_hand()
+    assert one.seen[1] == one.seen[0] and settings() == outside and not compile_cache.at_hand()
 
 
 def test_what_somebody_sets_during_a_compile_stays(here, monkeypatch):
@@ -312,7 +313,7 @@ def test_what_somebody_sets_during_a_compile_stays(here, monkeypatch):
 
 
 def test_what_lowering_looks_at_is_the_same_while_another_thread_compiles(here):
-    before = traced.surroundings(device.current())
+    before = lowered_cache.surroundings(device.current())
     one = Held()
-    assert traced.surroundings(device.current()) == before
+    assert lowered_cache.surroundings(device.current()) == before
     one.end()

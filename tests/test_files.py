@@ -205,9 +205,9 @@ def doubled(n):
         (lambda p: save(1, p, protocol="4"), ValueError, r"save\(protocol\)"),
         (lambda p: save(1, p, use_binary_format=True), NotImplementedError, "expected a Tensor, for the binary format"),
         (lambda p: save(1, p, use_binary_format="yes"), TypeError, "True or False"),
-        (lambda p: save(1, p, compress=True), ValueError, "expected an option among use_binary_format, .*, got compress"),
+        (lambda p: save(1, p, compress=True), ValueError, "expected an option among use_binary_format, .*, got 'compress'"),
         (lambda p: save({}, p, metadata={"a": "b"}), ValueError, r"save\(metadata\): expected a file that ends in .safetensors"),
-        (lambda p: load(p, map_location="cpu"), ValueError, "expected an option among return_numpy, .*, got map_location"),
+        (lambda p: load(p, map_location="cpu"), ValueError, "expected an option among return_numpy, .*, got 'map_location'"),
         (lambda p: load(p), ValueError, "which is not there"),
         (lambda p: load(os.path.dirname(p)), ValueError, "which is not a file"),
         (lambda p: load(os.devnull), ValueError, "which is not a file"),
@@ -597,13 +597,13 @@ def test_errors_of_the_training_stay_with_the_training(path):
     state = {"w": bireme.to_tensor(np.ones((50, 50), "float32")) * 2}
     state["w"].numpy()
     wrong = bireme.index_select(bireme.ones([3]), bireme.to_tensor([5]) + 0)
-    bireme.core.flush.run(bireme.core.segments.local.segment)
+    bireme.core.record.flush.run(bireme.core.graph.segment.local.segment)
     with pytest.raises(IndexError, match="got one outside"):
         bireme.async_save(state, path)  # the caller is told
     with pytest.raises(IndexError, match="got one outside"):
         bireme.async_save({"wrong": wrong}, path)
     bireme.index_select(bireme.ones([3]), bireme.to_tensor([6]) + 0)
-    bireme.core.flush.run(bireme.core.segments.local.segment)
+    bireme.core.record.flush.run(bireme.core.graph.segment.local.segment)
     background._Held(state["w"]._value)._host()  # the writer is not
     with pytest.raises(IndexError, match="got one outside"):
         state["w"].numpy()

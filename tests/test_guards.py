@@ -9,6 +9,12 @@ import pytest
 
 import bireme
 from bireme import nn
+from bireme.core.base import registry
+from bireme.core.declare.conversion import check_range
+from bireme.core.graph import segment
+from bireme.core.record import flush
+from bireme.core.tensor import tape
+from bireme.core.xla_exec import xla
 from bireme.nn import functional as F
 
 ROOT = Path(bireme.__file__).parent
@@ -92,7 +98,7 @@ def test_synchronizing_tells_it():
 
 def test_each_program_is_told():
     one = gathered(0, 3)
-    bireme.core.flush.run(bireme.core.segments.local.segment)
+    flush.run(segment.local.segment)
     two = bireme.index_select(table(), computed([0, 4]))
     texts = [told((table() * 2.0).numpy) for _ in range(2)]
     assert texts == [told(one.numpy), told(two.numpy)] and len(set(texts)) == 2
@@ -130,10 +136,10 @@ def test_a_repaired_index_of_the_same_program_is_right():
 def test_a_cut_between_the_question_and_the_call():
     """The call reads its index in another program than the one that looks at it."""
     index = computed([0, 3])
-    bireme.core.convert.check_range("index_select(index)", index, -3, 3)
-    bireme.core.flush.run(bireme.core.segments.local.segment)
-    call = bireme.core.registry.find("index_select").bind((1, 1), (0,))
-    (found,) = bireme.core.tape.apply(call, [table(), index])
+    check_range("index_select(index)", index, -3, 3)
+    flush.run(segment.local.segment)
+    call = registry.find("index_select").bind((1, 1), (0,))
+    (found,) = tape.apply(call, [table(), index])
     for _ in range(3):
         told(found.numpy)
     assert index.tolist() == [0, 3]
@@ -196,7 +202,7 @@ def test_gradients_in_a_program_of_their_own_are_wrong_too():
     w = table()
     w.stop_gradient = False
     loss = bireme.index_select(w * 1.0, computed([0, 3])).sum()
-    bireme.core.flush.run(bireme.core.segments.local.segment)
+    flush.run(segment.local.segment)
     with pytest.raises(IndexError):
         loss.backward()
         w.grad.numpy()
@@ -262,9 +268,9 @@ def test_what_is_not_read_for_long_keeps_no_questions(tier):
     total = bireme.zeros([])
     for i in range(20):
         total = total + gathered(0, i % 3).sum()
-        bireme.core.flush.run(bireme.core.segments.local.segment)
-        bireme.core.xla.wait_for_all()
-    assert len(bireme.core.segments.local.unreported) <= 1
+        flush.run(segment.local.segment)
+        xla.wait_for_all()
+    assert len(segment.local.unreported) <= 1
     assert len(getattr(total._value, "guards", ())) <= 1
     assert total.item() == 20 * 10.0 + 6 * 60.0 + 10.0 + 20.0
 
@@ -317,7 +323,7 @@ def other():
 
 def test_the_thread_that_made_the_call_is_told_and_no_other(other):
     wrong = other(lambda: gathered(0, 3))
-    other(lambda: bireme.core.flush.run(bireme.core.segments.local.segment))  # it has run, and nobody has asked yet
+    other(lambda: flush.run(segment.local.segment))  # it has run, and nobody has asked yet
     assert (table() * 3.0).tolist() == [30.0, 60.0, 90.0]
     other(lambda: told((table() * 2.0).numpy))
     assert other(lambda: (table() * 2.0).tolist()) == [20.0, 40.0, 60.0]
@@ -343,7 +349,7 @@ def test_another_threads_values_beside_the_wrong_one_are_right(other):
 
 def test_what_is_computed_from_it_in_another_thread_is_wrong_and_nothing_else(other):
     wrong = other(lambda: gathered(0, 3))
-    other(lambda: bireme.core.flush.run(bireme.core.segments.local.segment))
+    other(lambda: flush.run(segment.local.segment))
     own = table() * 3.0
     with pytest.raises(IndexError):
         from_it = wrong + 1.0
@@ -379,7 +385,7 @@ def pending(values, dtype="float32"):
 
 # By the function that asks: calls that give it something wrong, with the kind of error
 CALLS = {
-    "core.convert.check_range": (IndexError, [
+    "core.declare.conversion.check_range": (IndexError, [
         lambda: bireme.index_select(table(), computed([3])),
         lambda: bireme.gather(table(), computed([3])),
         lambda: F.embedding(computed([3]), bireme.ones([3, 2])),
@@ -392,25 +398,25 @@ CALLS = {
         lambda: bireme.scatter_nd_add(bireme.ones([3, 2]), computed([[0, 2]]), bireme.ones([1])),
         lambda: F.cross_entropy(bireme.ones([1, 3]), computed([3])),
     ]),
-    "ops.covariance._weights": (ValueError, [
+    "ops.reduction.covariance._weights": (ValueError, [
         lambda: bireme.linalg.cov(pending([[1, 2, 3], [2, 1, 5]]), aweights=pending([1, -1, 1])),
         lambda: bireme.linalg.cov(pending([[1, 2, 3], [2, 1, 5]]), fweights=pending([1, 0.5, 1])),
     ]),
-    "ops.mask._check_enough": (ValueError, [
+    "ops.indexing.masks._check_enough": (ValueError, [
         lambda: bireme.masked_scatter(table(), pending([1, 1, 1]) > 0, bireme.ones([2])),
     ]),
-    "ops.arithmetic._no_zero_divisor": (ZeroDivisionError, [
+    "ops.math.arithmetic._no_zero_divisor": (ZeroDivisionError, [
         lambda: bireme.floor_divide(computed([1]), computed([0])),
         lambda: computed([1]) % computed([0]),
     ]),
-    "ops.draws._must_be_probable": (IndexError, [lambda: bireme.bernoulli(pending([2.0]))]),
-    "ops.draws._must_suffice": (ValueError, [lambda: bireme.multinomial(pending([0.0, -1.0]), 1)]),
-    "ops.counting._check_range": (ValueError, [lambda: bireme.histogram(pending([1.0, np.inf]), 4)]),
-    "ops.signal._must_cover": (ValueError, [
+    "ops.random.distributions._must_be_probable": (IndexError, [lambda: bireme.bernoulli(pending([2.0]))]),
+    "ops.random.distributions._must_suffice": (ValueError, [lambda: bireme.multinomial(pending([0.0, -1.0]), 1)]),
+    "ops.reduction.histogram._check_range": (ValueError, [lambda: bireme.histogram(pending([1.0, np.inf]), 4)]),
+    "ops.fourier.signal._must_cover": (ValueError, [
         lambda: bireme.signal.istft(bireme.ones([3, 4]).astype("complex64"), 4, window=pending([0, 0, 0, 0])),
     ]),
-    "ops.special.not_negative": (ValueError, [lambda: bireme.gammainc(pending([1.0]), pending([-1.0]))]),
-    "ops.matrix.guarded": (ValueError, [
+    "ops.math.special.not_negative": (ValueError, [lambda: bireme.gammainc(pending([1.0]), pending([-1.0]))]),
+    "ops._shared.matrix.guarded": (ValueError, [
         lambda: bireme.linalg.cholesky(pending([[-1.0]])),
         lambda: bireme.linalg.inv(pending([[0.0]])),
     ]),

@@ -11,7 +11,8 @@ import pytest
 
 import bireme
 from bireme import nn
-from bireme.core import programs, xla
+from bireme.core.run import lookup
+from bireme.core.xla_exec import xla
 
 
 def in_threads(*functions):
@@ -262,7 +263,7 @@ def test_others_go_on_while_one_thread_compiles(compiled_at_once, monkeypatch):
 
 
 def test_threads_that_want_one_program_wait_for_one_compile(compiled_at_once, monkeypatch):
-    compiler, found, chosen, arrived = Compiler(monkeypatch), [], programs._choose, threading.Event()
+    compiler, found, chosen, arrived = Compiler(monkeypatch), [], lookup._choose, threading.Event()
 
     def choose(*args):
         if threading.current_thread().name == "second":
@@ -272,7 +273,7 @@ def test_threads_that_want_one_program_wait_for_one_compile(compiled_at_once, mo
     def work():
         return bireme.full([5, 41], 2.0).square().sum().item()
 
-    monkeypatch.setattr(programs, "_choose", choose)
+    monkeypatch.setattr(lookup, "_choose", choose)
     slow = begun("slow", work, found)
     assert compiler.started.wait(60)
     second = begun("second", work, found)
@@ -331,7 +332,7 @@ def test_no_lock_of_the_process_is_held_through_a_compile(compiled_at_once, monk
         return real(*args)
 
     locks = process_wide_locks()
-    assert {"bireme.core.programs._lock", "bireme.core.backward._Adding.lock"} <= locks.keys()
+    assert {"bireme.core.run.lookup._lock", "bireme.core.tensor.backward._Adding.lock"} <= locks.keys()
     monkeypatch.setattr(xla, "_compiled", compiled)
     bireme.set_flags({"FLAGS_max_pending_nodes": 1})  # with a tape of eight and more, each call is a program
     w = bireme.to_tensor(np.ones((3, 47), "float32"), stop_gradient=False)
@@ -517,7 +518,8 @@ def test_the_end_while_a_daemon_computes():
         import threading, time
         import numpy as np
         import bireme
-        from bireme.core import device, xla
+        from bireme.core.base import device
+        from bireme.core.xla_exec import xla
 
         started, ones = threading.Event(), np.ones((256, 64), "float32")
 
@@ -543,7 +545,7 @@ def test_the_end_while_a_daemon_compiles_the_first_program():
         import threading
         import bireme
         from bireme import nn
-        from bireme.core import xla
+        from bireme.core.xla_exec import xla
 
         started, compiled = threading.Event(), xla._compiled
 
@@ -567,3 +569,42 @@ def test_the_end_while_a_daemon_compiles_the_first_program():
     env = {**os.environ, "FLAGS_compile_cache": "0"}
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120, env=env)
     assert (done.returncode, done.stdout, done.stderr) == (0, "compiled\n", "")
+
+
+def test_the_default_type_is_one_for_all_threads():
+    """As in Paddle; what a thread remembers of its calls does not outlive a change by another, in auto_cast or not."""
+    mask, x, n = bireme.to_tensor([True, False]), bireme.to_tensor([1.0, 2.0]), bireme.to_tensor([1, 2])
+    turns = [threading.Barrier(3, timeout=60) for _ in range(6)]
+
+    def calls():
+        made = [bireme.where(mask, x, 1.0), bireme.where(mask, 1.5, 2.5), bireme.fft.fft(n)]
+        return [t.dtype.name for t in (*made, bireme.ones([1]), bireme.to_tensor(0.5))]
+
+    def caller(how):
+        def run():
+            found = []
+            with bireme.amp.auto_cast(how == "auto_cast"):
+                for before, after in zip(turns[::2], turns[1::2]):
+                    before.wait()
+                    found.append((calls(), calls(), bireme.get_default_dtype()))
+                    after.wait()
+            return found
+
+        return run
+
+    def setter():
+        for kind, before, after in zip(("float32", "float64", "float32"), turns[::2], turns[1::2]):
+            bireme.set_default_dtype(kind)
+            before.wait()
+            after.wait()
+
+    narrow = ["float32", "float32", "complex64", "float32", "float32"]
+    wide = ["float64", "float64", "complex128", "float64", "float64"]
+    try:
+        for found in in_threads(caller("auto_cast"), caller("plain"), setter)[:2]:
+            assert found == [(narrow, narrow, "float32"), (wide, wide, "float64"), (narrow, narrow, "float32")]
+        in_threads(lambda: bireme.set_default_dtype("float64"))
+        assert (bireme.get_default_dtype(), calls(), in_threads(calls)) == ("float64", wide, [wide])
+    finally:
+        bireme.set_default_dtype("float32")
+    assert calls() == narrow

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import device as devices
-from bireme.core import errors
-from bireme.core.device import Device
-from bireme.core.tensor import Tensor
+from bireme.core.base import device as devices
+from bireme.core.base import errors
+from bireme.core.base.device import Device
+from bireme.core.tensor.tensor import Tensor
 
 __all__ = ["DataLoader", "GeneratorLoader", "PyReader", "use_pinned_memory"]
 
@@ -84,7 +84,7 @@ class GeneratorLoader:
 
     def __iter__(self) -> Iterator[list[Tensor]]:
         if self._read is None:
-            raise errors.bad("DataLoader()", "a generator, by set_sample_generator or another", None, kind=errors.Unfit)
+            raise errors.bad("DataLoader()", "a generator, by set_sample_generator or another", None, kind=errors.ArgumentError)
         for batch in self._read():
             if not isinstance(batch, (list, tuple)):
                 raise errors.bad("DataLoader()", "a generator of lists of arrays", batch)

@@ -32,6 +32,19 @@ from bireme.nn.activation import (
     Tanhshrink,
     ThresholdedReLU,
 )  # fmt: skip
+from bireme.nn.adaptive_pool import (
+    AdaptiveAvgPool1D,
+    AdaptiveAvgPool2D,
+    AdaptiveAvgPool3D,
+    AdaptiveMaxPool1D,
+    AdaptiveMaxPool2D,
+    AdaptiveMaxPool3D,
+    FractionalMaxPool2D,
+    FractionalMaxPool3D,
+    MaxUnPool1D,
+    MaxUnPool2D,
+    MaxUnPool3D,
+)  # fmt: skip
 from bireme.nn.batch_norm import BatchNorm, BatchNorm1D, BatchNorm2D, BatchNorm3D, SyncBatchNorm
 from bireme.nn.clip import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue
 from bireme.nn.common import (
@@ -110,19 +123,6 @@ from bireme.nn.pool import (
     MaxPool3D,
     Unfold,
 )  # fmt: skip
-from bireme.nn.pool_sized import (
-    AdaptiveAvgPool1D,
-    AdaptiveAvgPool2D,
-    AdaptiveAvgPool3D,
-    AdaptiveMaxPool1D,
-    AdaptiveMaxPool2D,
-    AdaptiveMaxPool3D,
-    FractionalMaxPool2D,
-    FractionalMaxPool3D,
-    MaxUnPool1D,
-    MaxUnPool2D,
-    MaxUnPool3D,
-)  # fmt: skip
 from bireme.nn.rnn import GRU, LSTM, RNN, BiRNN, SimpleRNN
 from bireme.nn.rnn_cell import GRUCell, LSTMCell, RNNCellBase, SimpleRNNCell
 from bireme.nn.transformer import (
@@ -133,7 +133,14 @@ from bireme.nn.transformer import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )  # fmt: skip
-from bireme.nn.vision import ChannelShuffle, PixelShuffle, PixelUnshuffle, Upsample, UpsamplingBilinear2D, UpsamplingNearest2D
+from bireme.nn.vision import (
+    ChannelShuffle,
+    PixelShuffle,
+    PixelUnshuffle,
+    Upsample,
+    UpsamplingBilinear2D,
+    UpsamplingNearest2D,
+)
 
 # what programs ask layers for by Paddle's inner names: `isinstance(layer, paddle.nn.layer.norm._BatchNormBase)`
 _BatchNormBase, _InstanceNormBase, _ConvNd = BatchNorm2D.__base__, InstanceNorm2D.__base__, Conv2D.__base__.__base__

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
-from bireme.core import device as devices
-from bireme.core import dtype as dtypes
-from bireme.core import errors, parameter
-from bireme.core.graph import Unmade, sig_of
-from bireme.core.tensor import Tensor, wrap
+from bireme.core.base import device as devices
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.graph.graph import Unmade, sig_of
+from bireme.core.tensor import parameter
+from bireme.core.tensor.tensor import Tensor, wrap
+from bireme.nn.arguments import Attr, DTypeLike
 from bireme.nn.initializer import Initializer, choose
 from bireme.ops import zeros
 from bireme.param_attr import ParamAttr
@@ -27,7 +30,7 @@ def make_parameter(
     default_initializer: Any = None,
     device: Any = None,
 ) -> parameter.Parameter | None:
-    """A parameter named after its `owner`, or None if `attr` is False; `where` is what errors call the place."""
+    """A parameter named after its ``owner``, or None if ``attr`` is False; ``where`` is the place that errors name."""
     attr = attr_of(attr, f"{where}(attr)")
     if attr is None:
         return None
@@ -35,9 +38,9 @@ def make_parameter(
     kind = dtypes.get_default() if dtype is None else dtypes.of(dtype, f"{where}(dtype)")
     if not kind.is_floating and attr.initializer is None and default_initializer is None:
         expected = f"an initializer that makes {kind.name}"
-        raise errors.bad(f"{where}(default_initializer)", expected, None, kind=TypeError)
+        raise errors.bad(f"{where}(default_initializer)", expected, None, kind=errors.ArgumentTypeError)
     if default_initializer is not None and not callable(default_initializer):
-        raise errors.bad(f"{where}(default_initializer)", "an initializer", default_initializer, kind=TypeError)
+        raise errors.bad(f"{where}(default_initializer)", "an initializer", default_initializer, kind=errors.ArgumentTypeError)
     init = choose(attr.initializer, default_initializer, is_bias)
     samples = isinstance(init, Initializer) and init.only_samples()
     later = _state.lazy > 0
@@ -75,12 +78,15 @@ _state = _State()
 
 
 class LazyGuard:
-    """Inside, layers are built without drawing their parameters' values; `parameter.initialize()` does it, or a state dict gives them.
+    """Context manager in which layers are built without drawing the initial values of their parameters.
 
-    >>> with bireme.LazyGuard():
-    ...     layer = bireme.nn.Linear(2, 1)
-    >>> layer.weight.shape
-    [2, 1]
+    Shapes and names are known; the values come from ``parameter.initialize()`` or from a state dict.
+
+    Examples:
+        >>> with bireme.LazyGuard():
+        ...     layer = bireme.nn.Linear(2, 1)
+        >>> layer.weight.shape
+        [2, 1]
     """
 
     def __enter__(self) -> None:
@@ -92,22 +98,40 @@ class LazyGuard:
 
 @errors.named
 def create_parameter(
-    shape: Any, dtype: Any, name: str | None = None, attr: Any = None, is_bias: bool = False, default_initializer: Any = None
+    shape: Sequence[int] | Tensor,
+    dtype: DTypeLike,
+    name: str | None = None,
+    attr: Attr = None,
+    is_bias: bool = False,
+    default_initializer: Initializer | None = None,
 ) -> parameter.Parameter | None:
-    """A parameter of no layer; None if `attr` is False.
+    """Create a parameter that belongs to no layer.
 
-    >>> bireme.create_parameter([2], "float32", is_bias=True).tolist()
-    [0.0, 0.0]
+    Args:
+        shape: Shape of the parameter.
+        dtype: Data type.
+        name: Name of the parameter. Default: None, a generated name.
+        attr: A ``ParamAttr``, or an initializer, a regularizer or a name alone; ``False`` for no parameter. ``name``
+            has no effect beside it. Default: None, all defaults.
+        is_bias: Start at zero instead of with Xavier uniform. Default: False.
+        default_initializer: Initializer, unless ``attr`` or ``set_global_initializer`` names one. Default: None.
+
+    Returns:
+        The parameter, or None if ``attr`` is ``False``.
+
+    Examples:
+        >>> bireme.create_parameter([2], "float32", is_bias=True).tolist()
+        [0.0, 0.0]
     """
     if name is not None and not isinstance(name, str):
-        raise errors.bad("create_parameter(name)", "a str or None", name, kind=TypeError)
+        raise errors.bad("create_parameter(name)", "a str or None", name, kind=errors.ArgumentTypeError)
     given = attr is None and name is not None
     owner = name if name is not None else unique_name.generate("create_parameter")
     return make_parameter("create_parameter", owner, shape, ParamAttr(name=name) if given else attr, dtype, is_bias, default_initializer)
 
 
 def attr_of(attr: Any, where: str) -> ParamAttr | None:
-    """The ParamAttr that `weight_attr=...` means; None where it says that there is to be no parameter."""
+    """The ParamAttr that ``weight_attr=...`` means; None where it says that there is to be no parameter."""
     if attr is None or attr is True:
         return ParamAttr()
     if attr is False:
@@ -120,14 +144,15 @@ def attr_of(attr: Any, where: str) -> ParamAttr | None:
         return ParamAttr(initializer=attr)
     if isinstance(attr, WeightDecayRegularizer):
         return ParamAttr(regularizer=attr)
-    raise errors.bad(where, "a ParamAttr, a str, an initializer, a regularizer or a bool", attr, kind=errors.Alien)
+    raise errors.bad(where, "a ParamAttr, a str, an initializer, a regularizer or a bool", attr, kind=errors.ArgumentTypeError)
 
 
 def _to_attr(arg: Any) -> Any:
     """The ParamAttr that an attribute means, False where there is to be no parameter; of a list, one by one.
 
-    >>> bireme.ParamAttr._to_attr("w").name
-    'w'
+    Examples:
+        >>> bireme.ParamAttr._to_attr("w").name
+        'w'
     """
     return [_to_attr(a) for a in arg] if isinstance(arg, (list, tuple)) else attr_of(arg, "ParamAttr._to_attr(arg)") or False
 
@@ -139,23 +164,40 @@ def _shape(shape: Any, where: str) -> list[int]:
     if isinstance(shape, Tensor):
         shape = shape.tolist()
     if not isinstance(shape, (list, tuple)):
-        raise errors.bad(where, "a list of sizes", shape, kind=TypeError)
+        raise errors.bad(where, "a list of sizes", shape, kind=errors.ArgumentTypeError)
     for n in shape:
         if not isinstance(n, (int, Tensor)) and not hasattr(n, "__index__"):
-            raise errors.bad(where, "integers", list(shape), kind=TypeError)
+            raise errors.bad(where, "integers", list(shape), kind=errors.ArgumentTypeError)
     size = [int(n) for n in shape]
     if any(n < 0 for n in size):
-        raise errors.bad(where, "sizes of 0 or more", size, kind=errors.Unfit)
+        raise errors.bad(where, "sizes of 0 or more", size, kind=errors.ArgumentError)
     return size
 
 
 def _of_shape(
-    self: Tensor, dtype: Any, name: str | None = None, attr: Any = None, is_bias: bool = False, default_initializer: Any = None
+    self: Tensor,
+    dtype: Any,
+    name: str | None = None,
+    attr: Any = None,
+    is_bias: bool = False,
+    default_initializer: Any = None,
 ) -> parameter.Parameter | None:
-    """A parameter of no layer, of the shape that this tensor holds.
+    """Create a parameter that belongs to no layer, of the shape that this tensor holds.
 
-    >>> bireme.to_tensor([2, 1]).create_parameter("float32", is_bias=True).tolist()
-    [[0.0], [0.0]]
+    Args:
+        dtype: Data type.
+        name: Name of the parameter. Default: None, a generated name.
+        attr: A ``ParamAttr``, or an initializer, a regularizer or a name alone; ``False`` for no parameter. Default:
+            None, all defaults.
+        is_bias: Start at zero instead of with Xavier uniform. Default: False.
+        default_initializer: Initializer, unless ``attr`` names one. Default: None.
+
+    Returns:
+        The parameter, or None if ``attr`` is ``False``.
+
+    Examples:
+        >>> bireme.to_tensor([2, 1]).create_parameter("float32", is_bias=True).tolist()
+        [[0.0], [0.0]]
     """
     return create_parameter(self, dtype, name, attr, is_bias, default_initializer)
 
@@ -165,11 +207,12 @@ Tensor.create_parameter = _of_shape  # type: ignore[attr-defined]  # a method th
 
 
 def _block(self: Tensor) -> None:
-    """The block of a static program that it belongs to: none. Programs hand it on to initializers.
+    """The block of a static program that the tensor belongs to: always None, for programs that pass it to initializers.
 
-    >>> layer = bireme.nn.Linear(1, 1)
-    >>> bireme.nn.initializer.Constant(2.0)(layer.weight, layer.weight.block); layer.weight.item()
-    2.0
+    Examples:
+        >>> layer = bireme.nn.Linear(1, 1)
+        >>> bireme.nn.initializer.Constant(2.0)(layer.weight, layer.weight.block); layer.weight.item()
+        2.0
     """
     return None
 
@@ -178,32 +221,45 @@ Tensor.block = property(_block, doc=_block.__doc__)  # type: ignore[attr-defined
 
 
 class Parameter(parameter.Parameter):
-    """A tensor that a Layer trains, made of another tensor; without one it is empty.
+    """A trainable tensor, made from another tensor; a layer registers it when it is assigned to an attribute.
 
-    >>> bireme.nn.Parameter(bireme.to_tensor([1.0]), requires_grad=False).stop_gradient
-    True
+    Args:
+        data: Tensor with the values, which are shared until one of both changes. Default: None, an empty tensor.
+        requires_grad: Train it. Default: True.
+
+    Examples:
+        >>> bireme.nn.Parameter(bireme.to_tensor([1.0]), requires_grad=False).stop_gradient
+        True
     """
 
     __slots__ = ()
 
-    def __init__(self, data: Any = None, requires_grad: bool = True):
+    def __init__(self, data: Tensor | None = None, requires_grad: bool = True):
         if data is None:
             data = zeros([0])
         if not isinstance(data, Tensor):
-            raise errors.bad("Parameter(data)", "a Tensor", data, kind=TypeError)
+            raise errors.bad("Parameter(data)", "a Tensor", data, kind=errors.NotATensorError)
         super().__init__(data, unique_name.generate("_eager_param_base"), requires_grad)  # optimizers keep their state by names
 
     @classmethod
-    def from_tensor(cls, tensor: Any, **kwargs: Any) -> Parameter:
-        """A parameter with a tensor's values; keywords are those of the constructor, and `name` and `trainable`.
+    def from_tensor(cls, tensor: Tensor, **kwargs: Any) -> Parameter:
+        """Create a parameter from a tensor.
 
-        >>> bireme.nn.Parameter.from_tensor(bireme.to_tensor([1.0]), name="scale").name
-        'scale'
+        Args:
+            tensor: Tensor with the values.
+            **kwargs: ``name``, and ``trainable`` or ``requires_grad``.
+
+        Returns:
+            The parameter.
+
+        Examples:
+            >>> bireme.nn.Parameter.from_tensor(bireme.to_tensor([1.0]), name="scale").name
+            'scale'
         """
         name, trainable = kwargs.pop("name", None), kwargs.pop("trainable", True)
         made = cls(tensor, kwargs.pop("requires_grad", trainable))
         if kwargs:
-            raise errors.bad("from_tensor()", "name, trainable or requires_grad", ", ".join(kwargs), kind=TypeError)
+            raise errors.bad("from_tensor()", "name, trainable or requires_grad", described=", ".join(kwargs), kind=errors.ArgumentTypeError)
         if name is not None:
             made.name = name
         return made

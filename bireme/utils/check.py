@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 
 from bireme import version
-from bireme.core import debug, errors, flags, flush
-from bireme.core import device as devices
+from bireme.core.base import device as devices
+from bireme.core.base import errors, flags
+from bireme.core.record import flush
+from bireme.core.run import explain
 from bireme.device import memory
 from bireme.ops import matmul, to_tensor
 
 
 def _step(place: Any) -> str:
-    """Fit y = 3 x with four steps of gradient descent."""
+    """Fit y = 3 x by four steps of gradient descent."""
     x = to_tensor(np.linspace(-1, 1, 8, dtype="float32").reshape(8, 1), place=place)
     weight, losses = to_tensor([[0.0]], place=place, stop_gradient=False), []
     for _ in range(4):
@@ -33,7 +35,7 @@ def _step(place: Any) -> str:
 
 def _compile(place: Any) -> str:
     """Compile a small program and compare it with NumPy."""
-    before, old = debug.STATS["compiles"], flags.interpret.value
+    before, old = explain.STATS["compiles"], flags.interpret.value
     a = np.arange(12, dtype="float32").reshape(3, 4)
     flags.set_flags({"FLAGS_interpret": False})
     start = time.perf_counter()
@@ -44,7 +46,7 @@ def _compile(place: Any) -> str:
         flags.set_flags({"FLAGS_interpret": old})
     if not np.allclose(got, a @ a.T + 1):
         raise RuntimeError("the compiled program gave other numbers than NumPy")
-    fresh = "compiled" if debug.STATS["compiles"] > before else "found in the cache"
+    fresh = "compiled" if explain.STATS["compiles"] > before else "found in the cache"
     return f"a small program was {fresh} and ran in {time.perf_counter() - start:.2f} s, with NumPy's numbers"
 
 
@@ -59,16 +61,27 @@ def _memory(place: Any) -> str:
 
 
 def run_check() -> None:
-    """Try devices, a compile and a training step, and say in plain words what works; an error if something does not.
+    """Check this machine: devices, a compilation and a training step, and print what works.
 
-    >>> bireme.utils.run_check()  # doctest: +ELLIPSIS
-    Bireme ...
+    Raises:
+        RuntimeError: If something does not work.
+
+    Examples:
+        >>> bireme.utils.run_check()  # doctest: +ELLIPSIS
+        Bireme ...
     """
     write = sys.stdout.write
     names = devices.available()
-    write(f"Bireme {version.full_version} checks this machine: {len(names)} device{'s' if len(names) != 1 else ''}, {', '.join(names)}.\n")
+    write(
+        f"Bireme {version.full_version} checks this machine: "
+        f"{len(names)} device{'s' if len(names) != 1 else ''}, {', '.join(names)}.\n"
+    )
     flush.flush()
-    parts: list[tuple[str, Callable[[Any], str]]] = [("compiling works", _compile), ("a training step works", _step), ("memory", _memory)]
+    parts: list[tuple[str, Callable[[Any], str]]] = [
+        ("compiling works", _compile),
+        ("a training step works", _step),
+        ("memory", _memory),
+    ]
     failed = []
     for name in names:
         for what, part in parts:

@@ -8,15 +8,16 @@ from collections.abc import Callable
 import numpy as np
 
 import bireme
-from bireme.core import dtype as dtypes
-from bireme.core import executor
-from bireme.core.op import PUBLIC, Op
-from bireme.core.registry import OPS
-from bireme.core.tensor import Tensor
+from bireme.core.base import dtype as dtypes
+from bireme.core.base.registry import OPS
+from bireme.core.declare.op import PUBLIC, Op
+from bireme.core.graph import executor
+from bireme.core.tensor.tensor import Tensor
 from tests.table import rules
 from tests.table.harness import (
     ALL,
     FLOAT,
+    HALVES,
     TOLERANCE,
     Recorded,
     Row,
@@ -380,6 +381,7 @@ CHECKS: dict[str, tuple[Callable, Callable]] = {
     "bad input": (refusals, lambda row: True),
     "inference": (rules.inference, lambda row: _is_op(row) and row.target.infer_rule is not None),
     "width": (rules.width, lambda row: _is_op(row)),
+    "half precision": (rules.half, lambda row: _is_op(row) and bool(row.dtypes & HALVES)),
     "gradient rule": (rules.gradient_rule, lambda row: _is_op(row) and row.target.grad_rule is not None and row.grad > 0),
     "lowerings": (rules.lowerings, lambda row: _is_op(row) and bool(row.target.lowerings)),
 }

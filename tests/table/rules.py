@@ -7,13 +7,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 
-from bireme.core import dtype as dtypes
-from bireme.core import executor, interpreter
-from bireme.core.bound import Bound
-from bireme.core.graph import Number, scalar_sig
-from tests.table.harness import TOLERANCE, Recorded, Row, Sample, same, smooth
+from bireme.core.base import dtype as dtypes
+from bireme.core.graph import executor
+from bireme.core.graph.bound import Bound
+from bireme.core.graph.graph import Number, scalar_sig
+from bireme.core.numpy_exec import planning, tracing
+from tests.table.harness import HALVES, TOLERANCE, Recorded, Row, Sample, same, smooth
 
 
 def _nodes(row: Row, order: int, dtype: Any, samples: list[Sample]) -> Iterator[tuple]:
@@ -84,6 +86,85 @@ def _variables(jaxpr: Any) -> Iterator[Any]:
                     yield from _variables(inner)
 
 
+# What adds up many numbers. Products are not among them: every backend adds them up in float32, and to be given rounded
+# numbers and to round the result is what they are for.
+_SUMS = frozenset((
+    "reduce_sum", "cumsum", "reduce_prod", "cumprod", "cumlogsumexp", "reduce_window_sum", "select_and_scatter_add",
+    "scatter-add", "scatter-mul",
+))  # fmt: skip
+# What passes the numbers of its operands on as they are.
+_MOVES = frozenset((
+    "reshape", "transpose", "squeeze", "broadcast_in_dim", "convert_element_type", "slice", "dynamic_slice", "gather", "rev",
+    "neg", "concatenate", "select_n", "pad", "copy", "copy_p", "optimization_barrier", "split",
+))  # fmt: skip
+
+
+def half(row: Row) -> None:
+    """In half precision nothing is added up, and no sum that was rounded to it is read again, forwards or backwards."""
+    for dtype in sorted(HALVES & row.dtypes, key=lambda d: d.name)[:1]:
+        for bound, sigs, *_ in _nodes(row, min(row.grad, 1), dtype, row.plain(3)):
+            base = getattr(bound, "base", bound)
+            if base.op is not row.target:
+                continue
+            specs = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in sigs]
+            for platform in ("cpu", "cuda"):
+                with jax.enable_x64(True):
+                    closed = jax.make_jaxpr(bound.lower(platform))(*specs)
+                wrong = sorted(set(_lossy(closed.jaxpr, set(), set())))
+                assert not wrong, f"{bound}({', '.join(map(str, sigs))}) on {platform}: {', '.join(wrong)}"
+
+
+def _lossy(jaxpr: Any, sums: set, carried: set) -> Iterator[str]:
+    """Sums in half precision. `sums` holds what follows from a sum or a count, `carried` what a loop adds to in it."""
+    for eqn in jaxpr.eqns:
+        name, ins = eqn.primitive.name, [v for v in eqn.invars if not hasattr(v, "val")]
+        parts = [p for q in eqn.params.values() for p in (q if isinstance(q, (list, tuple)) else [q])]
+        inner = [j for j in [getattr(p, "jaxpr", p) for p in parts] if hasattr(j, "eqns")]
+        outs = [v for v in eqn.outvars if v.aval.dtype != bool]
+        if name in _SUMS:
+            if any(map(_is_half, ins)):
+                yield f"{name} in half precision"
+            sums.update(outs)
+        elif name in ("scan", "while"):
+            for j in inner:
+                # what runs along the steps has one axis more outside than inside
+                n = sum(out.aval.ndim == v.aval.ndim for out, v in zip(eqn.outvars, j.outvars))
+                fixed = len(j.invars) - n
+                if name == "scan":
+                    fixed = sum(given.aval.ndim == v.aval.ndim for given, v in zip(eqn.invars, j.invars)) - n
+                yield from _lossy(j, set(), {v for v in j.invars[fixed : fixed + n] if _is_half(v)})
+        elif inner:
+            for j in inner:
+                given = [(v, w) for v, w in zip(eqn.invars, j.invars) if not hasattr(v, "val")]
+                below = [{w for v, w in given if v in found} for found in (sums, carried)]
+                yield from _lossy(j, *below)
+                for found, there in zip((sums, carried), below):
+                    found.update([o for o, v in zip(eqn.outvars, j.outvars) if not hasattr(v, "val") and v in there])
+        elif name in _MOVES:
+            read = [v for v in _read(eqn) if not hasattr(v, "val")]
+            for found in (sums, carried):
+                if not found.isdisjoint(read):
+                    found.update(outs)
+        elif name not in ("dot_general", "conv_general_dilated"):
+            if any(v in sums and _is_half(v) for v in ins):
+                yield f"{name} of a rounded sum"
+            if name in ("add", "add_any", "mul") and not carried.isdisjoint(ins):
+                yield f"{name} to what a loop carries in half precision"
+            if not sums.isdisjoint(ins):
+                sums.update(outs)
+
+
+def _read(eqn: Any) -> list:
+    """The operands of a move whose numbers it passes on: no places, no conditions."""
+    if eqn.primitive.name == "select_n":
+        return eqn.invars[1:]
+    return eqn.invars[:1] if eqn.primitive.name in ("gather", "dynamic_slice", "pad") else eqn.invars
+
+
+def _is_half(v: Any) -> bool:
+    return v.aval.dtype in (np.float16, ml_dtypes.bfloat16)
+
+
 def gradient_rule(row: Row) -> None:
     """The declared gradient, and its NumPy form, equal jax.vjp of the body (conjugated: the rules are in Paddle's convention)."""
     reached = False
@@ -98,12 +179,12 @@ def gradient_rule(row: Row) -> None:
             rng = np.random.default_rng(3)
             ws = [np.asarray(_weights(rng, s)) for s in outs]
             grad = bound.grad_bound((True,) * len(outs), needs, sigs, outs)
-            results_of = interpreter.plan(bound.lower("cpu"), sigs, bound.many)(*given)
+            results_of = tracing.traced(bound.lower("cpu"), sigs, bound.many)(*given)
             made = list(results_of) if bound.many else [results_of]
             operands = [*ws, *[given[i] for i in grad.operand_places], *(made if grad.takes_outs else [])]
             specs = (*outs, *[sigs[i] for i in grad.operand_places], *(outs if grad.takes_outs else ()))
-            want = interpreter.plan(_pullback(bound, needs, len(outs)), (*outs, *sigs), True)(*ws, *given)
-            for form, what in ((interpreter.plan(grad.lower("cpu"), specs, True), "rule"), (grad.plan(specs), "rule as interpreted")):
+            want = tracing.traced(_pullback(bound, needs, len(outs)), (*outs, *sigs), True)(*ws, *given)
+            for form, what in ((tracing.traced(grad.lower("cpu"), specs, True), "rule"), (planning.plan(grad, specs), "rule as interpreted")):
                 for i, g, w in zip(needs, form(*operands), want):
                     same(np.asarray(g), np.asarray(w), 1e-9 * row.loose[0], f"{bound}({', '.join(map(str, sigs))}): {what} of operand {i}")
             for i in bound.passes:
@@ -144,10 +225,10 @@ def lowerings(row: Row) -> None:
                     continue
                 needs = tuple([i for i in places if sigs[i].dtype.is_inexact])
                 ws = [_weights(np.random.default_rng(3), s) for s in outs]
-                there, here = [interpreter.plan(bound.lower(p), sigs, bound.many)(*given) for p in (platform, "reference")]
+                there, here = [tracing.traced(bound.lower(p), sigs, bound.many)(*given) for p in (platform, "reference")]
                 tol = 10 * TOLERANCE[dtype.name]
                 for a, b in zip(there, here) if bound.many else [(there, here)]:
                     same(np.asarray(a), np.asarray(b), tol, f"{bound} on {platform}")
-                pulls = [interpreter.plan(_pullback(bound, needs, len(outs), p), (*outs, *sigs), True)(*ws, *given) for p in (platform, "reference")]
+                pulls = [tracing.traced(_pullback(bound, needs, len(outs), p), (*outs, *sigs), True)(*ws, *given) for p in (platform, "reference")]
                 for a, b in zip(*pulls):
                     same(np.asarray(a), np.asarray(b), tol, f"{bound} on {platform}: gradient")

@@ -1,0 +1,326 @@
+"""Errors in one form: `op(argument): expected …, got …`, a hint, and the user's line."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable, Container
+from numbers import Integral, Number
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+_HOME = str(Path(__file__).absolute().parents[2]) + os.sep
+
+
+class ArgumentError(ValueError, AssertionError):
+    """An argument has a value that is not allowed.
+
+    Examples:
+        >>> try:
+        ...     bireme.nn.functional.dropout(bireme.ones([2]), p=3)
+        ... except bireme.errors.ArgumentError as e:
+        ...     print(str(e).splitlines()[0])
+        dropout(p): expected a probability in [0, 1], got 3
+    """
+
+
+class ArgumentTypeError(TypeError, ValueError, AssertionError):
+    """An argument is of a type that is not allowed. Paddle raises one or another of the builtin classes it derives from.
+
+    Examples:
+        >>> try:
+        ...     bireme.nn.Linear("3", 4)
+        ... except bireme.errors.ArgumentTypeError as e:
+        ...     print("Linear" in str(e))
+        True
+    """
+
+
+class NotATensorError(ArgumentTypeError, AttributeError):
+    """A tensor is expected, and something else was given.
+
+    Examples:
+        >>> try:
+        ...     bireme.exp("a")
+        ... except bireme.errors.NotATensorError as e:
+        ...     print(str(e).splitlines()[0])
+        exp(x): expected a Tensor, got str
+    """
+
+
+class UnsupportedTypeError(ArgumentTypeError, NotImplementedError):
+    """Nothing is implemented for objects of this type.
+
+    Examples:
+        >>> issubclass(bireme.errors.UnsupportedTypeError, NotImplementedError)
+        True
+    """
+
+
+class DtypeError(ArgumentTypeError, RuntimeError):
+    """An operator does not take tensors of this data type.
+
+    Examples:
+        >>> try:
+        ...     bireme.linalg.inv(bireme.ones([2, 2], dtype="int32"))
+        ... except bireme.errors.DtypeError as e:
+        ...     print("int32" in str(e))
+        True
+    """
+
+
+class ShapeError(ArgumentError, RuntimeError):
+    """The shapes of tensors do not fit an operator, or each other.
+
+    Examples:
+        >>> try:
+        ...     bireme.matmul(bireme.ones([2, 4]), bireme.ones([5, 4]))
+        ... except bireme.errors.ShapeError as e:
+        ...     print(str(e).splitlines()[0])
+        matmul(y): expected 4 rows to match x of shape [2, 4], got shape [5, 4]
+    """
+
+
+class OutOfRangeError(ArgumentError, IndexError, RuntimeError):
+    """An axis or an index is out of range.
+
+    Examples:
+        >>> try:
+        ...     bireme.ones([2, 3]).sum(axis=5)
+        ... except bireme.errors.OutOfRangeError as e:
+        ...     print(str(e).splitlines()[0])
+        sum(axis): expected an axis in [-2, 1], got 5
+    """
+
+
+class InplaceError(RuntimeError):
+    """Backward needs a tensor that an inplace operator has changed since.
+
+    Examples:
+        >>> x = bireme.ones([2])
+        >>> x.stop_gradient = False
+        >>> y = x * 2
+        >>> z = y.exp()
+        >>> _ = z.add_(bireme.ones([2]))
+        >>> try:
+        ...     z.sum().backward()
+        ... except bireme.errors.InplaceError as e:
+        ...     print("inplace" in str(e))
+        True
+    """
+
+
+class FreedGraphError(RuntimeError, SystemError):
+    """A second backward goes through a graph that the first one has freed: pass ``retain_graph=True`` to the first.
+
+    Examples:
+        >>> x = bireme.ones([2])
+        >>> x.stop_gradient = False
+        >>> loss = (x * x).sum()
+        >>> loss.backward()
+        >>> try:
+        ...     loss.backward()
+        ... except bireme.errors.FreedGraphError as e:
+        ...     print("retain_graph=True" in str(e))
+        True
+    """
+
+
+class RecompileError(RuntimeError):
+    """A program would have to be compiled inside ``bireme.debug.no_recompile()``.
+
+    Examples:
+        >>> issubclass(bireme.errors.RecompileError, RuntimeError)
+        True
+    """
+
+
+class NonFiniteError(RuntimeError):
+    """An operator produced NaN or infinity while ``FLAGS_check_nan_inf`` is on.
+
+    Examples:
+        >>> bireme.set_flags({"FLAGS_check_nan_inf": True})
+        >>> try:
+        ...     bireme.log(bireme.zeros([1]))
+        ... except bireme.errors.NonFiniteError as e:
+        ...     print(str(e).splitlines()[0])
+        ... finally:
+        ...     bireme.set_flags({"FLAGS_check_nan_inf": False})
+        log: There are NAN or INF (num_nan=0, num_inf=1) in a result of shape [1]
+    """
+
+
+for _class in [c for c in vars().copy().values() if isinstance(c, type) and issubclass(c, Exception)]:
+    _class.__module__ = "bireme.errors"  # where users find it, and what a traceback says
+
+
+def nonfinite(name: str, nans: int, infinities: int, shape: Any) -> str:
+    """What a NonFiniteError says of an operator's result."""
+    return f"{name}: There are NAN or INF (num_nan={nans}, num_inf={infinities}) in a result of shape {list(shape)}"
+
+
+def show(got: Any) -> str:
+    """A value as a message shows it: values rather than types, short."""
+    sig = getattr(got, "_sig", None)
+    if sig is not None:
+        return f"a Tensor of shape {list(sig.shape)}, {sig.dtype.name}"
+    if isinstance(got, (int, float, complex, bool, str, type(None))):
+        text = repr(got)
+        return text if len(text) <= 200 else f"{text[:200]}..."
+    if isinstance(got, (list, tuple)):
+        text = repr(got)
+        return text if len(text) <= 80 else f"{type(got).__name__} of {len(got)} elements"
+    if isinstance(got, type):
+        return got.__name__
+    shape = getattr(got, "shape", None)
+    if shape is not None:
+        return f"{type(got).__name__} of shape {list(shape)}"
+    return type(got).__name__
+
+
+class _Files(dict):
+    """Whether a file is of this package, or of the import of it: looked up for each frame of each new call."""
+
+    def __missing__(self, name: str) -> bool:
+        found = self[name] = name.startswith((_HOME, "<frozen importlib"))
+        return found
+
+
+_ours = _Files()
+
+
+def user_frame() -> FrameType | None:
+    """The innermost frame outside this package: the line the user wrote."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _ours[frame.f_code.co_filename]:
+        frame = frame.f_back
+    return frame
+
+
+def position() -> tuple[str, int] | None:
+    """File and line of the user's call, cheap enough to keep with a node."""
+    frame = user_frame()
+    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
+def warn(message: str, kind: type[Warning] = UserWarning) -> None:
+    """A warning at the user's line, however deep in here it is found: the one way to give one."""
+    frame = user_frame()
+    if frame is None:  # a thread of our own found it
+        warnings.warn_explicit(message, kind, "bireme", 0)
+    else:
+        seen = frame.f_globals.setdefault("__warningregistry__", {})
+        warnings.warn_explicit(message, kind, frame.f_code.co_filename, frame.f_lineno, frame.f_globals.get("__name__"), seen)
+
+
+def place_of(pos: tuple[str, int] | None) -> str:
+    """`file.py:41`, or `<unknown>`."""
+    if pos is None:
+        return "<unknown>"
+    return f"{os.path.basename(pos[0])}:{pos[1]}"
+
+
+def _text(where: str, expected: str, got: str, hint: str | None) -> str:
+    lines = [f"{where}: expected {expected}, got {got}"]
+    if hint:
+        lines.append(f"  hint: {hint}")
+    pos = position()
+    if pos is not None:
+        lines.append(f"  at {place_of(pos)}")
+    return "\n".join(lines)
+
+
+_NOTHING: Any = object()
+
+
+def bad(
+    where: str,
+    expected: str,
+    got: Any = _NOTHING,
+    *,
+    described: str = "",
+    hint: str | None = None,
+    kind: type[Exception] = ArgumentError,
+) -> Exception:
+    """The exception to raise for a bad argument: `raise bad("mean(axis)", "an axis in [-2, 1]", axis, kind=OutOfRangeError)`.
+
+    `got` is the value that was given; where a word about it says more than the value, it is `described` instead.
+    """
+    error = kind(_text(where, expected, described if got is _NOTHING else show(got), hint))
+    error._told = True  # type: ignore[attr-defined]  # a mark on the exception
+    return error
+
+
+def for_integer(got: Any) -> type[Exception]:
+    """The class for an argument that has to be an integer: of its type if it is none, of its value otherwise."""
+    return ArgumentError if isinstance(got, Integral) else ArgumentTypeError
+
+
+def for_number(got: Any) -> type[Exception]:
+    """The same for one that has to be a number."""
+    return ArgumentError if isinstance(got, Number) else ArgumentTypeError
+
+
+def renamed(error: Exception, op: str, parameters: Container[str], part: bool = False) -> Exception:
+    """An error that came from inside the function `op`, told as its own: users know the name that they called.
+
+    Where the inner operator's argument is one of `op` too, it is named as such, and otherwise with the operator it belongs to.
+    An operator that is `part` of a function (`split_sizes` of `split`) may speak in that one's name.
+    """
+    if not getattr(error, "_told", False) or not error.args:
+        return error
+    message = str(error.args[0])
+    found = re.match(r"(\w+)(?:\(([^()]*)\))?: ", message)
+    if found is None and message.startswith("x[index]"):
+        error.args = (f"{op}(): {message}", *error.args[1:])
+    if found is None or found[1] == op or (part and op.startswith(f"{found[1]}_")):
+        return error
+    if found[2] is None:  # an argument that the function only hands on
+        argument = found[1]
+    else:
+        known = not found[2] or found[2] in parameters or " of " in found[2] or found[1] == f"{op}_of"
+        argument = found[2] if known else f"{found[2]} of {found[1]}"
+    error.args = (f"{op}({argument}): {message[found.end() :]}", *error.args[1:])
+    return error
+
+
+# what `bad` is asked to make, and what Python raises for arguments that nobody expected
+TELLING = (ValueError, TypeError, LookupError, AttributeError, RuntimeError, ArithmeticError, MemoryError)
+
+
+def short(error: Exception, op: str) -> Exception:
+    """The error without the engine's own frames, if it says all there is to say; FLAGS_full_traceback keeps them.
+
+    One that Python or a library raised inside the function `op` gets its name.
+    """
+    if not getattr(error, "_told", False):
+        message = str(error.args[0]) if error.args else ""
+        if not re.search(rf"\b{op}\b", message):
+            error.args = (f"{op}(): {message or type(error).__name__}",)
+            if op not in str(error):  # one that makes its text itself
+                kind = next(k for k in TELLING if isinstance(error, k))
+                return kind(f"{op}(): {error}").with_traceback(error.__traceback__)
+        return error
+    return error if full_traceback[0] else error.with_traceback(None)
+
+
+def named(function: Callable) -> Callable:
+    """A public function that is no operator's, whose errors are told by its own name."""
+    name, parameters = function.__name__, inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TELLING as e:
+            raise short(renamed(e, name, parameters), name)  # noqa: B904  # the same error
+
+    return call
+
+
+full_traceback = [False]  # set from the flag: flags are declared on top of errors

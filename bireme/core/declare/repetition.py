@@ -1,0 +1,255 @@
+"""Composites that are remembered: which operators a function recorded for certain kinds of arguments, recorded again.
+
+A composite declared `plain=True` records the same operators whenever the kinds of its arguments are the same: Sigs of
+tensors, values of everything else. Then its body runs once for each of them; later calls record the operators straight
+away, with keys drawn anew where operators take one. What a body must not do for that (read a number from a tensor, draw a
+random number by itself, change a tensor) ends the memory.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from bireme.core.base import random_state
+from bireme.core.graph import segment
+from bireme.core.graph.graph import Value, number_at
+from bireme.core.tensor import tape, view
+from bireme.core.tensor.recording import Call, Recording
+from bireme.core.tensor.tensor import Tensor
+
+FORGET = 256  # calls of new kinds after which a composite is not worth remembering: some argument keeps changing
+
+
+class _Drawn:
+    """Among the numbers of a recording: a part of a key, which is drawn anew each time."""
+
+    __slots__ = ()
+
+
+KEY = (_Drawn(), _Drawn())
+
+
+class Trace:
+    """Operators recorded while a body runs: (operator, bound, operands, results)."""
+
+    __slots__ = ("calls", "drawn", "outer", "spoiled")
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, Any, list, list]] = []
+        self.spoiled = False
+
+    def __enter__(self) -> Trace:
+        self.outer, self.drawn = segment.local.trace, random_state.drawn()
+        segment.local.trace = self
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        segment.local.trace = self.outer
+        if self.outer is not None:
+            self.outer.calls += self.calls
+            self.outer.spoiled |= self.spoiled
+
+
+def given(args: tuple, kwargs: dict[str, Any]) -> list[Tensor]:
+    """The tensors among a call's arguments, in order, those in lists too."""
+    found: list[Tensor] = []
+    for x in (*args, *kwargs.values()):
+        if isinstance(x, Tensor):
+            found.append(x)
+        elif x.__class__ is list or x.__class__ is tuple:
+            found += [t for t in x if isinstance(t, Tensor)]
+    return found
+
+
+def repeats(tensors: list[Tensor]) -> tuple[int, ...]:
+    """Which of the tensors are one and the same: a part of the key, where there are any."""
+    if len(tensors) < 2 or len({id(t) for t in tensors}) == len(tensors):
+        return ()
+    first: dict[int, int] = {}
+    return tuple([first.setdefault(id(t), i) for i, t in enumerate(tensors)])
+
+
+class Steps(Recording):
+    """What a call of certain kinds recorded: the inputs are the tensors among its arguments."""
+
+    __slots__ = ("result",)
+
+    def __init__(self, calls: tuple[Call, ...], numbers: tuple, result: Any):
+        super().__init__(calls, numbers)
+        self.result = result
+
+    def path(self, since: Any, seg: segment.Segment) -> Path | None:
+        """The nodes that recording this has led through, from the state `since`; None where it did anything else on the way."""
+        nodes: list[Any] = []
+        node: Any = seg.state
+        while node is not since and node is not None and len(nodes) < len(self.calls):
+            nodes.insert(0, node)
+            node = node.parent
+        if node is not since or len(nodes) != len(self.calls):
+            return None
+        if any(n.bound is not call.bound or n.over for n, call in zip(nodes, self.calls)):
+            return None
+        return Path(self, nodes)
+
+    def is_one_call(self) -> bool:
+        """Whether all there is to it is one plain operator on the call's tensors as they come."""
+        call = self.calls[0]
+        in_order = call.args == tuple([~i for i in range(len(call.args))])
+        return _is_plain(call.bound) and len(self.calls) == 1 and in_order and self.result == 0
+
+    def on(self, tensors: list[Tensor]) -> Any:
+        """Record the same on other tensors."""
+        known = self.environment(tensors)
+        last: list[Any] = []
+
+        def operands(call: Call) -> list:
+            found = _fetched(known, self.sources(call))
+            if call.bound.op.index_rule is not None:
+                call.bound.op.check_indices(call.bound, found)
+            last[:] = found
+            return found
+
+        def done(call: Call, made: list[Tensor]) -> None:
+            if call.bound.op.is_view:
+                view.attach(made[0], last[0], call.bound, last[1:])
+            known[call.first : call.first + call.width] = made
+
+        self.again(operands, done)
+        return self.picked(known)
+
+    def environment(self, tensors: list[Tensor]) -> list[Any]:
+        """Results to come, then the inputs, last first, so that an argument of a call is an index here."""
+        return [None] * self.size + tensors[::-1]
+
+    def sources(self, call: Call) -> list:
+        """A call's arguments with its numbers, or what stands for one that is drawn each time."""
+        return [r if r.__class__ is int else self.number(r) for r in call.args]
+
+    def picked(self, known: list[Tensor]) -> Any:
+        """The call's result among what is known."""
+        result = self.result
+        return known[result] if result.__class__ is int else _as(result, [known[i] for i in result])
+
+
+class Path:
+    """The same steps from a certain state of a segment: the nodes of the tree that they lead through."""
+
+    __slots__ = ("nodes", "stages", "steps")
+
+    over = False
+
+    def __init__(self, steps: Steps, nodes: list):
+        self.steps, self.nodes = steps, nodes
+        self.stages = [
+            (node, call.first, sources := steps.sources(call), _fixed_numbers(sources), _is_plain(call.bound))
+            for node, call in zip(nodes, steps.calls)
+        ]
+
+    def again(self, seg: segment.Segment, tensors: list[Tensor]) -> Any:
+        """Record the same on other tensors that the segment has at the same places."""
+        known = self.steps.environment(tensors)
+        for node, first, sources, fixed, plain in self.stages:
+            numbers: Sequence[Any]
+            if fixed is None:
+                operands = _fetched(known, sources)
+                numbers = [x[1] for x in operands if x.__class__ is tuple]
+            else:
+                numbers = fixed
+                operands = [known[s] if s.__class__ is int else s for s in sources]
+            bound = node.bound
+            op = bound.op
+            if op.index_rule is not None:
+                op.check_indices(bound, operands)
+            made: Any = None
+            if seg.state is node.parent:  # asking about indices may have recorded a question; another thread may cut it at any time
+                leaves: dict[Value, None] = {}
+                needs = False
+                for t in operands:
+                    if t.__class__ is not tuple:
+                        needs = needs or not t.stop_gradient
+                        v = t._value
+                        if segment.known(seg, v) is None:
+                            leaves[v] = None
+                if bound.many:
+                    made = tape.step(seg, node, operands, numbers, leaves, needs)
+                elif (one := tape.step_to_one(seg, node, operands, numbers, leaves, needs)) is not None:
+                    if plain:
+                        known[first] = one
+                        continue
+                    made = [one]
+            if made is None:
+                made = tape.apply(bound, operands)
+            if op.is_view:
+                view.attach(made[0], operands[0], bound, operands[1:])
+            known[first : first + len(made)] = made
+        return self.steps.picked(known)
+
+
+def _is_plain(bound: Any) -> bool:
+    """Whether there is nothing to a call but one result."""
+    return not (bound.many or bound.op.is_view or bound.op.index_rule is not None)
+
+
+def _fetched(known: list[Tensor], sources: list) -> list:
+    """The operands of a call; what stands for a key becomes the next one of the stream."""
+    key = dict(zip(KEY, random_state.next_key())) if any(s.__class__ is tuple and s[1] is KEY[0] for s in sources) else {}
+    return [known[s] if s.__class__ is int else (s[0], key.get(s[1], s[1])) if key else s for s in sources]
+
+
+def _fixed_numbers(sources: list) -> tuple | None:
+    """The numbers that a call reads; None if some are drawn each time."""
+    numbers = tuple([s[1] for s in sources if s.__class__ is tuple])
+    return None if any(n is KEY[0] for n in numbers) else numbers
+
+
+def _as(like: Any, items: list) -> Any:
+    """A list, tuple or named tuple of the same kind."""
+    return getattr(like, "_make", type(like))(items)
+
+
+def recorded_steps(trace: Trace, tensors: list[Tensor], result: Any) -> Steps | None:
+    """The calls that lead from the arguments to the result; None where something else had a part in it."""
+    if trace.spoiled:
+        return None
+    known: dict[int, int] = {id(t): ~i for i, t in enumerate(tensors)}
+    calls: list[Call] = []
+    numbers: list[Any] = []
+    count = keys = 0
+    for op, bound, operands, made in trace.calls:
+        if op.looks_at_values or op.signature.sizes:
+            return None
+        drawn: dict[int, Any] = {}
+        for p in op.signature.operands:
+            if p.kind == "key":
+                drawn.update(zip(bound.arguments(range(len(operands)))[p.name], KEY))
+                keys += 1
+        args: list[Any] = []
+        for i, x in enumerate(operands):
+            if x.__class__ is tuple:
+                args.append(number_at(x[0], len(numbers)))
+                numbers.append(drawn.get(i, x[1]))
+            elif id(x) in known:
+                args.append(known[id(x)])
+            else:
+                return None
+        calls.append(Call(bound, tuple(args), count, len(made)))
+        for t in made:
+            known[id(t)] = count
+            count += 1
+    if random_state.drawn() - trace.drawn != keys:  # one that is no operator's, or from a stream of its own
+        return None
+    many = isinstance(result, (list, tuple))
+    ends = [known.get(id(t), -1) for t in (result if many else [result])]
+    if any(i < 0 for i in ends):
+        return None
+    if many or any(n.__class__ in (int, float) and n == 0 for n in numbers):  # zeros of either sign are equal
+        return Steps(tuple(calls), tuple(numbers), _as(result, ends) if many else ends[0])
+    return _steps(tuple(calls), tuple(numbers), ends[0])
+
+
+@functools.lru_cache(maxsize=4096)
+def _steps(calls: tuple[Call, ...], numbers: tuple, end: int) -> Steps:
+    """One object for the same steps: those of most composites do not depend on shapes."""
+    return Steps(calls, numbers, end)

@@ -1,0 +1,138 @@
+"""Products of NumPy matrices on all cores: parts of a large one go to threads of our own, which sleep while they wait.
+
+Those of OpenBLAS wait for each other by spinning. On a machine that does something else besides, one of them spins until the
+other gets its turn: a step that takes a second alone took two to twenty there. So BLAS makes each part on one thread.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import threadpoolctl
+
+SHARED_PRODUCT, PRODUCT_PART = 1 << 24, 1 << 22  # multiplications: a millisecond of one core, and the least that is worth handing over
+SHARED = frozenset(map(np.dtype, "fdFD"))  # what BLAS multiplies
+
+
+@functools.cache
+def _controller() -> Any:
+    return threadpoolctl.ThreadpoolController().select(user_api="blas")
+
+
+class _OneThread:
+    """BLAS on one thread within this block. It holds for the process, so the last of several threads that leave puts it back."""
+
+    def __init__(self) -> None:
+        self.limit: Any = None
+        self.forked()
+
+    def forked(self) -> None:
+        self.lock, self.inside = threading.Lock(), 0  # who was inside is not in this process
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if not self.inside:
+                cores()  # asked before the limit is there
+                self.limit = _controller().limit(limits=1)
+            self.inside += 1
+
+    def __exit__(self, *exc: Any) -> None:
+        with self.lock:
+            self.inside -= 1
+            if not self.inside:
+                self.limit.restore_original_limits()
+
+
+one_thread = _OneThread()
+
+
+@functools.cache
+def processors() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@functools.cache
+def cores() -> int:
+    """How many products are shared among: as many as BLAS would have threads, which OMP_NUM_THREADS may say."""
+    return min(processors(), max([library["num_threads"] for library in _controller().info()], default=1))
+
+
+class _Workers:
+    """Threads that make parts, one less than there are cores: who asks makes a part too."""
+
+    parts: queue.SimpleQueue | None = None
+    lock = threading.Lock()
+
+    @classmethod
+    def queue(cls) -> queue.SimpleQueue:
+        with cls.lock:
+            if cls.parts is None:
+                cls.parts = queue.SimpleQueue()
+                for i in range(cores() - 1):
+                    threading.Thread(target=_work, args=(cls.parts,), name=f"bireme-product-{i}", daemon=True).start()
+            return cls.parts
+
+    @classmethod
+    def forked(cls) -> None:
+        cls.parts, cls.lock = None, threading.Lock()  # the threads are not there any more
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Workers.forked)
+    os.register_at_fork(after_in_child=one_thread.forked)
+
+
+def _work(parts: queue.SimpleQueue) -> None:
+    with np.errstate(all="ignore"):
+        while True:
+            make, done = parts.get()
+            done.put(_made(make))
+
+
+def _made(make: Callable[[], Any]) -> BaseException | None:
+    try:
+        make()
+    except (MemoryError, RuntimeError, TypeError, ValueError) as e:  # all that NumPy raises here; the thread goes on, who asked raises it
+        return e
+    return None
+
+
+def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """`np.matmul`, with the rows of a large product or the members of a large batch shared among the cores."""
+    if a.ndim < 2 or b.ndim < 2 or a.size * b.shape[-1] < SHARED_PRODUCT or a.dtype != b.dtype or a.dtype not in SHARED or cores() == 1:
+        return np.matmul(a, b)
+    out = np.empty((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), a.dtype)
+    work, done = _Workers.queue(), queue.SimpleQueue[BaseException | None]()
+    makers = [functools.partial(np.matmul, x, y, out=out[place]) for x, y, place in _parts(a, b)]
+    with one_thread:
+        for make in makers[1:]:
+            work.put((make, done))
+        found = [_made(makers[0]), *[done.get() for _ in makers[1:]]]
+    for error in found:
+        if error is not None:
+            raise error
+    return out
+
+
+def _parts(a: np.ndarray, b: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, Any]]:
+    """The operands of each core's part, and its place in the result."""
+    count = min(cores(), a.size * b.shape[-1] // PRODUCT_PART)
+    if a.ndim == b.ndim > 2 and a.shape[0] == b.shape[0] >= count:
+        return [(a[s], b[s], s) for s in _cuts(a.shape[0], count)]
+    if a.shape[-2] >= b.shape[-1]:
+        return [(a[..., s, :], b, (..., s, slice(None))) for s in _cuts(a.shape[-2], count)]
+    return [(a, b[..., s], (..., s)) for s in _cuts(b.shape[-1], count)]
+
+
+def _cuts(n: int, count: int) -> list[slice]:
+    """So many equal parts; their borders at multiples of 16, as those of the kernels of BLAS are."""
+    size = -(-n // count)
+    size = -(-size // 16) * 16 if n >= 16 * count else size
+    return [slice(i, min(i + size, n)) for i in range(0, n, size)]

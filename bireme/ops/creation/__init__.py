@@ -1,0 +1,1 @@
+"""Creation of tensors: from data, filled, as ranges."""
