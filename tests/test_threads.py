@@ -540,6 +540,39 @@ def test_the_end_while_a_daemon_computes():
         assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_the_end_takes_no_locks_with_it():
+    """A daemon that wants to compute at the end lets go of its locks, the engine's too: others may need them."""
+    script = """
+        import atexit, threading
+
+        lock, arrived = threading.Lock(), threading.Event()
+
+        def last():  # registered before the engine is there, so it is called after the engine's end
+            print(arrived.wait(60), lock.acquire(timeout=20), theirs.tolist())
+
+        atexit.register(last)
+        import bireme
+        from bireme.core.base import shutdown
+
+        def work():
+            global theirs
+            theirs = bireme.to_tensor([1.0, 2.0]) * 2.0
+            ready.set()
+            while not shutdown._closed:
+                ended.wait(0.001)
+            with lock:
+                arrived.set()
+                theirs.numpy()
+
+        ready, ended = threading.Event(), threading.Event()
+        threading.Thread(target=work, daemon=True).start()
+        ready.wait()
+    """
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True True [2.0, 4.0]\n", "")
+
+
 def test_the_end_while_a_daemon_compiles_the_first_program():
     script = """
         import threading

@@ -383,7 +383,7 @@ CHECKS: dict[str, tuple[Callable, Callable]] = {
     "width": (rules.width, lambda row: _is_op(row)),
     "half precision": (rules.half, lambda row: _is_op(row) and bool(row.dtypes & HALVES)),
     "gradient rule": (rules.gradient_rule, lambda row: _is_op(row) and row.target.grad_rule is not None and row.grad > 0),
-    "lowerings": (rules.lowerings, lambda row: _is_op(row) and bool(row.target.lowerings)),
+    "lowerings": (rules.lowerings, lambda row: _is_op(row) and bool(row.target.lowerings or row.target.grad_lowerings)),
 }
 
 

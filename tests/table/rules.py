@@ -217,7 +217,7 @@ def _pullback(bound: Bound, needs: tuple, n: int, platform: str = "cpu") -> Call
 
 def lowerings(row: Row) -> None:
     """Each platform's own form gives the body's numbers and gradients, as far as it runs here."""
-    for platform in row.target.lowerings:
+    for platform in {**row.target.lowerings, **row.target.grad_lowerings}:
         few = 1 if platform == "cpu" else None  # that form is what all other samples are compiled in
         for dtype in (dtypes.float32, dtypes.float64):
             for bound, sigs, places, given, outs in _nodes(row, 0, dtype, row.plain(few)):
@@ -232,3 +232,17 @@ def lowerings(row: Row) -> None:
                 pulls = [tracing.traced(_pullback(bound, needs, len(outs), p), (*outs, *sigs), True)(*ws, *given) for p in (platform, "reference")]
                 for a, b in zip(*pulls):
                     same(np.asarray(a), np.asarray(b), tol, f"{bound} on {platform}: gradient")
+                if needs and platform in row.target.grad_lowerings and all(s.dtype.is_inexact for s in outs):
+                    _rules_agree(bound, needs, sigs, outs, given, ws, platform, tol)
+
+
+def _rules_agree(bound: Bound, needs: tuple, sigs: tuple, outs: tuple, given: list, ws: list, platform: str, tol: float) -> None:
+    """The gradient rule for a platform gives what the rule beside it gives."""
+    grad = bound.grad_bound((True,) * len(outs), needs, sigs, outs)
+    results = tracing.traced(bound.lower("reference"), sigs, bound.many)(*given)
+    made = list(results) if bound.many else [results]
+    operands = [*ws, *[given[i] for i in grad.operand_places], *(made if grad.takes_outs else [])]
+    specs = (*outs, *[sigs[i] for i in grad.operand_places], *(outs if grad.takes_outs else ()))
+    there, here = [tracing.traced(grad.lower(p), specs, True)(*operands) for p in (platform, "reference")]
+    for i, a, b in zip(needs, there, here):
+        same(np.asarray(a), np.asarray(b), tol, f"{bound} on {platform}: rule of operand {i}")

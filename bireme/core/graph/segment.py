@@ -102,9 +102,24 @@ def announce(seg: Segment) -> None:
     OPEN[id(seg)] = ref(seg, functools.partial(OPEN.pop, id(seg)))
 
 
+def reads_again(seg: Segment) -> None:
+    """A value knows one segment that reads it: after another one had its turn, it is again this one."""
+    for place, r in enumerate(seg.leaves):
+        v = r()
+        if v is not None:
+            v.leaf_of, v.leaf = seg, place
+
+
 _roots: list[Node] = [Node()]
-nodes = [0]
+nodes = [0]  # in the tree, with the calls and backward passes that its nodes know
 MAX_TREE = 100_000
+
+
+def keep_call(state: Node, call: tuple, found: Any) -> None:
+    """Let a node know where a call leads from it."""
+    if call not in state:
+        nodes[0] += 1
+    state[call] = found
 
 
 def root() -> Node:

@@ -18,7 +18,18 @@ import numpy as np
 from bireme.core.base import device as devices
 from bireme.core.base import errors, flags
 from bireme.core.graph.graph import SYMBOLIC, Node, Sig, Unmade, Value, Zero, number_at, scalar_sig, shared
-from bireme.core.graph.segment import OPEN, Segment, announce, debug_mode, guarding, known, local, nodes, pending
+from bireme.core.graph.segment import (
+    OPEN,
+    Segment,
+    announce,
+    debug_mode,
+    guarding,
+    known,
+    local,
+    nodes,
+    pending,
+    reads_again,
+)  # fmt: skip
 from bireme.core.record import guards
 from bireme.core.run import lookup
 
@@ -319,14 +330,11 @@ class aside:
             run(local.segment)
         finally:
             local.segment = self._outer
-            for place, r in enumerate(self._outer.leaves):  # a value knows one segment that reads it: again the one outside
-                v = r()
-                if v is not None:
-                    v.leaf_of, v.leaf = self._outer, place
+            reads_again(self._outer)
 
 
 def _held_elsewhere(seg: Segment) -> set[int]:
-    """Arrays that a segment of another thread still reads: they must not be donated."""
+    """Arrays that another segment reads, a thread's or that of a graph being captured: they must not be donated."""
     others = [s for r in list(OPEN.values()) if (s := r()) is not None and s is not seg and s.arrays]
     return {id(a) for s in others for a in s.arrays} if others else set()
 

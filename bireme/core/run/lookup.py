@@ -75,7 +75,7 @@ class Entry:
 
     def turn(self) -> None:
         """From programs of the whole to those that give the loss early, or back."""
-        with _lock:
+        with _lock:  # whoever compiles now has taken the programs of its own kind, see `_compile`
             others = self.others or ({}, [])
             self.early, self.others = not self.early, (self.exact, self.compiled)
             self.exact, self.compiled = others
@@ -105,6 +105,7 @@ _calls = [0]  # in these graphs
 _families: OrderedDict[tuple, Family] = OrderedDict()
 _waiting: deque[Entry] = deque()  # those that have an interpreted program, the oldest first
 _lock = threading.RLock()
+_BY_XLA = ("xla", "xla_per_op")  # executors whose calls take three lists, see `executor`
 _pinned: dict[int, weakref.ref] = {}
 
 
@@ -227,8 +228,9 @@ def _execute(seg: Any, held: set[int]) -> None:
         dead = _only_here(dead, arrays, held)
     counters.STATS["flushes"] += 1
     counters.STATS["nodes"] += state.depth
-    if entry.watch is not None:
-        loss_reads.look_back(entry, entry.watch)
+    watch = entry.watch  # once: another thread that runs the same graph may take it away at any time
+    if watch is not None:
+        loss_reads.look_back(entry, watch)
     key = (live, tuple(dead), _settings[0])
     program = entry.exact.get(key) if executor.forced() is None else None
     if seg.lost:  # the rest of a run that failed: once, and not remembered
@@ -248,7 +250,7 @@ def _execute(seg: Any, held: set[int]) -> None:
     seg.live = program.live
     vectors = entry.graph.pack(seg.numbers[: state.numbers]) if state.numbers else []
     try:
-        if program.tier in ("xla", "xla_per_op"):
+        if program.tier in _BY_XLA:
             start = time.perf_counter()
             counters.STATS["op_by_op"] += program.tier == "xla_per_op"
             xla.call(seg, program, vectors, set(dead))
@@ -261,8 +263,8 @@ def _execute(seg: Any, held: set[int]) -> None:
         raise _failed(e, seg, entry) if failed is None else GuardFailed(failed) from e
     except (RuntimeError, MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as e:
         raise _failed(e, seg, entry) from e
-    if entry.watch is not None:
-        entry.watch.remember(entry.graph, program, (*seg.early, *seg.results[0]))
+    if watch is not None and entry.watch is watch:
+        watch.remember(entry.graph, program, (*seg.early, *seg.results[0]))
 
 
 def _only_here(dead: list[int], arrays: list, held: set[int]) -> list[int]:
@@ -535,13 +537,22 @@ class Captured:
     def __init__(self, graph: Graph, inputs: list[Value], outputs: list[Value], seg: Any):
         self.graph = graph
         self.inputs = [v.leaf if v.leaf_of is seg else None for v in inputs]
+        self._sigs = [v.sig for v in inputs]
         self._leaves, self._numbers = list(seg.arrays), list(seg.numbers)
         # an output is a value of the graph, an input handed on as it is, or an array that was there before
         places = {id(v): i for i, v in enumerate(inputs)}
         self._outputs = [v.index if v.segment is seg else ("input", places[id(v)]) if id(v) in places else ("array", v.array) for v in outputs]
+        for array in (*self._leaves, *[i[1] for i in self._outputs if isinstance(i, tuple) and i[0] == "array"]):
+            if array is not None:
+                pin(array)  # tensors that it belongs to may let go of it
 
     def run(self, arrays: list, by: str = "xla") -> list:
-        """Run with one array per input."""
+        """Run with one array per input, of its shape and dtype."""
+        if len(arrays) != len(self.inputs):
+            raise errors.bad("run(arrays)", f"{len(self.inputs)} arrays, one for each input", len(arrays))
+        for i, (sig, a) in enumerate(zip(self._sigs, arrays)):
+            if tuple(a.shape) != sig.shape or a.dtype != sig.dtype.np:
+                raise errors.bad(f"run(arrays[{i}])", f"{sig}", described=f"{a.dtype}{list(a.shape)}")
         leaves = list(self._leaves)
         for leaf, array in zip(self.inputs, arrays):
             if leaf is not None:
@@ -549,10 +560,16 @@ class Captured:
         live = tuple(sorted({i for i in self._outputs if isinstance(i, int)}))
         results = {}
         if live:
-            call = executor.find(by).prepare(self.graph, live, (), self.graph.device)
-            out = xla.call_prepared(call, leaves, self.graph.pack(self._numbers)) if by == "xla" else call(leaves, self.graph.pack(self._numbers))
-            results = dict(zip(live, out))
+            results = dict(zip(live, shutdown.within(self._call, live, leaves, by)))
         return [results[i] if isinstance(i, int) else arrays[i[1]] if i[0] == "input" else i[1] for i in self._outputs]
+
+    def _call(self, live: tuple[int, ...], leaves: list, by: str) -> list:
+        call = executor.find(by).prepare(self.graph, live, (), self.graph.device)
+        vectors = self.graph.pack(self._numbers)
+        if by not in _BY_XLA:
+            return call(leaves, vectors)
+        with jax.default_device(self.graph.device.jax):
+            return xla.call_prepared(call, leaves, vectors)
 
 
 def forked() -> None:

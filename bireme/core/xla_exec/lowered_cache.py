@@ -175,7 +175,7 @@ def _value(x: Any) -> str:
 @functools.cache
 def _ours(op: Any) -> bool:
     """Whether an operator is what this package's source says: another's may be a different one tomorrow."""
-    rules = [op.body, op.grad_rule, *op.lowerings.values()]
+    rules = [op.body, op.grad_rule, *op.lowerings.values(), *op.grad_lowerings.values()]
     return registry.OPS.get(op.name) is op and all(r is None or getattr(r, "__module__", "").startswith("bireme.") for r in rules)
 
 

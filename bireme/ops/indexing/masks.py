@@ -14,6 +14,7 @@ from bireme.core.base import errors
 from bireme.core.declare.op import Size, Tensor, composite, op
 from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec.rebinding import dual
 from bireme.core.record import guards
 from bireme.core.tensor.tensor import read
 from bireme.ops._shared.broadcast import broadcast_shape, sum_to_shape
@@ -41,9 +42,8 @@ def masked_select(x: Tensor, mask: Tensor, *, size: Size) -> Tensor:
     return take_axis(x.reshape(-1), _true_places(mask, size))
 
 
+@dual(lambda mask, size: np.flatnonzero(mask))
 def _true_places(mask, size):
-    if isinstance(mask, np.ndarray):
-        return np.flatnonzero(mask)
     return jnp.nonzero(mask.reshape(-1), size=size)[0]
 
 
