@@ -16,7 +16,7 @@ class Segment:
 
     __slots__ = (
         "state", "values", "leaves", "arrays", "numbers", "device", "closed", "lock", "results", "early", "live", "edges",
-        "cells", "guards", "replaced", "symbolic", "error", "passes", "__weakref__",
+        "cells", "guards", "leaf_guards", "links", "lost", "replaced", "symbolic", "error", "passes", "__weakref__",
     )  # fmt: skip
 
     def __init__(self, symbolic: bool = False):
@@ -35,6 +35,9 @@ class Segment:
         self.edges: list[Any] = []
         self.cells: list[Any] = []
         self.guards: list[Any] = []
+        self.leaf_guards: dict[int, tuple] | None = None  # by leaf, the guards that it depends on
+        self.links: list[tuple] | None = None  # seeds of gradients, and what they are gradients of
+        self.lost: dict[int, Any] = {}  # values that cannot be computed, and the guard that failed
         self.replaced: list[tuple[Any, int]] = []  # tensors that took a result of it, and the leaf they had before
         self.error: BaseException | None = None
         self.passes = 0  # backward passes in it, see `backward_starts`
@@ -83,6 +86,7 @@ class _Local(threading.local):
         self.segment = Segment()
         self.waiting: Segment | None = None
         self.depth = 0
+        self.unreported: list[list] = []  # guards of its segments that have run, see `guards.check`
         self.trace: Any = None  # what a composite's body records, see `repetition`
         self.regions: list[Any] = []  # whose calls are kept to be recorded again, see `recompute`
         self.last_edge: Any = _nothing  # weakly, the last edge of the tape in a segment that has run
@@ -152,6 +156,12 @@ flags.on_change(_read_limits)
 
 
 local = _Local()
+
+
+class guarding:
+    """Whether there was ever a guard in this process: before that, nobody looks for values that depend on one."""
+
+    used = False
 
 
 class debug_mode:

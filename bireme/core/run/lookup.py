@@ -53,7 +53,7 @@ class Entry:
 
     __slots__ = (
         "graph", "met", "hits", "exact", "compiled", "interpreted", "family", "cheap", "patience", "note", "last", "recent", "looked",
-        "watch", "early", "others", "ahead", "slow",
+        "watch", "early", "others", "ahead", "slow", "making",
     )  # fmt: skip
 
     def __init__(self, graph: Graph, family: Family):
@@ -66,6 +66,7 @@ class Entry:
         self.interpreted: Program | None = None
         self.cheap, self.patience = False, 1  # interpreted always; the first so many times
         self.slow: bool | None = None  # what `_waits` says of it, once somebody asked
+        self.making = threading.RLock()  # held by who makes a program of it
         self.note = explain.Note(graph)
         self.watch = loss_reads.Watch() if loss_reads.worth_it(graph) else None
         self.ahead: prefetch.Reading | None = None  # what is read while the first run is interpreted
@@ -74,7 +75,7 @@ class Entry:
 
     def turn(self) -> None:
         """From programs of the whole to those that give the loss early, or back."""
-        with _lock:  # not while another thread compiles one of either kind
+        with _lock:  # whoever compiles now has taken the programs of its own kind, see `_compile`
             others = self.others or ({}, [])
             self.early, self.others = not self.early, (self.exact, self.compiled)
             self.exact, self.compiled = others
@@ -198,6 +199,14 @@ def _read_flags() -> None:
 flags.on_change(_read_flags)
 
 
+class GuardFailed(Exception):
+    """A run could not go on because of what a guard of its segment checks, see `record.guards`."""
+
+    def __init__(self, guard: Any):
+        super().__init__()
+        self.guard = guard
+
+
 def execute(seg: Any, held: set[int]) -> None:
     """Run a cut segment: results go to `seg.results` in the same bytecode as the call."""
     shutdown.within(_execute, seg, held)
@@ -206,6 +215,8 @@ def execute(seg: Any, held: set[int]) -> None:
 def _execute(seg: Any, held: set[int]) -> None:
     state: Node = seg.state
     live = tuple([i for i, r in enumerate(seg.values[: state.end]) if r() is not None])
+    if seg.lost:
+        live = tuple([i for i in live if i not in seg.lost])
     seg.live = live
     if not live:
         seg.results.append(())
@@ -222,7 +233,10 @@ def _execute(seg: Any, held: set[int]) -> None:
         loss_reads.look_back(entry, watch)
     key = (live, tuple(dead), _settings[0])
     program = entry.exact.get(key) if executor.forced() is None else None
-    if program is None:
+    if seg.lost:  # the rest of a run that failed: once, and not remembered
+        call = interpreter.INTERPRETER.prepare(entry.graph, live, (), seg.device)
+        program = Program(live, (), call, len(arrays), "interpreter")
+    elif program is None:
         try:
             program = _choose(entry, key)
         except (MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as e:
@@ -245,7 +259,8 @@ def _execute(seg: Any, held: set[int]) -> None:
             counters.STATS["interprets"] += program.tier == "interpreter"
             seg.results.extend(starmap(program.call, ((arrays[: state.leaves], vectors),)))
     except IndexError as e:
-        raise _bad_index(seg, entry, vectors) or _failed(e, seg, entry) from e
+        failed = _failed_guard(seg, entry, vectors)
+        raise _failed(e, seg, entry) if failed is None else GuardFailed(failed) from e
     except (RuntimeError, MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as e:
         raise _failed(e, seg, entry) from e
     if watch is not None and entry.watch is watch:
@@ -270,13 +285,14 @@ def _forget(entry: Entry) -> None:
     entry.note.close()
 
 
-def _bad_index(seg: Any, entry: Entry, vectors: list) -> Exception | None:
-    """What the segment's guards say about an index that NumPy has stumbled over."""
-    for bad, message, pos, kind in seg.guards:
-        if bad.segment is seg:
-            ask = interpreter.INTERPRETER.prepare(entry.graph, (bad.index,), (), seg.device)
-            if bool(ask(seg.arrays[: seg.state.leaves], vectors)[0]):
-                return kind(f"{message}\n  at {errors.place_of(pos)}")
+def _failed_guard(seg: Any, entry: Entry, vectors: list) -> Any:
+    """The first of the segment's guards that fails, where NumPy has refused an index."""
+    for g in seg.guards:
+        if g.index not in seg.lost:
+            ask = interpreter.INTERPRETER.prepare(entry.graph, (g.index,), (), seg.device)
+            with contextlib.suppress(IndexError):  # its flag depends on another one that fails
+                if bool(ask(seg.arrays[: seg.state.leaves], vectors)[0]):
+                    return g
     return None
 
 
@@ -318,17 +334,22 @@ def _choose(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], tuple[boo
         if entry.met == entry.patience == 1 and not entry.cheap and entry.family.graphs <= FIRST:  # of many shapes few are compiled
             entry.ahead = prefetch.begin(graph, live, _worth_donating(graph, live, dead))
         return _interpreted(entry, live, keep=entry.cheap and device.is_cpu and key)
-    with _lock:
-        program = None if exact_only else _serving(entry, live, dead)
-        if program is None:
-            if not exact_only and not _may_compile(entry, may_interpret):
-                if may_interpret:
-                    return _interpreted(entry, live, keep=None)
-                return _op_by_op(entry, live)
-            program = _compile(entry, live, dead, exact_only)
-        entry.exact[key] = program
-        if len(entry.exact) > 64:
-            entry.exact.clear()
+    with entry.making:  # who wants a program of the same graph waits until it is made, all others go on
+        with _lock:
+            program = entry.exact.get(key) if exact_only else _serving(entry, live, dead)
+            if program is not None:
+                return _keep(entry.exact, key, program)
+            compiles = exact_only or _may_compile(entry, may_interpret)
+        if compiles:
+            return _compile(entry, key, exact_only)
+    return _interpreted(entry, live, keep=None) if may_interpret else _op_by_op(entry, live)
+
+
+def _keep(exact: dict[tuple, Program], key: tuple, program: Program) -> Program:
+    """Remember which program this liveness gets."""
+    exact[key] = program
+    if len(exact) > 64:
+        exact.clear()
     return program
 
 
@@ -347,11 +368,7 @@ def _interpreted(entry: Entry, live: tuple[int, ...], keep: Any) -> Program:
         if entry.met > 1 and not keep:
             _keep_interpreted(entry, program)
     entry.note.interpreted += 1
-    if keep:
-        entry.exact[keep] = program
-        if len(entry.exact) > 64:
-            entry.exact.clear()
-    return program
+    return _keep(entry.exact, keep, program) if keep else program
 
 
 def _keep_interpreted(entry: Entry, program: Program) -> None:
@@ -421,44 +438,54 @@ def _may_compile(entry: Entry, may_interpret: bool) -> bool:
         busy = len(entry.recent) >= often and family.clock - entry.recent[-often] < often * SHARE
         first = len(family.entries) < FIRST and family.graphs <= few
         return busy or first or not may_interpret
-    if not family.entries:
-        return False
-    oldest = min(family.entries.values(), key=lambda e: e.last)
-    if len(entry.recent) == entry.recent.maxlen and entry.recent[0] > oldest.last:
+    made = [e for e in family.entries.values() if e.compiled or e.others]  # not those whose first one is being made
+    oldest = min(made, key=lambda e: e.last, default=None)
+    if oldest is not None and len(entry.recent) == entry.recent.maxlen and entry.recent[0] > oldest.last:
         family.entries.pop(id(oldest))
         oldest.drop()
         return True
     return False
 
 
-def _compile(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...], exact_only: bool) -> Program:
-    graph = entry.graph
-    if not exact_only and len(entry.compiled) >= 2:
-        # liveness keeps changing: compile for the union of what was wanted, which then serves all of it
-        every = len(entry.compiled) >= 3
-        live = tuple(range(len(graph.value_sigs))) if every else tuple(sorted({*live, *[i for p in entry.compiled for i in p.live]}))
-        dead = () if every else tuple(sorted(set(dead).intersection(*[p.donate for p in entry.compiled])))
-    parts = split_step.parts(graph, live) if entry.early and not exact_only else None
-    if parts is not None:
-        read = {~r for node in parts.after for r in node.args if r.__class__ is int and r < 0}
-        dead = _worth_donating(graph, parts.late, tuple([i for i in dead if i in read]))
-    else:
-        dead = _worth_donating(graph, live, dead)
-    explain.compiling(entry, live, dead)
-    start = time.perf_counter()
-    with _told(graph, f": {entry.note.reason}" if parts is not None else ""):
+def _compile(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], Any], exact_only: bool) -> Program:
+    """A new program, made while other threads go on; its place in the family is taken before."""
+    graph, family, (live, dead, _) = entry.graph, entry.family, key
+    with _lock:
+        explain.compiling(entry, live, dead)
+        exact, compiled, in_parts = entry.exact, entry.compiled, entry.early  # those of now: `turn` may exchange them
+        entry.last = family.clock
+        family.entries.setdefault(id(entry), entry)
+    try:
+        if not exact_only and len(compiled) >= 2:
+            # liveness keeps changing: compile for the union of what was wanted, which then serves all of it
+            every, seen = len(compiled) >= 3, {i for p in compiled for i in p.live}
+            live = tuple(range(len(graph.value_sigs))) if every else tuple(sorted(seen.union(live)))
+            dead = () if every else tuple(sorted(set(dead).intersection(*[p.donate for p in compiled])))
+        parts = split_step.parts(graph, live) if in_parts and not exact_only else None
         if parts is not None:
-            front, call = xla.prepare_early(graph, live, dead, graph.device, parts)
+            read = {~r for node in parts.after for r in node.args if r.__class__ is int and r < 0}
+            dead = _worth_donating(graph, parts.late, tuple([i for i in dead if i in read]))
         else:
-            front, call = None, _read_ahead(entry, live, dead) or xla.XLA.prepare(graph, live, dead, graph.device)
-        program = Program(live, dead, call, len(graph.leaf_sigs), "xla", front)
-    explain.compiled(entry, time.perf_counter() - start)
-    entry.compiled.append(program)
-    entry.interpreted = None
-    entry.last = entry.family.clock
-    if id(entry) not in entry.family.entries:
-        entry.family.entries[id(entry)] = entry
-    return program
+            dead = _worth_donating(graph, live, dead)
+        start = time.perf_counter()
+        with _told(graph, f": {entry.note.reason}" if parts is not None else ""):
+            if parts is not None:
+                front, call = xla.prepare_early(graph, live, dead, graph.device, parts)
+            else:
+                front, call = None, _read_ahead(entry, live, dead) or xla.XLA.prepare(graph, live, dead, graph.device)
+            program = Program(live, dead, call, len(graph.leaf_sigs), "xla", front)
+    except BaseException:
+        with _lock:
+            if not compiled and not entry.others:
+                family.entries.pop(id(entry), None)
+        raise
+    with _lock:
+        explain.compiled(entry, time.perf_counter() - start)
+        compiled.append(program)
+        entry.interpreted = None
+        entry.last = family.clock
+        family.entries.setdefault(id(entry), entry)  # another shape may have taken its place
+        return _keep(exact, key, program)
 
 
 def _read_ahead(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Any:

@@ -15,6 +15,7 @@ from bireme.core.graph import segment
 from bireme.core.numpy_exec import lapack
 from bireme.core.numpy_exec.rebinding import dual
 from bireme.core.record import guards
+from bireme.core.tensor.tensor import read
 from bireme.ops._shared.broadcast import conj_of
 
 LAPACK = frozenset((float32, float64)) | COMPLEX  # the dtypes that factorizations are made in
@@ -55,7 +56,8 @@ def broke_down(x: Tensor, found: Tensor) -> Tensor:
 def guarded(where: str, expected: str, got: str, x: Tensor, out: Tensor) -> Tensor:
     """`out`, and an error when it is asked for if it is not finite though `x` is."""
     if out._value.sig.size and not segment.local.segment.symbolic:
-        guards.guard(broke_down(x.detach(), out.detach())._value, f"{where}: expected {expected}, got {got}", ValueError)
+        broken = broke_down(x.detach(), out.detach())
+        guards.guard(broken._value, None, f"{where}: expected {expected}, got {got}", ValueError, result=read(out))
     return out
 
 

@@ -140,7 +140,7 @@ def check_columns(where: str, index: Tensor, dims: Sequence[int]) -> None:
             check_range(where, index, -dims[0], dims[0])
             return
         for k, n in enumerate(dims):
-            check_range(where, index[..., k], -n, n)  # type: ignore[index]  # installed by ops.index
+            check_range(where, index[..., k], -n, n, part_of=index)  # type: ignore[index]  # installed by ops.index
         return
     host = np.asarray(value.array)
     for k, n in enumerate(dims):

@@ -240,4 +240,4 @@ def _check_enough(mask: Tensor, times: int, n: int) -> None:
             raise errors.bad("masked_scatter(mask)", expected, count, kind=errors.ArgumentError)
     elif not segment.local.segment.symbolic:
         more = logic.any_outside(mask.sum(), 0, n // times + 1)  # type: ignore[attr-defined]  # installed by ops.reduce
-        guards.guard(more._value, f"masked_scatter(mask): expected {expected}, got more", errors.ArgumentError)
+        guards.guard(more._value, known, f"masked_scatter(mask): expected {expected}, got more", errors.ArgumentError)

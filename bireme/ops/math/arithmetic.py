@@ -321,7 +321,8 @@ def _no_zero_divisor(name: str):
         if value is not None and (value.array is None or not value.device.is_cpu):
             if value.sig.size and not segment.local.segment.symbolic:
                 zero = registry.find("any")(registry.find("equal")(y, 0))
-                guards.guard(zero._value, f"{name}(y): expected divisors other than 0 for integers, got 0", ZeroDivisionError)
+                told = f"{name}(y): expected divisors other than 0 for integers, got 0"
+                guards.guard(zero._value, value, told, ZeroDivisionError)
             return
         host = np.asarray(y if value is None else value.array)
         if host.size and not host.all():

@@ -26,6 +26,7 @@ from bireme.ops.indexing.scatter import index_add
 from bireme.ops.manipulation import reshape
 from bireme.ops.math.clip import renorm
 from bireme.ops.nn.window_args import FORMATS
+from bireme.ops.optimizer.updates import unless_invalid
 
 
 @composite(alias={"x": "input"}, plain=True)
@@ -167,7 +168,8 @@ def embedding_renorm_(x: Tensor, weight: Tensor, max_norm: float, norm_type: flo
         segment.local.trace.spoiled = True  # steps recorded again would leave the table as it is
     at = reshape.reshape(x, [-1])
     read = index_add(zeros([weight.shape[0]]), at, 0, ones(at.shape))
-    weight._assign_value(where(reshape.unsqueeze(read > 0, 1), renorm(weight, norm_type, 0, max_norm), weight))
+    scaled = where(reshape.unsqueeze(read > 0, 1), renorm(weight, norm_type, 0, max_norm), weight)
+    weight._assign_value(unless_invalid([weight], [scaled])[0])
     return weight
 
 

@@ -16,6 +16,7 @@ from bireme.ops._shared.barrier import tie
 from bireme.ops._shared.compiler_hints import fresh, in_rows
 from bireme.ops._shared.precision import widen
 from bireme.ops.linalg.norms import norm
+from bireme.ops.optimizer.updates import unless_invalid
 
 
 def _moments(x, axes, epsilon, one_pass):
@@ -322,6 +323,7 @@ def batch_norm(x: Tensor, running_mean: Tensor, running_var: Tensor, weight: Ten
         return y
     y, mean, variance = batch_norm_of(x, running_mean, running_var, weight, bias, momentum, epsilon, axis)
     if x._value.sig.size:
+        mean, variance = unless_invalid([running_mean, running_var], [mean, variance])
         running_mean._assign_value(mean)
         running_var._assign_value(variance)
     return y

@@ -65,7 +65,7 @@ def _must_be_probable(where: str, x: Any) -> None:
             raise errors.bad(where, expected, float(host[~inside].ravel()[0]), kind=errors.OutOfRangeError)
     elif value.sig.size and not segment.local.segment.symbolic:
         outside = ((x >= 0) & (x <= 1)).all().logical_not()
-        guards.guard(outside._value, f"{where}: expected {expected}, got one outside", errors.OutOfRangeError)
+        guards.guard(outside._value, value, f"{where}: expected {expected}, got one outside", errors.OutOfRangeError)
 
 
 # ---------------------------------------------------------------- Bernoulli
@@ -419,4 +419,4 @@ def _must_suffice(x: Tensor, needed: int) -> None:
             raise errors.bad("multinomial(x)", expected, host.astype(np.float64).ravel()[:8].tolist())
     elif not segment.local.segment.symbolic:
         bad = ((x >= 0).all(-1) & ((x > 0).astype("int64").sum(-1) >= needed)).all().logical_not()
-        guards.guard(bad._value, f"multinomial(x): expected {expected}, got others", ValueError)
+        guards.guard(bad._value, value, f"multinomial(x): expected {expected}, got others", ValueError)
