@@ -9,7 +9,7 @@ import argparse
 
 import bireme
 from bireme import nn
-from bireme.core import xla
+from bireme.core.xla_exec import xla
 from bireme.distributed.fleet.utils import recompute
 
 

@@ -13,10 +13,10 @@ from bireme import (
 )  # fmt: skip
 from bireme.amp import get_autocast_cpu_dtype, get_autocast_dtype, get_autocast_gpu_dtype, is_autocast_enabled
 from bireme.batch import batch
-from bireme.core import malloc
-from bireme.core.device import CPUPlace, CUDAPinnedPlace, CUDAPlace, CustomPlace, IPUPlace, XPUPinnedPlace, XPUPlace, get_device, set_device
-from bireme.core.dtype import DType as dtype
-from bireme.core.dtype import (
+from bireme.core.base import host_memory
+from bireme.core.base.device import CPUPlace, CUDAPinnedPlace, CUDAPlace, CustomPlace, IPUPlace, XPUPinnedPlace, XPUPlace, get_device, set_device
+from bireme.core.base.dtype import DType as dtype
+from bireme.core.base.dtype import (
     bfloat16,
     bool_,
     complex64,
@@ -36,13 +36,13 @@ from bireme.core.dtype import (
     raw,
     uint8,
 )  # fmt: skip
-from bireme.core.flags import get_flags, set_flags
-from bireme.core.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
-from bireme.core.printing import set_printoptions
-from bireme.core.random import Generator, get_cuda_rng_state, get_rng_state, seed, set_cuda_rng_state, set_rng_state
-from bireme.core.backward import grad
-from bireme.core.parameter import Parameter
-from bireme.core.tensor import Tensor
+from bireme.core.base.flags import get_flags, set_flags
+from bireme.core.tensor.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from bireme.core.tensor.printing import set_printoptions
+from bireme.core.base.random_state import Generator, get_cuda_rng_state, get_rng_state, seed, set_cuda_rng_state, set_rng_state
+from bireme.core.tensor.backward import grad
+from bireme.core.tensor.parameter import Parameter
+from bireme.core.tensor.tensor import Tensor
 from bireme.defaults import disable_signal_handler, disable_static, enable_static, get_default_dtype, in_dynamic_mode, is_tensor, set_default_dtype
 from bireme.device import (
     device_guard, get_cudnn_version, is_compiled_with_cinn, is_compiled_with_cuda, is_compiled_with_custom_device, is_compiled_with_distribute,
@@ -91,8 +91,8 @@ from bireme.ops import (  # written by `make api`
     unsqueeze_, unstack, vander, var, vecdot, view, view_as, view_as_complex, view_as_real, vsplit, vstack, where,
     where_, zeros, zeros_like,
 )  # fmt: skip
-from bireme.ops.attribute import is_complex, is_empty, is_floating_point, is_integer, numel, rank
-from bireme.ops.typed import (
+from bireme.ops.manipulation.tensor_attributes import is_complex, is_empty, is_floating_point, is_integer, numel, rank
+from bireme.ops.creation.constructors import (
     BFloat16Tensor, BoolTensor, ByteTensor, CharTensor, DoubleTensor, FloatTensor, HalfTensor, IntTensor, LongTensor, ShortTensor,
 )  # fmt: skip
 from bireme.param_attr import ParamAttr
@@ -101,7 +101,7 @@ from bireme.version import __version__
 
 globals()["bool"] = bool_
 newaxis = None
-malloc.freeze_imports()
+host_memory.freeze_imports()
 
 __all__ = [
     "BFloat16Tensor", "BoolTensor", "ByteTensor", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "CharTensor",

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from bireme import _C_ops, tensor
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 
 # kernels that have got other names since, and attributes
 _NOW = {

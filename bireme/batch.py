@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bireme.core import errors
+from bireme.core.base import errors
 
 
 @errors.named

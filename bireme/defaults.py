@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from bireme.core import amp, errors
-from bireme.core import device as devices
-from bireme.core import dtype as dtypes
-from bireme.core.tensor import Tensor
+from bireme.core.base import device as devices
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.declare import precision
+from bireme.core.tensor.tensor import Tensor
 
 
 def get_default_dtype() -> str:
@@ -25,7 +26,7 @@ def set_default_dtype(d: Any) -> None:
     >>> bireme.set_default_dtype("float32")
     """
     dtypes.set_default(d)
-    amp.settle()
+    precision.settle()
 
 
 def is_tensor(x: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bireme.core import errors
+from bireme.core.base import errors
 
 
 class ParamAttr:

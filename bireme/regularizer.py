@@ -5,8 +5,8 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any
 
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.ops import sign
 
 __all__ = ["L1Decay", "L2Decay"]

@@ -9,12 +9,12 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from bireme import ops
-from bireme.core import errors
-from bireme.core.errors import named
-from bireme.core.inplace import write_out
-from bireme.core.op import EXPORTS, Tensor
-from bireme.ops import attribute, concat, full, stack, to_tensor, uniform, zeros
+from bireme.core.base import errors
+from bireme.core.base.errors import named
+from bireme.core.declare.op import EXPORTS, PUBLIC, Tensor
+from bireme.core.tensor.inplace import write_out
+from bireme.ops import concat, full, stack, to_tensor, uniform, zeros
+from bireme.ops.manipulation import tensor_attributes
 
 
 class _Callable(ModuleType):
@@ -213,9 +213,9 @@ def tensor_array_to_tensor(input: list, axis: int = 1, use_stack: bool = False, 
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-    if hasattr(attribute, name):
-        return getattr(attribute, name)
-    found = getattr(ops, EXPORTS.get(name, name), None)
+    if hasattr(tensor_attributes, name):
+        return getattr(tensor_attributes, name)
+    found = PUBLIC.get(EXPORTS.get(name, name))
     if found is None:  # what stands at the top and is no operator: is_tensor, create_parameter
         found = vars(sys.modules[__package__]).get(name)
         if found is None or isinstance(found, ModuleType):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 
-from bireme.core.device import Device
+from bireme.core.base.device import Device
 from bireme.device import is_compiled_with_cuda, library_version
 from bireme.device.cuda import get_device_capability
 

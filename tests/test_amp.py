@@ -10,7 +10,7 @@ import pytest
 import bireme
 from bireme import amp
 from bireme.amp.auto_cast import _ALIASES
-from bireme.core.registry import OPS
+from bireme.core.base.registry import OPS
 
 F = bireme.nn.functional
 

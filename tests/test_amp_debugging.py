@@ -9,7 +9,7 @@ import bireme
 from bireme import nn
 from bireme.amp import debugging as d
 from bireme.amp.debugging import DebugMode, TensorCheckerConfig
-from bireme.core import segments
+from bireme.core.graph import segment
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +17,7 @@ def _end():
     yield
     d.disable_tensor_checker()
     TensorCheckerConfig.current_step_id = 0
-    assert segments.debug_mode.watchers == []
+    assert segment.debug_mode.watchers == []
 
 
 def bad():

@@ -7,7 +7,7 @@ import pytest
 
 import bireme
 from bireme.nn.functional import flash_attention as flash
-from bireme.ops import nn_attention
+from bireme.ops.nn import attention
 
 F = bireme.nn.functional
 
@@ -32,8 +32,8 @@ def test_blocks_of_rows_give_the_same(options, monkeypatch):
     qkv, found = arrays(), []
     with jax.enable_x64(True):
         for block in (1 << 24, 2 * 4 * 20 * 16):
-            monkeypatch.setattr(nn_attention, "BLOCK", block)
-            out, back = jax.vjp(lambda q, k, v: nn_attention.attend(q, k, v, **options), *qkv)
+            monkeypatch.setattr(attention, "BLOCK", block)
+            out, back = jax.vjp(lambda q, k, v: attention.attend(q, k, v, **options), *qkv)
             lse = jnp.where(jnp.isfinite(out[1]), 1.0, 0.0)
             found.append([*out, *back((jnp.cos(out[0]), lse))])
     for whole, parts in zip(*found):
@@ -42,10 +42,10 @@ def test_blocks_of_rows_give_the_same(options, monkeypatch):
 
 def test_long_sequences_keep_no_scores(monkeypatch):
     """The compiled backward pass needs a block of scores at a time, not all of them."""
-    monkeypatch.setattr(nn_attention, "BLOCK", 1 << 16)
+    monkeypatch.setattr(attention, "BLOCK", 1 << 16)
     n = 1024
     x = jax.ShapeDtypeStruct((1, n, 2, 8), jnp.float32)
-    gradient = jax.grad(lambda q, k, v: nn_attention.attend(q, k, v, shift=0)[0].sum(), argnums=(0, 1, 2))
+    gradient = jax.grad(lambda q, k, v: attention.attend(q, k, v, shift=0)[0].sum(), argnums=(0, 1, 2))
     used = jax.jit(gradient).lower(x, x, x).compile().memory_analysis().temp_size_in_bytes
     assert used < 2 * n * n * 4 / 2, f"{used} bytes beside {2 * n * n * 4} of all scores"
 
@@ -133,12 +133,12 @@ def test_the_interpreter_goes_by_blocks_of_rows(monkeypatch):
 
     def made(mask):
         parts = [*tensors(), bireme.to_tensor(mask, stop_gradient=False)]
-        out = nn_attention.attention(*parts, True)
+        out = attention.attention(*parts, True)
         (out * out).sum().backward()
         return [t.numpy() for t in (out, *[p.grad for p in parts])]
 
     whole = [made(mask), made(mask[:, :, :1])]
-    monkeypatch.setattr(nn_attention, "BLOCK", 2 * 4 * 20 * 3)
+    monkeypatch.setattr(attention, "BLOCK", 2 * 4 * 20 * 3)
     for one, other in zip(whole, [made(mask), made(mask[:, :, :1])], strict=True):
         for a, b in zip(one, other, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)

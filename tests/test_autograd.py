@@ -10,7 +10,7 @@ import pytest
 
 import bireme
 import bireme.nn.functional as F
-from bireme.core.bound import GradBound
+from bireme.core.graph.bound import GradBound
 
 
 def leaf(*values):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bireme
-from bireme.core import blas
+from bireme.core.numpy_exec import blas
 
 
 @pytest.fixture(autouse=True)
@@ -101,7 +101,7 @@ def test_no_warning_of_infinities():
 
 
 def test_as_many_cores_as_the_user_gives_to_blas():
-    code = "from bireme.core import blas; blas.one_thread.__enter__(); print(blas.cores())"
+    code = "from bireme.core.numpy_exec import blas; blas.one_thread.__enter__(); print(blas.cores())"
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         done = subprocess.run([sys.executable, "-c", code], env={**os.environ, variable: "1"}, capture_output=True, text=True, check=True)
         assert done.stdout == "1\n"

@@ -4,8 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from bireme.core import convolution
-from bireme.ops import correlate
+from bireme.core.numpy_exec import convolution
+from bireme.ops.nn import conv_lowering
 
 # extents, channels, outputs, window, stride, padding, dilation, groups
 FORMS = {
@@ -41,7 +41,7 @@ def test_operator_alone(form):
 
 
 def test_without_wide_vectors(monkeypatch):
-    monkeypatch.setattr(correlate, "_WIDE", False)
+    monkeypatch.setattr(conv_lowering, "_WIDE", False)
     _compare((9, 8), 16, 2, (3, 3), (1, 1), (1, 1), (1, 1), 1, "cpu", last=False)
 
 
@@ -55,8 +55,8 @@ def _compare(dims, channels, outputs, window, stride, padding, dilation, groups,
 
     @jax.jit
     def program(x, w, g):
-        made = correlate.forward(x, w, *rest, platform=platform)
-        return made, correlate.input_grad(g, w, dims, *rest, platform=platform), correlate.weight_grad(x, g, window, *rest, platform=platform)
+        made = conv_lowering.forward(x, w, *rest, platform=platform)
+        return made, conv_lowering.input_grad(g, w, dims, *rest, platform=platform), conv_lowering.weight_grad(x, g, window, *rest, platform=platform)
 
     wanted = (want, convolution.input_grad(g, w, dims, *rest), convolution.weight_grad(x, g, window, *rest))
     for name, a, b in zip(("result", "gradient of the image", "gradient of the kernel"), program(x, w, g), wanted):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bireme
-from bireme.core import device
+from bireme.core.base import device
 
 
 def test_the_current_device():

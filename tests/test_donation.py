@@ -9,9 +9,9 @@ import pytest
 
 import bireme
 from bireme import nn
-from bireme.core import programs
-from bireme.core.graph import Value
-from bireme.core.tensor import wrap
+from bireme.core.graph.graph import Value
+from bireme.core.run import lookup
+from bireme.core.tensor.tensor import wrap
 
 WIDTH = 64  # 16 KiB of weights: large enough to be kept on the device and donated
 
@@ -27,7 +27,7 @@ def tier(request):
 @pytest.fixture(autouse=True)
 def as_on_an_accelerator(monkeypatch):
     """On CPU, updates write beside what they read: XLA would copy it first. What is tested here is what accelerators do."""
-    monkeypatch.setattr(programs, "_copied_anyway", lambda graph: set())
+    monkeypatch.setattr(lookup, "_copied_anyway", lambda graph: set())
 
 
 class Trainer:

@@ -596,10 +596,10 @@ def test_a_file_that_fails_takes_no_other_with_it(tmp_path, capfd):
 def test_errors_of_the_training_stay_with_the_training(path):
     state = {"w": bireme.to_tensor(np.ones((50, 50), "float32")) * 2}
     state["w"].numpy()
-    bireme.core.guards.guard(bireme.to_tensor(True)._value, "an index of the training", IndexError)
+    bireme.core.record.guards.guard(bireme.to_tensor(True)._value, "an index of the training", IndexError)
     with pytest.raises(IndexError, match="of the training"):
         bireme.async_save(state, path)  # the caller is told
-    bireme.core.guards.guard(bireme.to_tensor(True)._value, "another index", IndexError)
+    bireme.core.record.guards.guard(bireme.to_tensor(True)._value, "another index", IndexError)
     background._Held(state["w"]._value)._host()  # the writer is not
     with pytest.raises(IndexError, match="another index"):
         state["w"].numpy()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bireme
-from bireme.core import flags
+from bireme.core.base import flags
 
 ALL = dict(flags._ALL)
 
@@ -132,7 +132,7 @@ def test_check_nan_inf_level_says_whether_it_stops(level, capsys):
     bireme.set_flags({"FLAGS_check_nan_inf": True, "FLAGS_check_nan_inf_level": level})
     try:
         if level == 0:
-            with pytest.raises(bireme.core.errors.NonFiniteError, match="log: There are NAN or INF"):
+            with pytest.raises(bireme.core.base.errors.NonFiniteError, match="log: There are NAN or INF"):
                 bireme.log(bireme.to_tensor([-1.0]))
         else:
             assert bireme.log(bireme.to_tensor([-1.0])).isnan().item()

@@ -6,9 +6,10 @@ import pytest
 import bireme
 from bireme.incubate.nn import functional as F
 from bireme.incubate.nn import memory_efficient_attention
-from tests.table import checks, rows_fused, rows_fused_attention, rows_fused_cache, rows_fused_eighths, rows_fused_experts, rows_fused_norm
+from tests.table import checks
+from tests.table.fused import attention, fp8, kv_cache, matmul, moe, norm
 
-PARTS = (rows_fused, rows_fused_attention, rows_fused_cache, rows_fused_eighths, rows_fused_experts, rows_fused_norm)
+PARTS = (matmul, attention, kv_cache, fp8, moe, norm)
 rng = np.random.default_rng(4)
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import bireme
-from bireme.core import executor
-from bireme.core.capture import capture
-from bireme.ops import places
+from bireme.core.graph import executor
+from bireme.core.record.capture import capture
+from bireme.ops.indexing import along_axis
 
 E, N, S = Ellipsis, None, slice
 MASK_1 = np.array([True, False, True])
@@ -179,7 +179,7 @@ def test_what_is_not_computed_yet_is_checked_too():
 def test_a_mask_is_not_looked_at_for_a_value_that_is_the_same_everywhere():
     x = bireme.to_tensor(source((3, 4)))
     with capture() as graph:  # where nothing can be looked at
-        y = bireme.core.tensor.wrap(graph.input((3, 4), bireme.float32))
+        y = bireme.core.tensor.tensor.wrap(graph.input((3, 4), bireme.float32))
         y[y > 5] = 0.0
         y[y[:, 0] > 3] = bireme.to_tensor([1.0, 2.0, 3.0, 4.0])
     (found,) = graph.finish([y._value]).run([x.numpy()], by="interpreter")
@@ -283,5 +283,5 @@ def test_interpreted_writes_take_every_place_in_turn(how, axis):
     for place, row in zip(index, np.moveaxis(part, axis, 0), strict=True):
         expected[place] = row if how == "set" else steps[how](expected[place], row)
     before = x.copy()
-    np.testing.assert_array_equal(np.moveaxis(places.put_axis(x, index, part, axis, how), axis, 0), expected)
+    np.testing.assert_array_equal(np.moveaxis(along_axis.put_axis(x, index, part, axis, how), axis, 0), expected)
     np.testing.assert_array_equal(x, before)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bireme
-from bireme.core import executor
+from bireme.core.graph import executor
 
 KINDS = ("float32", "int64", "bool")
 

@@ -10,7 +10,7 @@ import pytest
 
 import bireme
 from bireme import nn
-from bireme.core import segments
+from bireme.core.graph import segment
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers"),
@@ -70,7 +70,7 @@ def usable(trainer):
     for t in trainer.state():
         assert np.isfinite(t.numpy()).all()
     assert bireme.is_grad_enabled()
-    assert segments.local.depth == 0
+    assert segment.local.depth == 0
     assert not jax.config.jax_enable_x64
     before = trainer.model[0].weight.numpy()
     assert np.isfinite(trainer.step().item())
@@ -238,7 +238,7 @@ def test_an_error_in_the_middle_of_a_model_leaves_the_segment_usable():
     model, x = Broken(), bireme.ones([2, 4])
     with pytest.raises(KeyError):
         model(x)
-    assert segments.local.depth == 0
+    assert segment.local.depth == 0
     model.fail = False
     model(x).sum().backward()
     np.testing.assert_allclose(model.inner.weight.grad.numpy(), np.full((4, 4), 4.0))

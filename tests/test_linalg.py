@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import bireme
-from bireme.core import executor
+from bireme.core.graph import executor
 
 linalg = bireme.linalg
 

@@ -8,7 +8,8 @@ import pytest
 
 import bireme
 from bireme import nn
-from bireme.core import programs, segments
+from bireme.core.graph import segment
+from bireme.core.run import lookup
 
 MB = 1 << 20
 
@@ -81,8 +82,8 @@ def test_pending_work_does_not_survive_a_step():
         (layer(bireme.ones([4, 8])) ** 2).mean().backward()
         rule.step()
         rule.clear_grad()
-    assert segments.local.waiting is None
-    assert segments.local.segment.state.depth == 0
+    assert segment.local.waiting is None
+    assert segment.local.segment.state.depth == 0
 
 
 def test_values_die_with_their_tensors():
@@ -135,27 +136,27 @@ def test_segments_that_ran_are_forgotten():
         t.numpy()
         (t + 1.0).numpy()
         held.append(t)
-    assert len(segments.OPEN) < 50
+    assert len(segment.OPEN) < 50
 
 
 def test_the_table_of_programs_is_bounded(monkeypatch):
-    monkeypatch.setattr(programs, "MAX_GRAPHS", 40)
-    programs.clear()
+    monkeypatch.setattr(lookup, "MAX_GRAPHS", 40)
+    lookup.clear()
     for n in range(1, 121):
         (bireme.ones([n]) * 2.0 + 1.0).numpy()
-    assert len(programs._graphs) <= 40
-    assert len(programs._families) <= 40
+    assert len(lookup._graphs) <= 40
+    assert len(lookup._families) <= 40
 
 
 def count_nodes():
     gc.collect()
-    return sum(type(o) is segments.Node for o in gc.get_objects())
+    return sum(type(o) is segment.Node for o in gc.get_objects())
 
 
 def test_structures_that_never_come_back_are_forgotten_and_programs_are_not(monkeypatch):
-    monkeypatch.setattr(segments, "MAX_TREE", 1000)
-    monkeypatch.setattr(programs, "MAX_CALLS", 2000)
-    programs.clear()
+    monkeypatch.setattr(segment, "MAX_TREE", 1000)
+    monkeypatch.setattr(lookup, "MAX_CALLS", 2000)
+    lookup.clear()
     w = bireme.to_tensor(np.full((96, 96), 0.01, "float32"), stop_gradient=False)
 
     def step():
@@ -183,20 +184,21 @@ def test_structures_that_never_come_back_are_forgotten_and_programs_are_not(monk
             step()
     step()
     assert bireme.debug.stats()["compiles"] == compiles > 0
-    assert programs._calls[0] == sum(len(e.graph.nodes) for e in programs._graphs.values()) <= 2000
+    assert lookup._calls[0] == sum(len(e.graph.nodes) for e in lookup._graphs.values()) <= 2000
     assert count_nodes() - before < 6000  # of 12,000 that were made
     assert any(row["why"].startswith("forgotten") for row in bireme.debug.explain())
 
 
 def test_the_tree_of_segments_is_bounded(monkeypatch):
-    monkeypatch.setattr(segments, "MAX_TREE", 500)
+    monkeypatch.setattr(segment, "MAX_TREE", 500)
     for n in range(1, 900):
         (bireme.ones([n]) * 2.0).numpy()
-    assert segments.nodes[0] <= 510
+    assert segment.nodes[0] <= 510
 
 
 def test_memories_of_operators_are_bounded(monkeypatch):
-    from bireme.core import bound, registry
+    from bireme.core.base import registry
+    from bireme.core.graph import bound
 
     monkeypatch.setattr(bound, "MAX_BOUND", 64)
     add = registry.find("reshape")
@@ -207,11 +209,11 @@ def test_memories_of_operators_are_bounded(monkeypatch):
 
 
 def test_pins_go_with_their_arrays():
-    before = len(programs._pinned)
+    before = len(lookup._pinned)
     for _ in range(20):
         np.from_dlpack(bireme.ones([8]) * 2.0)
     gc.collect()
-    assert len(programs._pinned) <= before + 1
+    assert len(lookup._pinned) <= before + 1
 
 
 def test_a_step_without_memory_leaves_the_model_as_it_was():

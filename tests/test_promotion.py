@@ -8,7 +8,7 @@ import pytest
 
 import bireme
 
-LETTERS = dict(zip("bu1248hefdcz", bireme.core.dtype.PUBLIC[:5] + tuple(
+LETTERS = dict(zip("bu1248hefdcz", bireme.core.base.dtype.PUBLIC[:5] + tuple(
     getattr(bireme, n) for n in ("int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"))))  # fmt: skip
 # both have at least one axis: floats mix with floats and real with complex, nothing else mixes
 RANKED = """

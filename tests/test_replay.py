@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import bireme
-from bireme.core import random as streams
-from bireme.core import replay
-from bireme.core.composite import Composite
-from bireme.core.op import Tensor, composite
-from bireme.core.registry import OPS
+from bireme.core.base import random_state as streams
+from bireme.core.base.registry import OPS
+from bireme.core.declare import repetition
+from bireme.core.declare.composite import Composite
+from bireme.core.declare.op import Tensor, composite
 
 F = bireme.nn.functional
 
@@ -124,7 +124,7 @@ def test_what_ends_the_memory(declare, what):
 
 
 def test_a_number_that_keeps_changing_is_given_up(declare, monkeypatch):
-    monkeypatch.setattr(replay, "FORGET", 5)
+    monkeypatch.setattr(repetition, "FORGET", 5)
 
     @declare()
     def probe_times(x: Tensor, factor: float) -> Tensor:

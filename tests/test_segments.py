@@ -7,8 +7,8 @@ import pytest
 
 import bireme
 from bireme import nn
-from bireme.core import segments
-from bireme.core.flags import max_pending_bytes, max_pending_nodes
+from bireme.core.base.flags import max_pending_bytes, max_pending_nodes
+from bireme.core.graph import segment
 
 
 def compiles():
@@ -17,8 +17,8 @@ def compiles():
 
 def pending():
     """Operators recorded and not yet run, the closed step of an optimizer included."""
-    waiting = segments.local.waiting
-    return segments.local.segment.state.depth + (0 if waiting is None else waiting.state.depth)
+    waiting = segment.local.waiting
+    return segment.local.segment.state.depth + (0 if waiting is None else waiting.state.depth)
 
 
 def randn(*shape, seed=0):
@@ -115,7 +115,7 @@ def test_a_dead_tape_does_not_keep_a_segment_open():
     del out
     assert pending()
     model(randn(4, 32))
-    kept = segments.local.segment.state.depth
+    kept = segment.local.segment.state.depth
     assert kept <= 2  # the first call's nodes are gone: only the second call's are pending
 
 
@@ -133,11 +133,11 @@ def test_the_end_of_a_step_closes_and_clear_grad_runs():
     loss = step.criterion(step.model(step.x), step.y)
     loss.backward()
     step.optimizer.step()
-    assert segments.local.waiting is not None
+    assert segment.local.waiting is not None
     assert loss._value.array is None
-    assert segments.local.segment.state.depth == 0
+    assert segment.local.segment.state.depth == 0
     step.optimizer.clear_grad()
-    assert segments.local.waiting is None
+    assert segment.local.waiting is None
     assert loss._value.array is not None
 
 
@@ -489,7 +489,7 @@ def test_stray_operations_do_not_recompile_the_step():
 
 def step_compiles(step):
     """Compiles of segments that hold an optimizer's update."""
-    notes = [n for n in bireme.core.debug._notes if n.entry is not None]
+    notes = [n for n in bireme.core.run.explain._notes if n.entry is not None]
     return sum(n.compiles - n.before[2] for n in notes if any(node.bound.op.name.endswith("_update") for node in n.entry.graph.nodes))
 
 

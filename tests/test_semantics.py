@@ -10,7 +10,7 @@ import pytest
 
 import bireme
 from bireme import nn
-from bireme.core import executor
+from bireme.core.graph import executor
 
 nan, inf = math.nan, math.inf
 

@@ -380,7 +380,8 @@ def test_the_end_while_a_daemon_computes():
         import threading, time
         import numpy as np
         import bireme
-        from bireme.core import device, xla
+        from bireme.core.base import device
+        from bireme.core.xla_exec import xla
 
         started, ones = threading.Event(), np.ones((256, 64), "float32")
 
@@ -406,7 +407,7 @@ def test_the_end_while_a_daemon_compiles_the_first_program():
         import threading
         import bireme
         from bireme import nn
-        from bireme.core import xla
+        from bireme.core.xla_exec import xla
 
         started, compiled = threading.Event(), xla._compiled
 

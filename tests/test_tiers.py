@@ -13,10 +13,12 @@ import pytest
 
 import bireme
 from bireme import nn
-from bireme.core import blas, cache, effort, executor, interpreter, products, xla
-from bireme.core import dtype as dtypes
-from bireme.core.graph import sig_of
-from bireme.core.registry import OPS
+from bireme.core.base import dtype as dtypes
+from bireme.core.base.registry import OPS
+from bireme.core.graph import cost, executor
+from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec import blas, interpreter, planning
+from bireme.core.xla_exec import compile_cache, matmul_backend, xla
 
 
 def stats():
@@ -246,8 +248,8 @@ def test_the_weights_of_a_second_model_wait_for_no_compiler():
 
 
 def test_the_estimate_of_work_knows_how_much_a_form_does():
-    assert effort.steps_of(None) == effort.TRACED and effort.steps_of(np.exp) == effort.UFUNC
-    assert effort.steps_of(OPS["batch_norm_of"].numpy_form) > 2 * effort.steps_of(OPS["silu"].numpy_form) > effort.UFUNC
+    assert cost.steps_of(None) == cost.TRACED and cost.steps_of(np.exp) == cost.UFUNC
+    assert cost.steps_of(OPS["batch_norm_of"].numpy_form) > 2 * cost.steps_of(OPS["silu"].numpy_form) > cost.UFUNC
     image, kernel = sig_of((1, 8, 20, 20), dtypes.float32), sig_of((8, 8, 3, 3), dtypes.float32)
     convolved = OPS["conv2d"].bind((1, 1, None), ((1, 1), ((1, 1), (1, 1)), (1, 1), 1, "NCHW"))
     assert convolved.use((image, kernel)).work > 10 * OPS["relu"].bind((1,), ()).use((image,)).work
@@ -431,17 +433,17 @@ def test_the_cache_is_private_and_where_it_was_asked_for(tmp_path):
 
 
 def test_of_too_many_programs_on_disk_those_used_last_stay(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "MOST", 10)
-    monkeypatch.setattr(cache, "FEWER", 5)
+    monkeypatch.setattr(compile_cache, "MOST", 10)
+    monkeypatch.setattr(compile_cache, "FEWER", 5)
     for i in range(12):
         (tmp_path / f"{i}-cache").write_bytes(b"a program")
         (tmp_path / f"{i}-atime").write_bytes(b"12345678")
         os.utime(tmp_path / f"{i}-atime", (i, i))
-    cache._trim(tmp_path)
+    compile_cache._trim(tmp_path)
     assert sorted(p.name for p in tmp_path.glob("*-cache")) == sorted(f"{i}-cache" for i in range(7, 12))
     assert len(list(tmp_path.glob("*-atime"))) == 5
     (tmp_path / "12-atime").write_bytes(b"12345678")
-    cache._trim(tmp_path)  # once in a process
+    compile_cache._trim(tmp_path)  # once in a process
     assert len(list(tmp_path.glob("*-atime"))) == 6
 
 
@@ -498,21 +500,21 @@ def test_a_compile_that_fails_says_so_itself(tmp_path, monkeypatch):
         raise RuntimeError("out of registers")
 
     with pytest.raises(RuntimeError, match="out of registers") as caught:
-        cache.on_disk(fail)
-    assert caught.value.__context__ is None and cache.at_hand()
+        compile_cache.on_disk(fail)
+    assert caught.value.__context__ is None and compile_cache.at_hand()
 
 
 def test_an_interrupt_leaves_jax_its_settings(tmp_path, monkeypatch):
     monkeypatch.setenv("BIREME_CACHE_DIR", str(tmp_path))
 
     def settings():
-        return {name: getattr(jax.config, name) for name in cache._SETTINGS}
+        return {name: getattr(jax.config, name) for name in compile_cache._SETTINGS}
 
     before, left, came = settings(), 0, 0
 
     def trace(frame, event, arg):
         nonlocal left
-        if frame.f_code is not cache._apply.__code__:
+        if frame.f_code is not compile_cache._apply.__code__:
             return None
         left -= 1
         if left == 0:
@@ -523,7 +525,7 @@ def test_an_interrupt_leaves_jax_its_settings(tmp_path, monkeypatch):
         left = place
         sys.settrace(trace)
         try:
-            cache.on_disk(int)
+            compile_cache.on_disk(int)
             break  # there are no more places
         except KeyboardInterrupt:
             came += 1
@@ -538,7 +540,7 @@ def test_without_a_home_nothing_is_kept(tmp_path, monkeypatch):
     monkeypatch.delenv("BIREME_CACHE_DIR")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # as for a user without an entry, and HOME unset
-    assert not cache.at_hand() and list(tmp_path.iterdir()) == []
+    assert not compile_cache.at_hand() and list(tmp_path.iterdir()) == []
 
 
 def test_an_open_cache_folder_is_closed(tmp_path):
@@ -585,7 +587,7 @@ def test_sizes_that_change_with_every_call_are_not_traced(monkeypatch):
 
     x = bireme.arange(40, dtype="float32")
     bireme.nonzero(x > 38).numpy()
-    monkeypatch.setattr(interpreter, "plan", traced)
+    monkeypatch.setattr(planning, "traced", traced)
     monkeypatch.setattr(jax, "eval_shape", traced)
     for n in range(2, 12):
         assert bireme.nonzero(x < n).tolist() == [[i] for i in range(n)]
@@ -627,7 +629,7 @@ def test_an_option_that_this_compiler_does_not_have_is_left_out(monkeypatch):
     wrong = {"xla_no_such_option": True, "xla_cpu_experimental_ynn_fusion_type": "NO_SUCH_TYPE"}
     monkeypatch.setattr(xla, "OPTIONS", {"cpu": {**wrong, "xla_backend_optimization_level": 1}})
     monkeypatch.setattr(xla, "_unknown", set())
-    monkeypatch.setattr(products, "ARM", False)
+    monkeypatch.setattr(matmul_backend, "ARM", False)
     x = randn(300, 310)
     for _ in range(2):
         y = bireme.tanh(x @ x.T).sum().item()
@@ -644,12 +646,12 @@ def test_products_of_batches_decide_who_multiplies(monkeypatch):
     def options_with(cores, batch):
         monkeypatch.setattr(blas, "processors", lambda: cores)
         spec = [jax.ShapeDtypeStruct(shape, np.float32) for shape in ((8, 10), (10, 10), (batch, 4, 4))]
-        return products.options(jax.jit(program).trace(*spec).jaxpr)
+        return matmul_backend.options(jax.jit(program).trace(*spec).jaxpr)
 
     spec = [jax.ShapeDtypeStruct(shape, np.float32) for shape in ((8, 10), (10, 10), (2, 4, 4))]
-    assert products.multiplications(jax.jit(program).trace(*spec).jaxpr) == (3 * 800, 2 * 64)
-    monkeypatch.setattr(products, "ARM", True)
-    assert options_with(2, 2) == options_with(1, 200) == products.BY_EIGEN
+    assert matmul_backend.multiplications(jax.jit(program).trace(*spec).jaxpr) == (3 * 800, 2 * 64)
+    monkeypatch.setattr(matmul_backend, "ARM", True)
+    assert options_with(2, 2) == options_with(1, 200) == matmul_backend.BY_EIGEN
     assert options_with(8, 2) == options_with(2, 20) == {}
-    monkeypatch.setattr(products, "ARM", False)
+    monkeypatch.setattr(matmul_backend, "ARM", False)
     assert options_with(2, 2) == {}

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import bireme
-from bireme.core import registry
+from bireme.core.base import registry
 
 ROOT = Path(__file__).resolve().parent.parent
 SNAPSHOT = ROOT / "docs" / "api_snapshot.txt"

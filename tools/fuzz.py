@@ -28,8 +28,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import bireme
-from bireme.core import guards, malloc, registry
-from bireme.core.tensor import Tensor
+from bireme.core.base import host_memory, registry
+from bireme.core.record import guards
+from bireme.core.tensor.tensor import Tensor
 from tools import api_snapshot
 
 MODULES = ("bireme", "bireme.Tensor", "bireme.compat", "bireme.fft", "bireme.linalg", "bireme.nn.functional", "bireme.signal", "bireme.special")
@@ -222,7 +223,7 @@ def work(seed: int, start: int, count: int, only: str, strict: bool, report: int
         os.write(report, (json.dumps(what) + "\n").encode())
 
     bireme.matmul(bireme.ones([8, 8]), bireme.ones([8, 8])).numpy()
-    malloc.capacity = lambda: BYTES  # type: ignore[assignment]  # less than the machine has: huge results must be refused
+    host_memory.capacity = lambda: BYTES  # type: ignore[assignment]  # less than the machine has: huge results must be refused
     with open("/proc/self/statm") as file:
         pages = int(file.read().split()[0])
     limit = pages * resource.getpagesize() + 3 * BYTES

@@ -27,7 +27,7 @@ from bireme._C_ops.updates import (
     rprop_,
     sgd_,
 )
-from bireme.core.tensor import Tensor
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn import functional
 
 __all__ = ["adadelta_", "adagrad_", "adam_", "adamax_", "adamw_", "asgd_", "lamb_", "momentum_", "nadam_", "radam_", "rmsprop_", "rprop_", "sgd_"]

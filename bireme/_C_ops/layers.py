@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from bireme import tensor
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn import functional, initializer
 from bireme.ops import identity_loss, swiglu
 

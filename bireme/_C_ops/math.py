@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bireme import fft, linalg, tensor
-from bireme.core.tensor import Tensor
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn import functional
-from bireme.ops.statistics import median_of
+from bireme.ops.reduction.statistics import median_of
 
 
 def _scan(function: Callable, first: Callable, x: Tensor, axis: int, flatten: bool, exclusive: bool, reverse: bool) -> Tensor:

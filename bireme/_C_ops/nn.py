@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bireme import tensor
-from bireme.core.tensor import Tensor
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn import clip, functional
 from bireme.ops import spectral_norm_of
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from bireme import tensor
 from bireme._C_ops.updates import adam_, momentum_, store
-from bireme.core.grad_mode import no_grad
-from bireme.core.tensor import Tensor
+from bireme.core.tensor.grad_mode import no_grad
+from bireme.core.tensor.tensor import Tensor
 
 
 @no_grad()

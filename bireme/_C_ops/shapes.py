@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bireme import linalg, signal, tensor
-from bireme.core.tensor import Tensor
+from bireme.core.tensor.tensor import Tensor
 from bireme.ops import gaussian as normal_numbers
 from bireme.ops import graph_send_recv, segment_max, segment_mean, segment_min, segment_sum
 

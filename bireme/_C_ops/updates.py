@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from bireme.core.grad_mode import no_grad
-from bireme.core.tensor import Tensor
-from bireme.ops import clip, maximum, sign, sqrt, update_rules, where
+from bireme.core.tensor.grad_mode import no_grad
+from bireme.core.tensor.tensor import Tensor
+from bireme.ops import clip, maximum, sign, sqrt, where
+from bireme.ops.optimizer import update_variants
 
 
 class _Step:
@@ -194,7 +195,7 @@ def nadam_(param: Tensor, grad: Tensor, learning_rate: Tensor, momentum_decay_po
     """Adam with Nesterov's momentum."""
     step, held = _Step(param, grad, master_param, multi_precision), (momentum_decay_pow, beta2_pow, mu_product, moment1, moment2)
     coefficients = (_number(learning_rate), beta1, beta2, epsilon, momentum_decay)
-    _running(step, held, update_rules.nadam_update([step.value], [step.grad], *[[x] for x in held], *coefficients))
+    _running(step, held, update_variants.nadam_update([step.value], [step.grad], *[[x] for x in held], *coefficients))
     return param, *held, master_param
 
 
@@ -205,7 +206,7 @@ def radam_(param: Tensor, grad: Tensor, learning_rate: Tensor, beta1_pow: Tensor
     """Adam that does without the root while it knows too little."""
     step, held = _Step(param, grad, master_param, multi_precision), (beta1_pow, beta2_pow, rho, moment1, moment2)
     coefficients = (_number(learning_rate), beta1, beta2, epsilon)
-    _running(step, held, update_rules.radam_update([step.value], [step.grad], *[[x] for x in held], *coefficients))
+    _running(step, held, update_variants.radam_update([step.value], [step.grad], *[[x] for x in held], *coefficients))
     return param, *held, master_param
 
 

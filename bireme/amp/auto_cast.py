@@ -7,10 +7,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from bireme.core import amp, errors
-from bireme.core import device as devices
-from bireme.core import dtype as dtypes
-from bireme.core.tensor import Tensor
+from bireme.core.base import device as devices
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.declare import precision
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn.layer import Layer
 
 LEVELS = ("O0", "OD", "O1", "O2")
@@ -64,14 +65,14 @@ class auto_cast:
         if level not in LEVELS:
             raise errors.bad("auto_cast(level)", "'O0', 'OD', 'O1' or 'O2'", level)
         kind = dtypes.of(dtype, "auto_cast(dtype)")
-        if kind not in amp.HALF:
+        if kind not in precision.HALF:
             raise errors.bad("auto_cast(dtype)", "'float16' or 'bfloat16'", kind.name)
         low, high = _names(custom_white_list, "custom_white_list"), _names(custom_black_list, "custom_black_list")
         if low & high:
             raise errors.bad("auto_cast(custom_white_list)", "operators that custom_black_list does not name", ", ".join(sorted(low & high)))
         on = enable and level != "O0"
         self._kind = kind
-        self._context = amp.using(amp.policy(kind, level, low, high, bool(use_promote)) if on else None)
+        self._context = precision.using(precision.policy(kind, level, low, high, bool(use_promote)) if on else None)
 
     def __enter__(self) -> None:
         Entered.count, Entered.dtype = Entered.count + 1, self._kind
@@ -124,7 +125,7 @@ def decorate(models: Any, optimizers: Any = None, level: str = "O1", dtype: str 
     if level not in ("O1", "O2"):
         raise errors.bad("decorate(level)", "'O1' or 'O2'", level)
     kind = dtypes.of(dtype, "decorate(dtype)")
-    if kind not in amp.HALF:
+    if kind not in precision.HALF:
         raise errors.bad("decorate(dtype)", "'float16' or 'bfloat16'", kind.name)
     several = isinstance(models, (list, tuple))
     for model in models if several else [models]:
@@ -154,7 +155,7 @@ def _wide_gradient(parameter: Tensor) -> None:
 
     def widen() -> None:
         p = held()
-        if p is not None and p._grad is not None and p._grad.dtype in amp.HALF:
+        if p is not None and p._grad is not None and p._grad.dtype in precision.HALF:
             p._grad = p._grad.astype(dtypes.float32)
 
     parameter._register_backward_hook(widen)  # type: ignore[attr-defined]  # installed by core.hooks
@@ -194,7 +195,7 @@ def is_autocast_enabled(device_type: str | None = None) -> bool:
     >>> bireme.is_autocast_enabled()
     False
     """
-    return amp.state.policy is not None
+    return precision.state.policy is not None
 
 
 def amp_state() -> dict[str, Any] | None:
@@ -206,7 +207,7 @@ def amp_state() -> dict[str, Any] | None:
     >>> state["level"], state["dtype"], amp_state()
     ('O1', 'bfloat16', None)
     """
-    policy = amp.state.policy
+    policy = precision.state.policy
     if policy is None:
         return None
     lists = {"custom_white_list": set(policy.low) or None, "custom_black_list": set(policy.high) or None}
@@ -219,7 +220,7 @@ def get_autocast_dtype(device_type: str | None = None) -> str:
     >>> bireme.get_autocast_dtype()
     'float16'
     """
-    policy = amp.state.policy
+    policy = precision.state.policy
     return "float16" if policy is None else policy.dtype.name
 
 

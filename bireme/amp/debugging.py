@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from bireme.amp.sheet import write_sheet
-from bireme.core import dtype as dtypes
-from bireme.core import errors, flush, segments
-from bireme.core import random as streams
-from bireme.core.tensor import Tensor
+from bireme.amp.spreadsheet import write_sheet
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.base import random_state as streams
+from bireme.core.graph import segment
+from bireme.core.record import flush
+from bireme.core.tensor.tensor import Tensor
 from bireme.ops import to_tensor
 
 __all__ = [
@@ -207,13 +209,13 @@ class TensorCheckerConfig:
         """
         if self.enable and not self._watching:
             self._watching = True
-            segments.watch(self._look)
+            segment.watch(self._look)
 
     def stop_check_nan_inf(self) -> None:
         """End it."""
         if self._watching:
             self._watching = False
-            segments.unwatch(self._look)
+            segment.unwatch(self._look)
 
     def _look(self, bound: Any, operands: list, outs: list, pos: Any) -> None:
         name = _name(bound)
@@ -295,11 +297,11 @@ def check_layer_numerics(func: Callable) -> Callable:
                     text = f"{layer}: {errors.nonfinite(_name(bound), found.nan, found.inf, v.sig.shape)}"
                     raise errors.NonFiniteError(f"{text}\n  at {errors.place_of(pos)}")
 
-        segments.watch(look)
+        segment.watch(look)
         try:
             return func(self, *args, **kwargs)
         finally:
-            segments.unwatch(look)
+            segment.unwatch(look)
 
     return checked
 
@@ -368,7 +370,7 @@ def enable_operator_stats_collection() -> None:
     """
     if not _counts:
         _counts.append(_Counts())
-        segments.watch(_counts[0].look)
+        segment.watch(_counts[0].look)
 
 
 def disable_operator_stats_collection() -> None:
@@ -378,7 +380,7 @@ def disable_operator_stats_collection() -> None:
     """
     if _counts:
         counts = _counts.pop()
-        segments.unwatch(counts.look)
+        segment.unwatch(counts.look)
         theirs = {ours: name for name, ours in THEIRS.items()}
         _last.clear()
         _last.update({theirs.get(n, n): ",".join(map(str, counts.calls[n])) for n in sorted(counts.calls)})

@@ -10,12 +10,12 @@ from numbers import Real
 from typing import Any
 
 from bireme.amp.auto_cast import Entered
-from bireme.core import dtype as dtypes
-from bireme.core import errors
-from bireme.core.grad_mode import no_grad
-from bireme.core.tensor import Tensor
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.tensor.grad_mode import no_grad
+from bireme.core.tensor.tensor import Tensor
 from bireme.ops import to_tensor, where
-from bireme.ops.update import unscale
+from bireme.ops.optimizer.updates import unscale
 
 
 class GradScaler:

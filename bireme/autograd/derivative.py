@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import backward, errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor import backward
+from bireme.core.tensor.tensor import Tensor
 from bireme.ops import concat, reshape, stack, zeros
 
 

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from weakref import ref
 
-from bireme.core import backward, errors, grad_mode, registry, segments, tape
-from bireme.core.inplace import assign_inplace
-from bireme.core.tensor import Tensor, read, wrap
+from bireme.core.base import errors, registry
+from bireme.core.graph import segment
+from bireme.core.tensor import backward, grad_mode, tape
+from bireme.core.tensor.inplace import assign_inplace
+from bireme.core.tensor.tensor import Tensor, read, wrap
 
 
 class PyLayerContext:
@@ -159,7 +161,7 @@ class PyLayer(PyLayerContext):
         values = [read(t) for t in returned.tensors]
         call = _Call(cls, ctx, taken, returned, targets)
         edge = backward.CustomEdge(cls.__name__, targets, sigs, tuple([v.sig for v in values]), call)
-        segments.local.segment.edges.append(ref(edge))
+        segment.local.segment.edges.append(ref(edge))
         leaves = {id(t): t is target for t, target in zip(taken.tensors, targets)}
         made = [_result(t, edge, i, ctx, leaves) for i, t in enumerate(returned.tensors)]
         call.settle(ref(edge), made)

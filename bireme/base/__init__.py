@@ -14,7 +14,7 @@ from bireme.base.framework import (
     set_flags,
 )
 from bireme.base.param_attr import ParamAttr
-from bireme.core.device import CPUPlace, CUDAPinnedPlace, CUDAPlace, CustomPlace, IPUPlace, XPUPinnedPlace, XPUPlace
+from bireme.core.base.device import CPUPlace, CUDAPinnedPlace, CUDAPlace, CustomPlace, IPUPlace, XPUPinnedPlace, XPUPlace
 from bireme.device import device_guard, is_compiled_with_cinn, is_compiled_with_cuda, is_compiled_with_rocm, is_compiled_with_xpu
 
 enable_imperative, disable_imperative = enable_dygraph, disable_dygraph

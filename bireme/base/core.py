@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from bireme.amp.debugging import clear_low_precision_op_list, get_low_precision_op_list
-from bireme.core import dtype as dtypes
-from bireme.core import errors, registry
-from bireme.core.backward import backward, final_hooks
-from bireme.core.device import CPUPlace, CUDAPinnedPlace, CUDAPlace, CustomPlace, IPUPlace, Place, XPUPinnedPlace, XPUPlace
-from bireme.core.dtype import DType as DataType
-from bireme.core.flags import get_flags, known, set_flags
-from bireme.core.grad_mode import set_grad_enabled
-from bireme.core.random import Generator, default_generator
-from bireme.core.tensor import Tensor
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors, registry
+from bireme.core.base.device import CPUPlace, CUDAPinnedPlace, CUDAPlace, CustomPlace, IPUPlace, Place, XPUPinnedPlace, XPUPlace
+from bireme.core.base.dtype import DType as DataType
+from bireme.core.base.flags import get_flags, known, set_flags
+from bireme.core.base.random_state import Generator, default_generator
+from bireme.core.tensor.backward import backward, final_hooks
+from bireme.core.tensor.grad_mode import set_grad_enabled
+from bireme.core.tensor.tensor import Tensor
 from bireme.device import (
     cuda,
     get_all_custom_device_type,
@@ -29,7 +29,7 @@ from bireme.device import (
     is_compiled_with_rocm,
     is_compiled_with_xpu,
 )  # fmt: skip
-from bireme.ops.storage import VarType
+from bireme.ops.manipulation.tensor_introspection import VarType
 from bireme.utils.dlpack import from_dlpack
 
 is_compiled_with_dist = is_compiled_with_distribute

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import dtype as dtypes
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 
 __all__ = ["check_dtype", "check_type", "check_variable_and_dtype", "convert_dtype", "convert_float_to_uint16", "convert_uint16_to_float"]
 

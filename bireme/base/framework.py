@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from bireme.base import core, unique_name
-from bireme.core import amp, errors, grad_mode, registry
-from bireme.core import device as devices
-from bireme.core import dtype as dtypes
-from bireme.core.device import Place
-from bireme.core.flags import get_flags, set_flags
-from bireme.core.parameter import Parameter
-from bireme.core.tensor import Tensor
+from bireme.core.base import device as devices
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors, registry
+from bireme.core.base.device import Place
+from bireme.core.base.flags import get_flags, set_flags
+from bireme.core.declare import precision
+from bireme.core.tensor import grad_mode
+from bireme.core.tensor.parameter import Parameter
+from bireme.core.tensor.tensor import Tensor
 from bireme.defaults import disable_signal_handler, in_dynamic_mode
 from bireme.device import (
     device_guard,
@@ -129,11 +131,11 @@ class _Tracer:
 
     @property
     def _amp_level(self) -> str:
-        return "O0" if amp.state.policy is None else amp.state.policy.level
+        return "O0" if precision.state.policy is None else precision.state.policy.level
 
     @property
     def _amp_dtype(self) -> str:
-        return "float32" if amp.state.policy is None else amp.state.policy.dtype.name
+        return "float32" if precision.state.policy is None else precision.state.policy.dtype.name
 
     @property
     def _expected_place(self) -> Place:

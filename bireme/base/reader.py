@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import device as devices
-from bireme.core import errors
-from bireme.core.device import Device
-from bireme.core.tensor import Tensor
+from bireme.core.base import device as devices
+from bireme.core.base import errors
+from bireme.core.base.device import Device
+from bireme.core.tensor.tensor import Tensor
 
 __all__ = ["DataLoader", "GeneratorLoader", "PyReader", "use_pinned_memory"]
 

@@ -5,7 +5,7 @@ whole script that way.
 """
 
 from bireme.compat.alias import install_as_paddle
-from bireme.compat.fold import Unfold
+from bireme.compat.unfold import Unfold
 from bireme.ops import (  # written by `make api`
     compat_max as max, compat_median as median, compat_min as min, compat_nanmedian as nanmedian, torch_softmax as
     softmax, compat_sort as sort, split_by_size as split,

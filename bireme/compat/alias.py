@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from bireme import version
-from bireme.core import dtype
+from bireme.core.base import dtype
 
 HERE, THERE = "bireme", "paddle"
 # a folder whose only module is `paddle`: processes that this one starts get sys.path, not its finders
@@ -25,7 +25,7 @@ INNER = {
     "autograd.derivative": "autograd.autograd",
     "base.core": "base.libpaddle device.core",
     "base.data_feeder": "common_ops_import",
-    "core.dtype": "framework.dtype",
+    "core.base.dtype": "framework.dtype",
     "defaults": "framework.framework",
     "files": "framework.io",
     "io": "io.reader io.dataloader io.dataloader.batch_sampler io.dataloader.dataset io.dataloader.sampler",
@@ -53,7 +53,7 @@ INNER = {
     "nn.functional": "nn.functional.activation nn.functional.common nn.functional.conv nn.functional.distance nn.functional.extension "
     "nn.functional.input nn.functional.loss nn.functional.norm nn.functional.pooling nn.functional.vision",
     "nn.utils.gradients": "nn.utils.clip_grad_norm_ nn.utils.clip_grad_value_",
-    "nn.utils.normalised": "nn.utils.spectral_norm_hook nn.utils.weight_norm_hook",
+    "nn.utils.weight_norm_hook": "nn.utils.spectral_norm_hook",
     "nn.utils.vectors": "nn.utils.transform_parameters",
     "tensor": "tensor.array tensor.attribute tensor.creation tensor.einsum tensor.linalg tensor.logic tensor.manipulation tensor.math tensor.ops "
     "tensor.random tensor.search tensor.stat tensor.to_string",
@@ -67,8 +67,8 @@ WIDER = {
     "bireme.core": "base.core",
     "bireme.files": "base.framework",
     "bireme.io.worker": "io",
-    "bireme.nn.functional": "ops.nn_edit",
-    "bireme.nn.initializer": "nn.seeded",
+    "bireme.nn.functional": "ops.nn.edit_distance",
+    "bireme.nn.initializer": "nn.legacy_initializer",
     "bireme.nn.layer": "nn base.framework base.dygraph.base",
 }
 
@@ -151,7 +151,7 @@ def refuse(name: str, own: Callable[[str], Any] | None) -> Callable[[str], Any]:
         if own is not None:
             try:
                 found = own(attribute)
-                if inner is None or not isinstance(found, ModuleType):  # `paddle.tensor.math` is Paddle's module, not `bireme.ops.math`
+                if inner is None or not isinstance(found, ModuleType):  # `paddle.tensor.math` is Paddle's module, not `bireme.ops.math.elementwise`
                     return found
             except AttributeError:
                 pass  # said plainly below

@@ -1,1 +1,5 @@
-"""The engine: operators, graphs, tensors, the tape and the two executors. It imports no operator."""
+"""The engine: graphs, executors, recording, tensors and the declaration of operators. It imports no operator.
+
+Its packages stand in the order in which they may import each other, which is the way of the data back to front:
+base, graph, numpy_exec, xla_exec, run, record, tensor, declare.
+"""

@@ -7,10 +7,10 @@ import importlib.util
 import re
 from typing import Any
 
-from bireme.core import device as devices
-from bireme.core import errors
-from bireme.core.device import IPUPlace, Place, XPUPlace, available, count, get_device, register_device, registered, set_device
-from bireme.core.executor import register as register_executor
+from bireme.core.base import device as devices
+from bireme.core.base import errors
+from bireme.core.base.device import IPUPlace, Place, XPUPlace, available, count, get_device, register_device, registered, set_device
+from bireme.core.graph.executor import register as register_executor
 from bireme.device import cuda, stream, xpu
 from bireme.device.cuda import empty_cache as empty_cache
 from bireme.device.cuda import max_memory_allocated as max_memory_allocated

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from bireme.core import device as devices
-from bireme.core import errors
+from bireme.core.base import device as devices
+from bireme.core.base import errors
 from bireme.device import memory, stream
 from bireme.device.stream import current_stream
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 from typing import Any
 
-from bireme.core import errors
-from bireme.core.device import Device
-from bireme.core.flush import flush
+from bireme.core.base import errors
+from bireme.core.base.device import Device
+from bireme.core.record.flush import flush
 
 _resets: dict[tuple[Device, str], list[int]] = {}  # [the run's peak at the reset, the most seen since]
 

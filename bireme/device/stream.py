@@ -10,10 +10,10 @@ import threading
 import time
 from typing import Any
 
-from bireme.core import device as devices
-from bireme.core import errors
-from bireme.core.flush import flush
-from bireme.core.xla import wait
+from bireme.core.base import device as devices
+from bireme.core.base import errors
+from bireme.core.record.flush import flush
+from bireme.core.xla_exec.xla import wait
 
 
 def finish(device: devices.Device) -> None:

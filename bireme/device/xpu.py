@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bireme.core import device as devices
-from bireme.core import errors
+from bireme.core.base import device as devices
+from bireme.core.base import errors
 from bireme.device import memory, stream
 
 __all__ = [

@@ -11,10 +11,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from bireme.core import ending, errors, flush
-from bireme.core.tensor import Tensor, Value, read
+from bireme.core.base import errors, shutdown
+from bireme.core.record import flush
+from bireme.core.tensor.tensor import Tensor, Value, read
 from bireme.files import pdparams
-from bireme.files.described import described
+from bireme.files.object_state import described
 from bireme.files.store import writing
 
 _writer: list[ThreadPoolExecutor] = []  # one thread, so that files appear in the order of the calls
@@ -86,7 +87,7 @@ class _Held(Tensor):
     __slots__ = ()
 
     def _host(self) -> np.ndarray:
-        return ending.within(np.asarray, self._value.array)
+        return shutdown.within(np.asarray, self._value.array)
 
 
 def _taken(x: Any, seen: dict[int, Any]) -> Any:

@@ -9,9 +9,9 @@ import struct
 import zlib
 from typing import Any, BinaryIO
 
-from bireme.core import errors, random
+from bireme.core.base import errors, random_state
 from bireme.files import pdparams
-from bireme.files.emitter import write_all
+from bireme.files.pickler import write_all
 from bireme.files.source import BadFile, Source, size_of
 from bireme.files.store import telling, write_whole
 from bireme.io import order
@@ -81,7 +81,7 @@ class Checkpoint:
         state = {
             "step": step,
             "parts": {name: part.state_dict() for name, part in self.parts.items()},
-            "random": {**order.snapshot(), "seeded": random.was_seeded()},
+            "random": {**order.snapshot(), "seeded": random_state.was_seeded()},
             "extra": extra,
         }
 
@@ -133,8 +133,8 @@ class Checkpoint:
             if isinstance(left, tuple) and any(left):
                 raise errors.bad(f"{where}, {name}", "the same names", f"{path}, which lacks {left[0]} and has {left[1]} in excess")
         stream = state["random"]
-        if stream["seeded"] and not random.was_seeded():
-            random.seed(0)  # whether somebody called it decides where orders are drawn from; the stream itself is set next
+        if stream["seeded"] and not random_state.was_seeded():
+            random_state.seed(0)  # whether somebody called it decides where orders are drawn from; the stream itself is set next
         order.restore(stream)
         self.extra = state["extra"]
 

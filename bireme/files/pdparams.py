@@ -9,16 +9,16 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from bireme.core import device as devices
-from bireme.core import dtype as dtypes
-from bireme.core import errors
-from bireme.core.tensor import Tensor, Value, sig_of
+from bireme.core.base import device as devices
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor, Value, sig_of
 from bireme.files import opcodes as op
+from bireme.files.allowed_globals import Array, Blob, is_key, is_shape, what
 from bireme.files.collisions import harmless
-from bireme.files.emitter import Emitter, code_of, host_of
-from bireme.files.machine import Machine
+from bireme.files.pickler import Emitter, code_of, host_of
 from bireme.files.source import BadFile, Source
-from bireme.files.words import Array, Blob, is_key, is_shape, what
+from bireme.files.unpickler import Machine
 
 _LEAVES = (type(None), bool, int, float, complex, str, bytes)
 _SIMPLE = (bool, float, str)

@@ -13,9 +13,9 @@ from typing import Any, BinaryIO
 import ml_dtypes
 import numpy as np
 
-from bireme.core import errors
-from bireme.core.tensor import Tensor
-from bireme.files.emitter import host_of, write_all
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
+from bireme.files.pickler import host_of, write_all
 from bireme.files.source import BadFile, Source
 
 MAX_HEADER = 100_000_000

@@ -9,13 +9,13 @@ import os
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
-from bireme.core import dtype as dtypes
-from bireme.core import errors
-from bireme.core.tensor import Tensor
-from bireme.files import pdparams, record, safetensors
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
+from bireme.files import binary_tensor, pdparams, safetensors
 from bireme.files.atomic import replacing
-from bireme.files.described import described
-from bireme.files.emitter import host_of
+from bireme.files.object_state import described
+from bireme.files.pickler import host_of
 from bireme.files.source import BadFile, Source, size_of
 
 _SAVE = ("use_binary_format", "pickle_protocol", "safetensors", "metadata")
@@ -47,7 +47,7 @@ def writing(where: str, obj: Any, path: Any, protocol: int, configs: dict[str, A
     binary = configs.get("use_binary_format", False)
     if not isinstance(binary, bool):
         raise errors.bad(f"{where}(use_binary_format)", "True or False", binary, kind=TypeError)
-    if binary and not (isinstance(obj, Tensor) and record.storable(obj.dtype.np)):
+    if binary and not (isinstance(obj, Tensor) and binary_tensor.storable(obj.dtype.np)):
         raise errors.bad(f"{where}(obj)", "a Tensor, for the binary format", obj, kind=NotImplementedError)
     place = _path(where, path) if not hasattr(path, "write") else None
     if place is None:
@@ -60,7 +60,7 @@ def writing(where: str, obj: Any, path: Any, protocol: int, configs: dict[str, A
 
     def write(file: BinaryIO) -> None:
         if binary:
-            record.write(file, host_of(obj))
+            binary_tensor.write(file, host_of(obj))
         elif tensors_only:
             safetensors.write(file, obj, configs.get("metadata"))
         else:
@@ -159,7 +159,7 @@ def _read(source: Source, path: str | None, configs: dict) -> Any:
     if head[:1] == b"\x80":
         return pdparams.read(source, numpy, bool(configs.get("keep_name_table")))
     if head[:4] == bytes(4) and len(head) == 9:
-        host = record.read(source)
+        host = binary_tensor.read(source)
         return dtypes.as_paddle_shows(host) if numpy else pdparams.tensor_of(host)
     raise BadFile("neither a file that bireme.save or paddle.save wrote, nor a safetensors file")
 

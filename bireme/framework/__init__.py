@@ -16,11 +16,11 @@ from bireme.base.framework import (
     in_pir_mode,
     use_pir_api,
 )  # fmt: skip
-from bireme.core.backward import grad
-from bireme.core.device import CPUPlace, CUDAPinnedPlace, CUDAPlace, CustomPlace, IPUPlace, XPUPinnedPlace, XPUPlace
-from bireme.core.flags import get_flags, set_flags
-from bireme.core.parameter import Parameter
-from bireme.core.random import seed
+from bireme.core.base.device import CPUPlace, CUDAPinnedPlace, CUDAPlace, CustomPlace, IPUPlace, XPUPinnedPlace, XPUPlace
+from bireme.core.base.flags import get_flags, set_flags
+from bireme.core.base.random_state import seed
+from bireme.core.tensor.backward import grad
+from bireme.core.tensor.parameter import Parameter
 from bireme.defaults import disable_signal_handler, disable_static, enable_static, get_default_dtype, in_dynamic_mode, set_default_dtype
 from bireme.files import load, save
 from bireme.framework import random

@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.io import DataLoader, Dataset, IterableDataset
 from bireme.ops import to_tensor
 

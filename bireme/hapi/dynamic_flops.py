@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from bireme import nn
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.hapi.callback import say
 from bireme.hapi.model_summary import looked_at, made_inputs, own_tensors
 from bireme.hapi.static_flops import Table

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import errors
-from bireme.core.grad_mode import no_grad
-from bireme.core.parameter import Parameter
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.grad_mode import no_grad
+from bireme.core.tensor.parameter import Parameter
+from bireme.core.tensor.tensor import Tensor
 from bireme.hapi.batches import arrays, batch_size_of, fields_of, first, inputs_of, length, listed, loader, samples_in, tensors
 from bireme.hapi.callbacks import CallbackList, config_callbacks
 from bireme.hapi.logs import Logs

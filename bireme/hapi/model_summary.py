@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import dtype as dtypes
-from bireme.core import errors
-from bireme.core.capture import capture
-from bireme.core.flush import flush
-from bireme.core.grad_mode import no_grad
-from bireme.core.random import get_rng_state, set_rng_state
-from bireme.core.tensor import Tensor
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.base.random_state import get_rng_state, set_rng_state
+from bireme.core.record.capture import capture
+from bireme.core.record.flush import flush
+from bireme.core.tensor.grad_mode import no_grad
+from bireme.core.tensor.tensor import Tensor
 from bireme.hapi.callback import say
 from bireme.nn.container import LayerList, Sequential
 from bireme.nn.layer import Layer

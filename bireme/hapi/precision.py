@@ -6,8 +6,8 @@ import contextlib
 from typing import Any
 
 from bireme.amp import GradScaler, auto_cast, decorate
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn.layer import Layer
 
 _SCALER = ("init_loss_scaling", "incr_ratio", "decr_ratio", "incr_every_n_steps", "decr_every_n_nan_or_inf", "use_dynamic_loss_scaling")

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.hapi.callback import Callback
 from bireme.hapi.log_writer import EventWriter, RecordWriter
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from bireme.core import errors
+from bireme.core.base import errors
 from bireme.files import checkpoint
 from bireme.hapi.callback import Callback, say
 from bireme.io import DataLoader

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from bireme import metric
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.hapi.batches import arrays, listed
 
 _WAIT = 64  # batches, and MiB of them, that a metric of the user's own may lag behind

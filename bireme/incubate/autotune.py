@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from bireme.core import errors
+from bireme.core.base import errors
 
 __all__ = ["set_config"]
 

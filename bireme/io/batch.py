@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import errors
+from bireme.core.base import errors
 from bireme.io.dataset import IterableDataset
 from bireme.io.order import draws
 from bireme.io.sampler import RandomSampler, Sampler, SequenceSampler

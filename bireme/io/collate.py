@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core.tensor import Tensor
+from bireme.core.tensor.tensor import Tensor
 from bireme.ops import stack as stack_tensors
 
 Stack = Callable[[Sequence[np.ndarray]], np.ndarray]

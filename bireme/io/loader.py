@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import device as devices
-from bireme.core import errors
-from bireme.core.device import Device, Place
-from bireme.core.tensor import Tensor
+from bireme.core.base import device as devices
+from bireme.core.base import errors
+from bireme.core.base.device import Device, Place
+from bireme.core.tensor.tensor import Tensor
 from bireme.io import launch, order, pool
 from bireme.io.batch import BatchSampler
 from bireme.io.collate import default_collate_fn, default_convert_fn, mapped

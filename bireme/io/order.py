@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import random
-from bireme.core.random import Generator
+from bireme.core.base import random_state
+from bireme.core.base.random_state import Generator
 
 
 def draws(generator: Any = None) -> Any:
@@ -22,8 +22,8 @@ def draws(generator: Any = None) -> Any:
         return np.random.RandomState(generator.random() & 0xFFFFFFFF)
     if isinstance(generator, (np.random.Generator, np.random.RandomState)):
         return generator
-    if random.was_seeded() and not numpy_was_seeded():
-        return np.random.RandomState(random.default_generator().random() & 0xFFFFFFFF)
+    if random_state.was_seeded() and not numpy_was_seeded():
+        return np.random.RandomState(random_state.default_generator().random() & 0xFFFFFFFF)
     return np.random
 
 
@@ -46,7 +46,7 @@ def snapshot() -> dict[str, Any]:
     _, words, place, has_gauss, gauss = np.random.get_state()  # noqa: NPY002 - samplers draw from the global generator, as Paddle's do
     version, state, normal = python_random.getstate()
     return {
-        "framework": [str(n) for n in random.default_generator().get_state()],  # 64 bits do not fit every file format's integers
+        "framework": [str(n) for n in random_state.default_generator().get_state()],  # 64 bits do not fit every file format's integers
         "numpy": [np.array(words), int(place), int(has_gauss), float(gauss)],
         "python": [version, np.array(state, np.uint32), normal],
         "numpy_was_seeded": numpy_was_seeded(),
@@ -55,7 +55,7 @@ def snapshot() -> dict[str, Any]:
 
 def restore(state: dict[str, Any]) -> None:
     """Go back to a `snapshot`."""
-    random.default_generator().set_state(tuple(int(n) for n in state["framework"]))
+    random_state.default_generator().set_state(tuple(int(n) for n in state["framework"]))
     words, place, has_gauss, gauss = state["numpy"]
     np.random.set_state(("MT19937", np.asarray(words, np.uint32), int(place), int(has_gauss), float(gauss)))  # noqa: NPY002 - as above
     version, numbers, normal = state["python"]

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from multiprocessing import connection, reduction
 from typing import Any
 
-from bireme.core import errors
+from bireme.core.base import errors
 from bireme.io import launch, memory
 from bireme.io.collate import mapped
 from bireme.io.fetch import Job

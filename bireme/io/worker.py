@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bireme.core import device as devices
-from bireme.core import random
-from bireme.core.tensor import Tensor
+from bireme.core.base import device as devices
+from bireme.core.base import random_state
+from bireme.core.tensor.tensor import Tensor
 from bireme.io.collate import mapped, stack_arrays
 from bireme.io.dataset import IterableDataset
 from bireme.io.fetch import End, Fetcher, Job, WorkerInfo, local
@@ -137,4 +137,4 @@ def seed_all(seed: int, number: int) -> None:
     """Set the random streams of this process for a worker or a batch."""
     np.random.seed(_generate_states(seed, number))  # noqa: NPY002 - transforms draw from the global generator
     python_random.seed(seed * 1000003 + number)
-    random.seed((seed * 1000003 + number) & ((1 << 63) - 1))
+    random_state.seed((seed * 1000003 + number) & ((1 << 63) - 1))

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.ops import argmax, argsort, assign, cast, floor, full, reshape, round, to_tensor, topk
 
 __all__ = ["Accuracy", "Auc", "Metric", "Precision", "Recall", "accuracy"]

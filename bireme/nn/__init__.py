@@ -32,6 +32,19 @@ from bireme.nn.activation import (
     Tanhshrink,
     ThresholdedReLU,
 )  # fmt: skip
+from bireme.nn.adaptive_pool import (
+    AdaptiveAvgPool1D,
+    AdaptiveAvgPool2D,
+    AdaptiveAvgPool3D,
+    AdaptiveMaxPool1D,
+    AdaptiveMaxPool2D,
+    AdaptiveMaxPool3D,
+    FractionalMaxPool2D,
+    FractionalMaxPool3D,
+    MaxUnPool1D,
+    MaxUnPool2D,
+    MaxUnPool3D,
+)  # fmt: skip
 from bireme.nn.batch_norm import BatchNorm, BatchNorm1D, BatchNorm2D, BatchNorm3D, SyncBatchNorm
 from bireme.nn.clip import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue
 from bireme.nn.common import (
@@ -109,19 +122,6 @@ from bireme.nn.pool import (
     MaxPool2D,
     MaxPool3D,
     Unfold,
-)  # fmt: skip
-from bireme.nn.pool_sized import (
-    AdaptiveAvgPool1D,
-    AdaptiveAvgPool2D,
-    AdaptiveAvgPool3D,
-    AdaptiveMaxPool1D,
-    AdaptiveMaxPool2D,
-    AdaptiveMaxPool3D,
-    FractionalMaxPool2D,
-    FractionalMaxPool3D,
-    MaxUnPool1D,
-    MaxUnPool2D,
-    MaxUnPool3D,
 )  # fmt: skip
 from bireme.nn.rnn import GRU, LSTM, RNN, BiRNN, SimpleRNN
 from bireme.nn.rnn_cell import GRUCell, LSTMCell, RNNCellBase, SimpleRNNCell

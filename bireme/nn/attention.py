@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn.common import Linear, must_be_probability
 from bireme.nn.layer import Layer
 from bireme.ops import concat, dropout, matmul, reshape, scaled_dot_product_attention, transpose, zeros
-from bireme.ops.nn_attention import attention_weights
+from bireme.ops.nn.attention import attention_weights
 
 
 class Cache(NamedTuple):

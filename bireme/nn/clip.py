@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import dtype as dtypes
-from bireme.core import errors
-from bireme.core.grad_mode import no_grad
-from bireme.core.tensor import Tensor
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.tensor.grad_mode import no_grad
+from bireme.core.tensor.tensor import Tensor
 from bireme.ops import clip, clip_by_global_norm, sqrt
 
 Pairs = list[tuple[Any, Tensor | None]]

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import errors
-from bireme.core.keywords import renamed
-from bireme.core.parameter import Parameter
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.base.keywords import renamed
+from bireme.core.tensor.parameter import Parameter
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn.layer import Layer
 from bireme.ops import (
     alpha_dropout,

@@ -6,8 +6,8 @@ import numbers
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from bireme.core import errors
-from bireme.core.parameter import Parameter
+from bireme.core.base import errors
+from bireme.core.tensor.parameter import Parameter
 from bireme.nn.layer import Layer
 
 

@@ -6,13 +6,13 @@ import math
 import numbers
 from typing import Any
 
-from bireme.core import errors
-from bireme.core.keywords import renamed
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.base.keywords import renamed
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn.initializer import Normal
 from bireme.nn.layer import Layer
 from bireme.ops import conv1d, conv1d_transpose, conv2d, conv2d_transpose, conv3d, conv3d_transpose, pad
-from bireme.ops.spatial import edges_of
+from bireme.ops.nn.window_args import edges_of
 
 _MODES = ("zeros", "reflect", "replicate", "circular")
 _FORMATS = {1: ("NCL", "NLC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from bireme.core import dtype as dtypes
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.ops import (
     arange,
     concat,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bireme.core import errors
-from bireme.core.grad_mode import no_grad
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.grad_mode import no_grad
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn import initializer as initial
 from bireme.nn.initializer import calculate_gain
 from bireme.ops import eye

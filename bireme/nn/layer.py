@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bireme.core import dtype as dtypes
-from bireme.core import errors
-from bireme.core.flush import layer_entered
-from bireme.core.parameter import Parameter
-from bireme.core.segments import local
-from bireme.core.tensor import Tensor
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.graph.segment import local
+from bireme.core.record.flush import layer_entered
+from bireme.core.tensor.parameter import Parameter
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn.layer_state import State
 from bireme.nn.layer_types import Conversions
 from bireme.nn.parameter import make_parameter

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn.initializer import Constant, Normal
 from bireme.nn.layer import Layer
 from bireme.ops import group_norm, instance_norm, layer_norm, local_response_norm, spectral_norm_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numbers
 from typing import Any
 
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn.layer import Layer
 from bireme.ops import pad
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from bireme.core import device as devices
-from bireme.core import dtype as dtypes
-from bireme.core import errors, parameter
-from bireme.core.graph import Unmade, sig_of
-from bireme.core.tensor import Tensor, wrap
+from bireme.core.base import device as devices
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.graph.graph import Unmade, sig_of
+from bireme.core.tensor import parameter
+from bireme.core.tensor.tensor import Tensor, wrap
 from bireme.nn.initializer import Initializer, choose
 from bireme.ops import zeros
 from bireme.param_attr import ParamAttr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bireme.core.tensor import Tensor
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn import functional as F  # as users write it
 from bireme.nn.layer import Layer
 

@@ -6,8 +6,8 @@ import numbers
 from collections.abc import Callable
 from typing import Any
 
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn.common import must_be_probability
 from bireme.nn.container import LayerList
 from bireme.nn.layer import Layer

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from bireme import defaults
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn.initializer import Constant, Uniform
 from bireme.nn.layer import Layer
 from bireme.ops import full
-from bireme.ops.nn_recurrent import GATES, recurrence
+from bireme.ops.nn.recurrent import GATES, recurrence
 
 
 def _is_shape(tree: Any) -> bool:

@@ -7,8 +7,8 @@ import math
 import numbers
 from typing import Any
 
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn import functional
 from bireme.nn.attention import Cache, MultiHeadAttention, StaticCache, must_be_positive
 from bireme.nn.attention import _convert_attention_mask as _convert_attention_mask  # programs ask for it here

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import dtype as dtypes
-from bireme.core import errors
-from bireme.core.tensor import Tensor
-from bireme.ops import maximum, sqrt, to_tensor, update, where
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
+from bireme.ops import maximum, sqrt, to_tensor, where
+from bireme.ops.optimizer import updates
 from bireme.optimizer.adaptive import not_negative
 from bireme.optimizer.lr import LRScheduler
 from bireme.optimizer.optimizer import Optimizer, Pairs
@@ -109,7 +110,7 @@ class Adam(Optimizer):
         decays = tuple(self._is_decayed(group, slot.param) if isinstance(coeff, Tensor) or coeff else False for slot in slots)
         if self._amsgrad:
             return _amsgrad_update(*operands, coeff, decoupled=self._decoupled, lr_ratios=ratios, decays=decays)
-        return update.adam_update(*operands, coeff, self._skip, decoupled=self._decoupled, lr_ratios=ratios, decays=decays)
+        return updates.adam_update(*operands, coeff, self._skip, decoupled=self._decoupled, lr_ratios=ratios, decays=decays)
 
     def _betas(self, group: dict) -> tuple[float | Tensor, float | Tensor]:
         return group.get("beta1", self._beta1), group.get("beta2", self._beta2)
@@ -327,7 +328,7 @@ def _amsgrad_update(
     lr_ratios: tuple[float, ...],
     decays: tuple[bool, ...],
 ) -> list[Tensor]:
-    """Like `update.adam_update`, divided by the largest second moment so far. Seldom asked for, so composed."""
+    """Like `updates.adam_update`, divided by the largest second moment so far. Seldom asked for, so composed."""
     p1, p2 = beta1_pow * beta1, beta2_pow * beta2
     new, first, second, top = [], [], [], []
     for p, g, m, v, most, ratio, decay in zip(params, grads, moment1s, moment2s, largest, lr_ratios, decays):

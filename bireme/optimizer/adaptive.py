@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import errors
-from bireme.core.tensor import Tensor
-from bireme.ops import update_rules
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
+from bireme.ops.optimizer import update_variants
 from bireme.optimizer.lr import LRScheduler
 from bireme.optimizer.optimizer import Optimizer
 
@@ -44,7 +44,7 @@ class Adagrad(Optimizer):
         return super()._initial(p, name) + np.asarray(self.initial_accumulator_value, self._state_dtype(p).np)
 
     def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
-        return update_rules.adagrad_update(params, grads, *states, lr, group.get("epsilon", self._epsilon))
+        return update_variants.adagrad_update(params, grads, *states, lr, group.get("epsilon", self._epsilon))
 
 
 class Adadelta(Optimizer):
@@ -78,7 +78,7 @@ class Adadelta(Optimizer):
 
     def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
         numbers = group.get("rho", self._rho), group.get("epsilon", self._epsilon)
-        return update_rules.adadelta_update(params, grads, *states, lr, *numbers)
+        return update_variants.adadelta_update(params, grads, *states, lr, *numbers)
 
 
 class RMSProp(Optimizer):
@@ -112,7 +112,7 @@ class RMSProp(Optimizer):
 
     def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
         numbers = group.get("rho", self._rho), group.get("momentum", self._momentum), group.get("epsilon", self._epsilon)
-        return update_rules.rmsprop_update(params, grads, *states, lr, *numbers, bool(group.get("centered", self._centered)))
+        return update_variants.rmsprop_update(params, grads, *states, lr, *numbers, bool(group.get("centered", self._centered)))
 
 
 class Adamax(Optimizer):
@@ -154,7 +154,7 @@ class Adamax(Optimizer):
 
     def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
         numbers = group.get("beta1", self._beta1), group.get("beta2", self._beta2), group.get("epsilon", self._epsilon)
-        return update_rules.adamax_update(params, grads, *states, lr, *numbers)
+        return update_variants.adamax_update(params, grads, *states, lr, *numbers)
 
 
 class Rprop(Optimizer):
@@ -198,7 +198,7 @@ class Rprop(Optimizer):
         return zeros if name == "prevs" else np.full_like(zeros, self._start)
 
     def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
-        return update_rules.rprop_update(params, grads, *states, *self._numbers)
+        return update_variants.rprop_update(params, grads, *states, *self._numbers)
 
 
 def between(where: str, **betas: Any) -> None:

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import dtype as dtypes
-from bireme.core import errors
-from bireme.core.tensor import Tensor
-from bireme.ops import to_tensor, update_rules
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
+from bireme.ops import to_tensor
+from bireme.ops.optimizer import update_variants
 from bireme.optimizer.lr import LRScheduler
 from bireme.optimizer.optimizer import Optimizer
 
@@ -53,7 +54,7 @@ class ASGD(Optimizer):
         return to_tensor(loaded, dtype=dtypes.int64, place=p.place) if name == "m" else loaded
 
     def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
-        return update_rules.asgd_update(params, grads, *states, lr)
+        return update_variants.asgd_update(params, grads, *states, lr)
 
 
 class Muon(Optimizer):
@@ -107,4 +108,4 @@ class Muon(Optimizer):
 
     def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
         numbers = lr, group.get("momentum", self._momentum), group.get("epsilon", self._epsilon), group["weight_decay"]
-        return update_rules.muon_update(params, grads, *states, *numbers, nesterov=self._nesterov, steps=self._ns_steps)
+        return update_variants.muon_update(params, grads, *states, *numbers, nesterov=self._nesterov, steps=self._ns_steps)

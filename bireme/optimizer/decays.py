@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 
-from bireme.core import errors
+from bireme.core.base import errors
 from bireme.optimizer.schedule import LRScheduler, factor, positive
 
 

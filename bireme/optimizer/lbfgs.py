@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from bireme.core import errors
-from bireme.core.grad_mode import enable_grad, no_grad
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.grad_mode import enable_grad, no_grad
+from bireme.core.tensor.tensor import Tensor
 from bireme.ops import concat, to_tensor, zeros
 from bireme.optimizer.line_search import Point, strong_wolfe
 from bireme.optimizer.line_search import _cubic_interpolate as _cubic_interpolate

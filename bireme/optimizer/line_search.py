@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from bireme.core.tensor import Tensor
+from bireme.core.tensor.tensor import Tensor
 
 
 class Wanted(NamedTuple):

@@ -13,14 +13,14 @@ from bireme.optimizer.decays import (
     PolynomialDecay,
     StepDecay,
 )
-from bireme.optimizer.older import cosine_decay as cosine_decay
-from bireme.optimizer.older import exponential_decay as exponential_decay
-from bireme.optimizer.older import inverse_time_decay as inverse_time_decay
-from bireme.optimizer.older import linear_lr_warmup as linear_lr_warmup
-from bireme.optimizer.older import natural_exp_decay as natural_exp_decay
-from bireme.optimizer.older import noam_decay as noam_decay
-from bireme.optimizer.older import piecewise_decay as piecewise_decay
-from bireme.optimizer.older import polynomial_decay as polynomial_decay
+from bireme.optimizer.legacy_schedules import cosine_decay as cosine_decay
+from bireme.optimizer.legacy_schedules import exponential_decay as exponential_decay
+from bireme.optimizer.legacy_schedules import inverse_time_decay as inverse_time_decay
+from bireme.optimizer.legacy_schedules import linear_lr_warmup as linear_lr_warmup
+from bireme.optimizer.legacy_schedules import natural_exp_decay as natural_exp_decay
+from bireme.optimizer.legacy_schedules import noam_decay as noam_decay
+from bireme.optimizer.legacy_schedules import piecewise_decay as piecewise_decay
+from bireme.optimizer.legacy_schedules import polynomial_decay as polynomial_decay
 from bireme.optimizer.schedule import LRScheduler
 
 __all__ = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numbers
 from typing import Any
 
-from bireme.core import errors
-from bireme.core.tensor import Tensor
-from bireme.ops import update
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
+from bireme.ops.optimizer import updates
 from bireme.optimizer.lr import LRScheduler
 from bireme.optimizer.optimizer import Optimizer, Pairs
 from bireme.regularizer import L2Decay
@@ -58,4 +58,4 @@ class Momentum(Optimizer):
 
     def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
         nesterov = bool(group.get("use_nesterov", self._use_nesterov))
-        return update.momentum_update(params, grads, *states, lr, group.get("momentum", self._momentum), nesterov)
+        return updates.momentum_update(params, grads, *states, lr, group.get("momentum", self._momentum), nesterov)

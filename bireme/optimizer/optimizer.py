@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from bireme.core import errors
-from bireme.core.flush import close_step, run_closed
-from bireme.core.grad_mode import no_grad
-from bireme.core.guards import open_guards
-from bireme.core.tensor import Tensor, wrap
+from bireme.core.base import errors
+from bireme.core.record.flush import close_step, run_closed
+from bireme.core.record.guards import open_guards
+from bireme.core.tensor.grad_mode import no_grad
+from bireme.core.tensor.tensor import Tensor, wrap
 from bireme.nn.clip import ClipGradBase
 from bireme.ops import logical_or, to_tensor
 from bireme.optimizer.lr import LRScheduler

@@ -6,7 +6,7 @@ import numbers
 import sys
 from typing import Any
 
-from bireme.core import errors
+from bireme.core.base import errors
 
 
 class LRScheduler:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bireme.core.tensor import Tensor
-from bireme.ops import update
+from bireme.core.tensor.tensor import Tensor
+from bireme.ops.optimizer import updates
 from bireme.optimizer.lr import LRScheduler
 from bireme.optimizer.optimizer import Optimizer
 
@@ -33,4 +33,4 @@ class SGD(Optimizer):
         self._multi_precision = multi_precision
 
     def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
-        return update.sgd_update(params, grads, lr)
+        return updates.sgd_update(params, grads, lr)

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import dtype as dtypes
-from bireme.core import errors
-from bireme.core.amp import HALF
-from bireme.core.flush import aside
-from bireme.core.tensor import Tensor, read, wrap
-from bireme.ops import to_tensor, update
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.declare.precision import HALF
+from bireme.core.record.flush import aside
+from bireme.core.tensor.tensor import Tensor, read, wrap
+from bireme.ops import to_tensor
+from bireme.ops.optimizer import updates
 from bireme.optimizer.lr import LRScheduler
 
 _NUMBERED = re.compile(r"_fp32_master_\d+(?=_)|_\d+$")
@@ -155,7 +156,7 @@ class States:
 
     def _kept(self, old: list[Tensor], new: list[Tensor]) -> list[Tensor]:
         """What is stored: the new values, or the old ones where the step is skipped."""
-        return new if self._skip is None or self._rule_skips else update.keep_unless(self._skip, old, new)
+        return new if self._skip is None or self._rule_skips else updates.keep_unless(self._skip, old, new)
 
     def state_dict(self) -> dict[str, Any]:
         """Accumulators by name, master weights and the schedule's state: what a checkpoint needs.
@@ -253,6 +254,6 @@ def _cast(tensors: list[Tensor], kinds: list[Any]) -> list[Tensor]:
     found, wrong = list(tensors), [i for i, (t, kind) in enumerate(zip(tensors, kinds)) if t._sig.dtype is not kind]
     for kind in dict.fromkeys([kinds[i] for i in wrong]):
         places = [i for i in wrong if kinds[i] is kind]
-        for i, new in zip(places, update.cast_all([tensors[i] for i in places], kind)):
+        for i, new in zip(places, updates.cast_all([tensors[i] for i in places], kind)):
             found[i] = new
     return found

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import errors
-from bireme.core.tensor import Tensor
-from bireme.ops import update_rules
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
+from bireme.ops.optimizer import update_variants
 from bireme.optimizer.adam import Adam
 from bireme.optimizer.adaptive import between, not_negative
 from bireme.optimizer.lr import LRScheduler
@@ -91,7 +91,7 @@ class NAdam(_Running):
 
     def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
         decay = group.get("momentum_decay", self._momentum_decay)
-        return update_rules.nadam_update(params, grads, *states, lr, *self._moments(group), decay)
+        return update_variants.nadam_update(params, grads, *states, lr, *self._moments(group), decay)
 
 
 class RAdam(_Running):
@@ -121,7 +121,7 @@ class RAdam(_Running):
         super().__init__(learning_rate, beta1, beta2, epsilon, parameters, weight_decay, grad_clip, name)
 
     def _new(self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]) -> list[Tensor]:
-        return update_rules.radam_update(params, grads, *states, lr, *self._moments(group))
+        return update_variants.radam_update(params, grads, *states, lr, *self._moments(group))
 
 
 class Lamb(Adam):
@@ -168,4 +168,4 @@ class Lamb(Adam):
         spared = group.get("exclude_from_weight_decay_fn", self._spared)
         decays = tuple(bool(coeff) and not (spared is not None and spared(slot.param)) for slot in slots)
         adapts = tuple(decay or self._always_adapt for decay in decays)
-        return update_rules.lamb_update(*operands, coeff, lr_ratios=ratios, decays=decays, adapts=adapts)
+        return update_variants.lamb_update(*operands, coeff, lr_ratios=ratios, decays=decays, adapts=adapts)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
 
-from bireme.core import errors
+from bireme.core.base import errors
 
 Reader = Callable[[], Iterable[Any]]
 

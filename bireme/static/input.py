@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import dtype as dtypes
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 
 
 class InputSpec:

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from bireme import version
-from bireme.core import debug, errors, flags, flush
-from bireme.core import device as devices
+from bireme.core.base import device as devices
+from bireme.core.base import errors, flags
+from bireme.core.record import flush
+from bireme.core.run import explain
 from bireme.device import memory
 from bireme.ops import matmul, to_tensor
 
@@ -33,7 +35,7 @@ def _step(place: Any) -> str:
 
 def _compile(place: Any) -> str:
     """Compile a small program and compare it with NumPy."""
-    before, old = debug.STATS["compiles"], flags.interpret.value
+    before, old = explain.STATS["compiles"], flags.interpret.value
     a = np.arange(12, dtype="float32").reshape(3, 4)
     flags.set_flags({"FLAGS_interpret": False})
     start = time.perf_counter()
@@ -44,7 +46,7 @@ def _compile(place: Any) -> str:
         flags.set_flags({"FLAGS_interpret": old})
     if not np.allclose(got, a @ a.T + 1):
         raise RuntimeError("the compiled program gave other numbers than NumPy")
-    fresh = "compiled" if debug.STATS["compiles"] > before else "found in the cache"
+    fresh = "compiled" if explain.STATS["compiles"] > before else "found in the cache"
     return f"a small program was {fresh} and ran in {time.perf_counter() - start:.2f} s, with NumPy's numbers"
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
-from bireme.core import errors
-from bireme.core.device import current
-from bireme.core.tensor import Tensor, from_foreign
+from bireme.core.base import errors
+from bireme.core.base.device import current
+from bireme.core.tensor.tensor import Tensor, from_foreign
 
 __all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
 

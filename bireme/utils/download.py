@@ -11,7 +11,7 @@ import urllib.parse
 import urllib.request
 import zipfile
 
-from bireme.core import errors
+from bireme.core.base import errors
 
 __all__ = ["get_weights_path_from_url", "get_path_from_url", "is_url"]
 

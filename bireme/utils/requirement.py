@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from bireme import version
-from bireme.core import errors
+from bireme.core.base import errors
 
 
 def deprecated(update_to: str = "", since: str = "", reason: str = "", level: int = 0) -> Callable[[Callable], Callable]:

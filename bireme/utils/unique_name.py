@@ -6,7 +6,7 @@ import contextlib
 import itertools
 from collections.abc import Iterator
 
-from bireme.core import errors
+from bireme.core.base import errors
 
 __all__ = ["generate", "generate_with_ignorable_key", "switch", "guard"]
 

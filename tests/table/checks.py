@@ -8,11 +8,11 @@ from collections.abc import Callable
 import numpy as np
 
 import bireme
-from bireme.core import dtype as dtypes
-from bireme.core import executor
-from bireme.core.op import PUBLIC, Op
-from bireme.core.registry import OPS
-from bireme.core.tensor import Tensor
+from bireme.core.base import dtype as dtypes
+from bireme.core.base.registry import OPS
+from bireme.core.declare.op import PUBLIC, Op
+from bireme.core.graph import executor
+from bireme.core.tensor.tensor import Tensor
 from tests.table import rules
 from tests.table.harness import (
     ALL,

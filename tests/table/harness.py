@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 import bireme
-from bireme.core import dtype as dtypes
-from bireme.core import executor
-from bireme.core.capture import capture
-from bireme.core.dtype import BOOL, COMPLEX, FLOAT, INT, DType
-from bireme.core.registry import OPS
-from bireme.core.tensor import Tensor, wrap
+from bireme.core.base import dtype as dtypes
+from bireme.core.base.dtype import BOOL, COMPLEX, FLOAT, INT, DType
+from bireme.core.base.registry import OPS
+from bireme.core.graph import executor
+from bireme.core.record.capture import capture
+from bireme.core.tensor.tensor import Tensor, wrap
 
 ALL = FLOAT | INT | BOOL | COMPLEX
 REAL = FLOAT | INT

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 import bireme
-from bireme.core import dtype as dtypes
-from bireme.core import executor
-from bireme.core.capture import capture
-from bireme.core.tensor import Tensor, wrap
+from bireme.core.base import dtype as dtypes
+from bireme.core.graph import executor
+from bireme.core.record.capture import capture
+from bireme.core.tensor.tensor import Tensor, wrap
 from tests.table.harness import Bad, Sample, call, flat, same, still, weight_like
 
 TOLERANCE = {"float32": 2e-5, "float64": 1e-9}

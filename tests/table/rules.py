@@ -9,10 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bireme.core import dtype as dtypes
-from bireme.core import executor, interpreter
-from bireme.core.bound import Bound
-from bireme.core.graph import Number, scalar_sig
+from bireme.core.base import dtype as dtypes
+from bireme.core.graph import executor
+from bireme.core.graph.bound import Bound
+from bireme.core.graph.graph import Number, scalar_sig
+from bireme.core.numpy_exec import planning, tracing
 from tests.table.harness import TOLERANCE, Recorded, Row, Sample, same, smooth
 
 
@@ -98,12 +99,12 @@ def gradient_rule(row: Row) -> None:
             rng = np.random.default_rng(3)
             ws = [np.asarray(_weights(rng, s)) for s in outs]
             grad = bound.grad_bound((True,) * len(outs), needs, sigs, outs)
-            results_of = interpreter.plan(bound.lower("cpu"), sigs, bound.many)(*given)
+            results_of = tracing.traced(bound.lower("cpu"), sigs, bound.many)(*given)
             made = list(results_of) if bound.many else [results_of]
             operands = [*ws, *[given[i] for i in grad.operand_places], *(made if grad.takes_outs else [])]
             specs = (*outs, *[sigs[i] for i in grad.operand_places], *(outs if grad.takes_outs else ()))
-            want = interpreter.plan(_pullback(bound, needs, len(outs)), (*outs, *sigs), True)(*ws, *given)
-            for form, what in ((interpreter.plan(grad.lower("cpu"), specs, True), "rule"), (grad.plan(specs), "rule as interpreted")):
+            want = tracing.traced(_pullback(bound, needs, len(outs)), (*outs, *sigs), True)(*ws, *given)
+            for form, what in ((tracing.traced(grad.lower("cpu"), specs, True), "rule"), (planning.plan(grad, specs), "rule as interpreted")):
                 for i, g, w in zip(needs, form(*operands), want):
                     same(np.asarray(g), np.asarray(w), 1e-9 * row.loose[0], f"{bound}({', '.join(map(str, sigs))}): {what} of operand {i}")
             for i in bound.passes:
@@ -144,10 +145,10 @@ def lowerings(row: Row) -> None:
                     continue
                 needs = tuple([i for i in places if sigs[i].dtype.is_inexact])
                 ws = [_weights(np.random.default_rng(3), s) for s in outs]
-                there, here = [interpreter.plan(bound.lower(p), sigs, bound.many)(*given) for p in (platform, "reference")]
+                there, here = [tracing.traced(bound.lower(p), sigs, bound.many)(*given) for p in (platform, "reference")]
                 tol = 10 * TOLERANCE[dtype.name]
                 for a, b in zip(there, here) if bound.many else [(there, here)]:
                     same(np.asarray(a), np.asarray(b), tol, f"{bound} on {platform}")
-                pulls = [interpreter.plan(_pullback(bound, needs, len(outs), p), (*outs, *sigs), True)(*ws, *given) for p in (platform, "reference")]
+                pulls = [tracing.traced(_pullback(bound, needs, len(outs), p), (*outs, *sigs), True)(*ws, *given) for p in (platform, "reference")]
                 for a, b in zip(*pulls):
                     same(np.asarray(a), np.asarray(b), tol, f"{bound} on {platform}: gradient")

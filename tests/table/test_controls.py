@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from jax import lax
 
-from bireme.core.composite import Composite
-from bireme.core.graph import sig_of
-from bireme.core.op import Op, Tensor
+from bireme.core.declare.composite import Composite
+from bireme.core.declare.op import Op, Tensor
+from bireme.core.graph.graph import sig_of
 from tests.table.checks import CHECKS, problems, unmatched
 from tests.table.harness import ALL, FLOAT, REAL, Row
 from tests.table.samples import unary

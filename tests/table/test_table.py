@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from bireme.core import xla
-from bireme.core.op import Op
+from bireme.core.declare.op import Op
+from bireme.core.xla_exec import xla
 from tests.table import checks
 
-PARTS = [importlib.import_module(f"tests.table.{path.stem}") for path in sorted(Path(__file__).parent.glob("rows_*.py"))]
+HERE = Path(__file__).parent
+PARTS = [
+    importlib.import_module(f"tests.table.{path.parent.name}.{path.stem}") for path in sorted(HERE.glob("*/*.py")) if path.parent.name != "layers"
+]
 TABLE = [row for part in PARTS for row in part.TABLE]
 LOWEST = {"cpu": {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}}
 

@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bireme.core import device as devices
-from bireme.core.backward import grad
-from bireme.core.grad_mode import enable_grad, is_grad_enabled, set_grad_enabled
-from bireme.core.grad_mode import no_grad as no_grad_
+from bireme.core.base import device as devices
+from bireme.core.tensor.backward import grad
+from bireme.core.tensor.grad_mode import enable_grad, is_grad_enabled, set_grad_enabled
+from bireme.core.tensor.grad_mode import no_grad as no_grad_
 from bireme.defaults import disable_static, enable_static, in_dynamic_mode
 from bireme.utils import unique_name
 

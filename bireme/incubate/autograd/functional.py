@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bireme.autograd import derivative
-from bireme.core import backward, errors, grad_mode
-from bireme.core.tensor import Tensor, read, wrap
+from bireme.core.base import errors
+from bireme.core.tensor import backward, grad_mode
+from bireme.core.tensor.tensor import Tensor, read, wrap
 from bireme.ops import clone, concat, ones_like, reshape, zeros_like
 
 Tensors = Tensor | Sequence[Tensor]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bireme.core.tensor import Tensor
+from bireme.core.tensor.tensor import Tensor
 from bireme.incubate.autograd.primitive import disable_prim, enable_prim, prim_enabled
 
 __all__ = ["as_tensors", "disable_prim", "enable_prim", "prim_enabled"]

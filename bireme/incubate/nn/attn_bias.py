@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.ops import concat, to_tensor
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from bireme.core import errors
-from bireme.core.flush import close_step
-from bireme.core.grad_mode import no_grad
-from bireme.core.tensor import Tensor
-from bireme.incubate.optimizer.around import Around
+from bireme.core.base import errors
+from bireme.core.record.flush import close_step
+from bireme.core.tensor.grad_mode import no_grad
+from bireme.core.tensor.tensor import Tensor
+from bireme.incubate.optimizer.wrapper import Around
 from bireme.ops import where, zeros_like
 from bireme.optimizer.optimizer import Optimizer, Pairs
 

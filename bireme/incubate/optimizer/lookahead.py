@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from bireme.core import errors
-from bireme.core.grad_mode import no_grad
-from bireme.core.tensor import Tensor
-from bireme.incubate.optimizer.around import Around
+from bireme.core.base import errors
+from bireme.core.tensor.grad_mode import no_grad
+from bireme.core.tensor.tensor import Tensor
+from bireme.incubate.optimizer.wrapper import Around
 from bireme.optimizer.optimizer import Optimizer, Pairs
 
 

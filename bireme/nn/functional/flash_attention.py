@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from bireme.core import errors
+from bireme.core.base import errors
 from bireme.ops import (
     flash_attention,
     flash_attention_v3_varlen,

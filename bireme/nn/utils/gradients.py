@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from bireme.core import dtype as dtypes
-from bireme.core import errors
-from bireme.core.grad_mode import no_grad
-from bireme.core.tensor import Tensor
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.tensor.grad_mode import no_grad
+from bireme.core.tensor.tensor import Tensor
 from bireme.ops import clip, clip_to_norm, to_tensor
 
 _ORDERS = (math.inf, 0, 1, 2)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bireme.core import errors
-from bireme.core.grad_mode import no_grad
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.grad_mode import no_grad
+from bireme.core.tensor.tensor import Tensor
 from bireme.ops import concat
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bireme import nn
-from bireme.core.tensor import Tensor
+from bireme.core.tensor.tensor import Tensor
 
 
 class LeNet(nn.Layer):

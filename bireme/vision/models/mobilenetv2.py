@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bireme import nn
-from bireme.core.tensor import Tensor
+from bireme.core.tensor.tensor import Tensor
 from bireme.vision.models.weights import refuse
 from bireme.vision.ops import ConvNormActivation
 

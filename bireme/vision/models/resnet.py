@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from bireme import nn
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.vision.models.weights import refuse
 
 COUNTS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}  # blocks of the four stages, by depth

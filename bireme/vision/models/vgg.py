@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bireme import nn
-from bireme.core.tensor import Tensor
+from bireme.core.tensor.tensor import Tensor
 from bireme.vision.models.weights import refuse
 
 # outputs of the convolutions of each of the five stages; a pooling ends each

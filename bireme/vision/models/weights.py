@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bireme.core import errors
+from bireme.core.base import errors
 
 
 def refuse(name: str, pretrained: bool) -> None:

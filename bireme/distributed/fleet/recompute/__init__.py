@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bireme.core import errors, grad_mode
-from bireme.core.recompute import Region
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor import grad_mode
+from bireme.core.tensor.recompute import Region
+from bireme.core.tensor.tensor import Tensor
 
 __all__ = ["recompute", "recompute_sequential"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bireme.core.tensor import Tensor
+from bireme.core.tensor.tensor import Tensor
 from bireme.nn.layer import Layer
 from bireme.ops import fused_dropout_add
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bireme.core import errors
-from bireme.core.tensor import Tensor
+from bireme.core.base import errors
+from bireme.core.tensor.tensor import Tensor
 from bireme.incubate.nn.layer.fused_multi_transformer import FusedMultiTransformer
 from bireme.nn import initializer
 from bireme.nn.layer import Layer

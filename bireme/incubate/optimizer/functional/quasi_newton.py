@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from bireme.core import dtype as dtypes
-from bireme.core import errors
-from bireme.core.grad_mode import enable_grad, no_grad
-from bireme.core.tensor import Tensor
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.tensor.grad_mode import enable_grad, no_grad
+from bireme.core.tensor.tensor import Tensor
 from bireme.ops import eye, matmul, to_tensor
 from bireme.optimizer.line_search import Point, strong_wolfe
 

@@ -1,0 +1,1 @@
+"""What everything else stands on: errors, flags, data types, devices, random state, counters."""

@@ -1,0 +1,408 @@
+"""Devices and places: which chip an array lives on, and how another chip registers itself.
+
+A PJRT plug-in becomes a Paddle device by one call, `register_device("npu", platform="npu")`; everything else
+(compiling, moving, naming) follows from the platform name that jax knows it by.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from typing import Any, ClassVar
+
+import jax
+
+from bireme.core.base import errors, host_memory
+
+
+class Device:
+    """One device. Interned: there is one object for `gpu:0`, so devices compare by identity."""
+
+    __slots__ = ("kind", "index", "_jax", "name")
+    _all: ClassVar[dict[tuple[str, int], Device]] = {}
+
+    kind: str
+    index: int
+    name: str
+    _jax: Any
+
+    def __new__(cls, kind: str, index: int) -> Device:
+        found = cls._all.get((kind, index))
+        if found is None:
+            found = object.__new__(cls)
+            found.kind, found.index, found._jax = kind, index, None
+            found.name = kind if kind == "cpu" else f"{kind}:{index}"
+            cls._all[kind, index] = found
+        return found
+
+    @property
+    def jax(self) -> Any:
+        """The jax device; asking for it starts its backend."""
+        if self._jax is None:
+            self.ensure()
+        return self._jax
+
+    @property
+    def platform(self) -> str:
+        """The name jax knows it by."""
+        return _PLATFORMS.get(self.kind, self.kind)
+
+    def ensure(self, where: str = "set_device(device)") -> None:
+        """Raise now if this machine does not have it, not at the first operator."""
+        if self._jax is None:
+            _prepare_backend()
+            try:
+                self._jax = jax.devices(self.platform)[self.index]
+            except (RuntimeError, IndexError):
+                raise errors.bad(where, f"a device of this machine ({', '.join(available())})", self.name) from None
+
+    @property
+    def capacity(self) -> int:
+        """Bytes that one array can have at most: the device's memory or the host's, which tensors can be moved to."""
+        host = host_memory.capacity()
+        told = None if self.kind == "cpu" else self.jax.memory_stats()
+        return max(host, (told or {}).get("bytes_limit", 0))
+
+    @property
+    def is_cpu(self) -> bool:
+        return self.kind == "cpu"
+
+    @property
+    def place(self) -> Place:
+        if self.kind == "cpu":
+            return CPUPlace()
+        if self.kind == "xpu":
+            return XPUPlace(self.index)
+        return CUDAPlace(self.index) if self.kind == "gpu" else CustomPlace(self.kind, self.index)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self):
+        return Device, (self.kind, self.index)
+
+
+class Place:
+    """Where a tensor lives, as users name it: a device, or the host's memory that another device copies from."""
+
+    _kind: str = "undefined"
+    _device: Device | None = None
+
+    def __init__(self) -> None:
+        """A place that is nowhere until `set_place`."""
+
+    def _at(self, kind: str, device: Device) -> Place:
+        self._kind, self._device = kind, device
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Place) and self._kind == other._kind and self._device is other._device
+
+    def __hash__(self) -> int:
+        return hash((self._kind, self._device))
+
+    def __repr__(self) -> str:
+        if self._device is None:
+            return "Place(undefined:0)"
+        return f"Place({self._device.name if self._kind in (self._device.kind, 'custom') else self._kind})"
+
+    def __reduce__(self) -> Any:
+        return _place, (type(self), self._kind, self._device)
+
+    def set_place(self, place: Place, /) -> None:
+        """Become another place."""
+        if not isinstance(place, Place):
+            raise errors.bad("set_place(place)", "a Place", place, kind=TypeError)
+        self._kind, self._device = place._kind, place._device
+
+    def _equals(self, other: Place, /) -> bool:
+        """Whether it is the same place, as Paddle's older code asks."""
+        return self == other
+
+    def get_device_id(self) -> int:
+        """Number of the device among those of its kind."""
+        return 0 if self._device is None else self._device.index
+
+    def get_device_type(self) -> str:
+        """Kind of the device."""
+        return "undefined" if self._device is None else self._device.kind
+
+    def _id_as(self, kind: str) -> int:
+        return self.get_device_id() if self._kind == kind else 0
+
+    def gpu_device_id(self) -> int:
+        """Number of the GPU; 0 of other places."""
+        return self._id_as("gpu")
+
+    def xpu_device_id(self) -> int:
+        """Number of the XPU; 0 of other places."""
+        return self._id_as("xpu")
+
+    def ipu_device_id(self) -> int:
+        """Number of the IPU; 0 of other places."""
+        return self._id_as("ipu")
+
+    def custom_device_id(self) -> int:
+        """Number of the plug-in's device; 0 of other places."""
+        return self._id_as("custom")
+
+    def custom_device_type(self) -> str:
+        """Kind of the plug-in's device; empty of other places."""
+        return self.get_device_type() if self._kind == "custom" else ""
+
+    def _type(self) -> int:
+        """Its kind as Paddle numbers them."""
+        return {"cpu": 1, "gpu": 2, "gpu_pinned": 3, "xpu": 4, "ipu": 7, "custom": 9}.get(self._kind, 0)
+
+    def is_cpu_place(self) -> bool:
+        """Whether it is the host's memory."""
+        return self._kind == "cpu"
+
+    def is_gpu_place(self) -> bool:
+        """Whether it is a GPU."""
+        return self._kind == "gpu"
+
+    def is_xpu_place(self) -> bool:
+        """Whether it is an XPU."""
+        return self._kind == "xpu"
+
+    def is_ipu_place(self) -> bool:
+        """Whether it is an IPU."""
+        return self._kind == "ipu"
+
+    def is_custom_place(self) -> bool:
+        """Whether it is a device that a plug-in registered."""
+        return self._kind == "custom"
+
+    def is_cuda_pinned_place(self) -> bool:
+        """Whether it is memory of the host that GPUs copy from."""
+        return self._kind == "gpu_pinned"
+
+    def is_xpu_pinned_place(self) -> bool:
+        """Whether it is memory of the host that XPUs copy from."""
+        return self._kind == "xpu_pinned"
+
+
+def _place(cls: type[Place], kind: str, device: Device) -> Place:
+    return cls.__new__(cls)._at(kind, device)
+
+
+class CPUPlace(Place):
+    """The host's memory.
+
+    >>> bireme.CPUPlace()
+    Place(cpu)
+    """
+
+    def __init__(self) -> None:
+        self._at("cpu", Device("cpu", 0))
+
+
+class CUDAPlace(Place):
+    """One GPU.
+
+    >>> bireme.CUDAPlace(0)
+    Place(gpu:0)
+    """
+
+    def __init__(self, id: int = 0) -> None:
+        self._at("gpu", Device("gpu", _index(id, "CUDAPlace(id)")))
+
+
+class CUDAPinnedPlace(Place):
+    """Memory of the host that GPUs copy from; XLA stages copies itself, so a tensor made there is on the host.
+
+    >>> bireme.CUDAPinnedPlace()
+    Place(gpu_pinned)
+    """
+
+    def __init__(self) -> None:
+        self._at("gpu_pinned", Device("cpu", 0))
+
+
+class XPUPlace(Place):
+    """One XPU.
+
+    >>> bireme.device.XPUPlace(0)
+    Place(xpu:0)
+    """
+
+    def __init__(self, dev_id: int) -> None:
+        self._at("xpu", Device("xpu", _index(dev_id, "XPUPlace(dev_id)")))
+
+
+class XPUPinnedPlace(Place):
+    """Memory of the host that XPUs copy from; a tensor made there is on the host.
+
+    >>> bireme.XPUPinnedPlace()
+    Place(xpu_pinned)
+    """
+
+    def __init__(self) -> None:
+        self._at("xpu_pinned", Device("cpu", 0))
+
+
+class IPUPlace(Place):
+    """The IPU.
+
+    >>> bireme.device.IPUPlace()
+    Place(ipu:0)
+    """
+
+    def __init__(self) -> None:
+        self._at("ipu", Device("ipu", 0))
+
+
+class CustomPlace(Place):
+    """One device of a kind that a plug-in registered.
+
+    >>> bireme.CustomPlace("npu", 0)
+    Place(npu:0)
+    """
+
+    def __init__(self, device_type: str, id: int = 0) -> None:
+        if not isinstance(device_type, str):
+            raise errors.bad("CustomPlace(device_type)", "the name of a kind of device", device_type, kind=TypeError)
+        self._at("custom", Device(device_type, _index(id, "CustomPlace(id)")))
+
+
+def _index(id: Any, where: str) -> int:
+    if isinstance(id, bool) or not isinstance(id, int) or id < 0:
+        raise errors.bad(where, "a device number of 0 or more", id)
+    return id
+
+
+_PLATFORMS = {"cpu": "cpu", "gpu": "cuda"}
+_REGISTERED: list[str] = []
+
+
+def register_device(kind: str, platform: str | None = None) -> None:
+    """Make the devices of a PJRT platform available under the name `kind`, as `set_device("kind:0")`."""
+    _PLATFORMS[kind] = platform or kind
+    if kind not in _REGISTERED:
+        _REGISTERED.append(kind)
+
+
+class Fork:
+    """Whether this process is a fork of one whose devices had started: XLA's threads do not exist here, so it would hang."""
+
+    child = False
+
+    @classmethod
+    def happened(cls) -> None:
+        cls.child = cls.child or started()
+
+    @classmethod
+    def error(cls) -> RuntimeError:
+        return RuntimeError(
+            "this process was forked after a device had started: compiled programs cannot run in it\n"
+            "  hint: start workers by spawn or forkserver, multiprocessing.get_context('spawn')"
+        )
+
+
+def started() -> bool:
+    """Whether this package has started the backend of a device; asking for the default one does."""
+    return bool(_default) or any(d._jax is not None for d in Device._all.values())
+
+
+def _prepare_backend() -> None:
+    host_memory.keep_pages()
+    # jax takes 75 % of a GPU at start unless told otherwise; the variable is read when the backend starts
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+
+
+class _State(threading.local):
+    device: Device | None = None
+
+
+_state = _State()
+_default: list[Device] = []
+
+
+def current() -> Device:
+    """The device new tensors are made on: what this thread set, else the process default."""
+    return _state.device or (_default[0] if _default else _choose_default())
+
+
+def use(device: Device | None) -> Device | None:
+    """Make new tensors of this thread on `device` (None: on the process default); returns what it was before."""
+    before, _state.device = _state.device, device
+    return before
+
+
+def registered() -> list[str]:
+    """Kinds of devices that plug-ins registered."""
+    return list(_REGISTERED)
+
+
+def _choose_default() -> Device:
+    _prepare_backend()
+    platform = jax.default_backend()
+    kind = next((k for k, p in _PLATFORMS.items() if p == platform), None) or ("gpu" if platform in ("gpu", "rocm") else "cpu")
+    device = Device(kind, 0)
+    _default.append(device)
+    return device
+
+
+_NAME = re.compile(r"([a-z_][a-z0-9_]*)(?::(\d+))?")
+
+
+def parse(spec: Any, where: str = "set_device(device)") -> Device:
+    """The Device that a name, Place or Device means; `cuda` is another word for `gpu`."""
+    if isinstance(spec, Device):
+        return spec
+    if isinstance(spec, Place) and spec._device is not None:
+        return spec._device
+    if isinstance(spec, str):
+        match = _NAME.fullmatch(spec.strip().lower())
+        if match:
+            kind = "gpu" if match[1] == "cuda" else match[1]
+            if kind in _PLATFORMS:
+                return Device(kind, int(match[2] or 0))
+    raise errors.bad(where, "a device such as 'cpu', 'gpu' or 'gpu:0'", spec)
+
+
+def available() -> list[str]:
+    """Names of the devices of this machine that Bireme can use."""
+    _prepare_backend()
+    found = []
+    for kind, platform in _PLATFORMS.items():
+        try:
+            found += [Device(kind, i).name for i in range(len(jax.devices(platform)))]
+        except RuntimeError:
+            continue
+    return found
+
+
+def set_device(device: Any) -> Place:
+    """Make new tensors on `device` from now on; an error if this machine does not have it.
+
+    >>> bireme.set_device("cpu")
+    Place(cpu)
+    """
+    found = parse(device)
+    found.ensure()
+    _state.device = found
+    if not _default:
+        _default.append(found)
+    _default[0] = found
+    return found.place
+
+
+def get_device() -> str:
+    """Name of the device new tensors are made on.
+
+    >>> bireme.get_device()
+    'cpu'
+    """
+    return current().name
+
+
+def count(kind: str) -> int:
+    """Number of devices of a kind."""
+    _prepare_backend()
+    try:
+        return len(jax.devices(_PLATFORMS.get(kind, kind)))
+    except RuntimeError:
+        return 0

@@ -1,0 +1,183 @@
+"""Random streams: every random operator takes the next (seed, counter) of its thread's stream, counted when recorded.
+
+The numbers are inputs of the program, so another seed or step never compiles again, and they do not depend on where
+segments are cut. The bits come from a counter hash of two keys (ops.random).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import secrets
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from bireme.core.base import device as devices
+from bireme.core.base import errors
+
+_MASK = (1 << 64) - 1
+
+
+def _mix(x: int) -> int:
+    """splitmix64: 64 well-mixed bits of a 64-bit number."""
+    x = (x + 0x9E3779B97F4A7C15) & _MASK
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
+    return x ^ (x >> 31)
+
+
+class Generator:
+    """A stream of random keys: a seed and a counter.
+
+    >>> g = bireme.Generator(); g.manual_seed(7).initial_seed()
+    7
+    """
+
+    def __init__(self, seed: int | None = None):
+        self._start(secrets.randbits(63) if seed is None else seed)
+
+    def _start(self, seed: int, count: int = 0) -> None:
+        self._seed, self._count, self._mixed = seed, count, _mix(seed)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start the stream again from a seed."""
+        self._start(_checked(seed))
+        return self
+
+    def initial_seed(self) -> int:
+        """The seed it started from."""
+        return self._seed
+
+    def seed(self) -> int:
+        """Start again from a seed that nobody chose, and return it."""
+        self._start(secrets.randbits(63))
+        return self._seed
+
+    def random(self) -> int:
+        """The next 64 random bits as an integer, on the host."""
+        _streams.drawn += 1
+        self._count += 1
+        return _mix(self._mixed ^ self._count)
+
+    def get_state(self) -> tuple[int, int]:
+        """Where the stream is; forces nothing."""
+        return self._seed, self._count
+
+    def set_state(self, state: tuple[int, int]) -> None:
+        """Go back to a place that `get_state` returned."""
+        if not (isinstance(state, (tuple, list)) and len(state) == 2 and all(isinstance(i, int) for i in state)):
+            raise errors.bad("set_state(state)", "what get_state returned", state, kind=TypeError)
+        self._start(*state)
+
+    def next_key(self) -> tuple[int, int]:
+        bits = self.random()
+        return bits & 0xFFFFFFFF, bits >> 32
+
+
+def _checked(seed: Any) -> int:
+    if not isinstance(seed, (int, float, np.number)) or not 0 <= seed <= _MASK:
+        raise errors.bad("seed(seed)", "an integer from 0 to 2**64 - 1", seed, kind=TypeError)
+    return int(seed)
+
+
+_threads = itertools.count()
+
+
+class _Streams(threading.local):
+    """A stream per thread: the first thread's from the seed itself, others from the seed and their number."""
+
+    def __init__(self) -> None:
+        self.place = next(_threads)
+        self.epoch = -1
+        self.generator = Generator(0)
+        self.seeded: Generator | None = None
+        self.drawn = 0  # how often somebody has drawn, from whichever stream
+
+
+_streams = _Streams()
+_base = [secrets.randbits(63), 0]
+
+
+def default_generator() -> Generator:
+    """This thread's stream."""
+    if _streams.epoch != _base[1]:
+        _streams.epoch = _base[1]
+        _streams.generator = Generator(_base[0] if _streams.place == 0 else _mix(_base[0] ^ (_streams.place << 32)))
+    return _streams.generator
+
+
+def next_key() -> tuple[int, int]:
+    return (_streams.seeded or default_generator()).next_key()
+
+
+def drawn() -> int:
+    """How often this thread has drawn: whoever remembers a call looks whether all of it were keys of operators."""
+    return _streams.drawn
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Inside, keys come from a stream of their own that starts at `seed`; with 0, Paddle's word for none, from the usual one."""
+    before = _streams.seeded
+    _streams.drawn += 1  # keys from here are not to be drawn again from another stream
+    _streams.seeded = Generator(seed & _MASK if seed < 0 else _checked(seed)) if seed else before
+    try:
+        yield
+    finally:
+        _streams.seeded = before
+
+
+def seed(seed: int) -> Generator:
+    """Start every random stream again from `seed`.
+
+    >>> bireme.seed(1).initial_seed()
+    1
+    """
+    _base[0] = _checked(seed)
+    _base[1] += 1
+    return default_generator()
+
+
+def was_seeded() -> bool:
+    """Whether somebody called `seed` in this process."""
+    return _base[1] > 0
+
+
+def get_rng_state(device: Any = None) -> list:
+    """Where the random stream is, to be given back to `set_rng_state`; forces nothing.
+
+    >>> state = bireme.get_rng_state(); bireme.set_rng_state(state)
+    """
+    return [default_generator().get_state()]
+
+
+def set_rng_state(state_list: list, device: Any = None) -> None:
+    """Go back to a place of the random stream.
+
+    >>> bireme.set_rng_state(bireme.get_rng_state())
+    """
+    if not isinstance(state_list, (list, tuple)) or len(state_list) != 1:
+        raise errors.bad("set_rng_state(state_list)", "what get_rng_state returned", state_list, kind=TypeError)
+    default_generator().set_state(state_list[0])
+
+
+def get_cuda_rng_state() -> list:
+    """Where the random stream is, once for each GPU: all devices draw from the same stream.
+
+    >>> bireme.set_cuda_rng_state(bireme.get_cuda_rng_state())
+    """
+    return [default_generator().get_state()] * devices.count("gpu")
+
+
+def set_cuda_rng_state(state_list: list) -> None:
+    """Go back to what `get_cuda_rng_state` returned.
+
+    >>> bireme.set_cuda_rng_state(bireme.get_cuda_rng_state())
+    """
+    if not isinstance(state_list, (list, tuple)) or len(state_list) != devices.count("gpu"):
+        raise errors.bad("set_cuda_rng_state(state_list)", "what get_cuda_rng_state returned", state_list, kind=TypeError)
+    if state_list:
+        default_generator().set_state(state_list[0])

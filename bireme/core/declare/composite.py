@@ -1,0 +1,101 @@
+"""Composite: a function written with tensors and other operators, which remembers what it recorded."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from bireme.core.base import errors
+from bireme.core.declare import known_calls, precision, repetition
+from bireme.core.declare.signature import hints_of, signature_of
+from bireme.core.graph import segment
+from bireme.core.tensor import tape
+from bireme.core.tensor.inplace import write_out
+
+
+class Composite:
+    """A function written with tensors and other operators: no node of its own, so no rules of its own."""
+
+    def __init__(self, body: Callable, options: dict[str, Any]):
+        self.body, self.name, self.doc = body, options.get("name") or body.__name__, inspect.getdoc(body) or ""
+        self.told = told_as(self.name, options)
+        self.public: Any = None
+        self.signature = signature_of(self.told, body, hints_of(body), options)
+        self.options = options
+
+    def call(self, arguments: dict[str, Any]) -> Any:
+        sign = self.signature
+        out = arguments.pop("out", None) if "out" in sign.defaults and "out" not in sign.operand_names else None
+        if "name" not in self.signature.own_names:
+            arguments.pop("name", None)
+        self.signature.check_composite(arguments)
+        if precision.state.policy is not None and self.options.get("amp") == "one":
+            precision.unify(arguments)
+        try:
+            result = self.body(**arguments)
+        except errors.TELLING as e:
+            raise errors.renamed(e, self.told, arguments)  # noqa: B904  # the same error, by the name that the user called
+        return result if out is None else write_out(out, result, self.name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.call(self.signature.bind(args, kwargs))
+
+    def remembered(self) -> Callable:
+        """The public call with a memory of the operators that the body recorded, see `repetition`."""
+        sign, new = self.signature, 0
+        memo: dict[tuple, repetition.Steps | None] = {}
+        takes = {n: known_calls.OPERAND for n, code in sign.takes.items() if code is not known_calls.ATTRIBUTE}
+        places = tuple(takes.get(n, known_calls.ATTRIBUTE) for n in sign.positional)
+
+        def public(*args: Any, **kwargs: Any) -> Any:
+            nonlocal new
+            try:
+                if segment.local.trace is not None:  # inside another one's body, which is to remember these steps as its own
+                    return self.call(sign.bind(args, kwargs))
+                call = known_calls.written(self, args, places, kwargs, takes)
+                if call is not None:
+                    line, seg, device, tensors, _, leaves, needs = call
+                    state = seg.state
+                    path = state.get(line)
+                    if path is not None:
+                        seg.device = device
+                        if path.__class__ is repetition.Path:
+                            return path.again(seg, tensors)
+                        one = tape.step_to_one(seg, path, tensors, (), leaves, needs)
+                        if one is not None:
+                            return one
+                key = known_calls.kinds_of(args, places, kwargs, takes) if new < repetition.FORGET else None
+                if key is not None:
+                    tensors = repetition.given(args, kwargs)
+                    repeats = repetition.repeats(tensors)
+                    key += (precision.state.meaning, *repeats)
+                    steps = memo.get(key)
+                    if steps is not None:
+                        result = steps.again(tensors)
+                        if call is not None and not repeats:
+                            path = steps.path(state, seg)
+                            if path is not None:
+                                state[line] = path.nodes[0] if steps.is_one_call() else path
+                        return result
+                arguments = sign.bind(args, kwargs)
+                if key is None or key in memo or arguments.get("out") is not None:
+                    return self.call(arguments)
+                new += 1
+                with repetition.Trace() as trace:
+                    result = self.call(arguments)
+                memo[key] = repetition.steps_of(trace, tensors, result)
+                return result
+            except errors.TELLING as e:
+                # the same error, by the name that the user called, and shorter
+                raise errors.short(errors.renamed(e, self.told, sign.defaults), self.told)  # noqa: B904  # the same error, shorter
+
+        return public
+
+
+def told_as(name: str, options: dict[str, Any]) -> str:
+    """What users call it: the name under which it is public, not that of an operator inside."""
+    if options.get("told"):
+        return options["told"]
+    paths = (options.get("public") or "").split()
+    return paths[0].rpartition(".")[2] if paths else name.removesuffix("_of")

@@ -1,0 +1,333 @@
+"""The short ways: a call whose kinds of arguments were met before, and `x + y`, recorded without detours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.declare import precision
+from bireme.core.declare.repetition import Path, Trace, given, repeats, steps_of
+from bireme.core.graph import segment
+from bireme.core.graph.bound import bounded, signs
+from bireme.core.graph.graph import Sig, Value
+from bireme.core.tensor import tape
+from bireme.core.tensor.tensor import Tensor
+from bireme.core.tensor.view import attach
+
+_local, _mixed, _modes = segment.local, precision.state, segment.debug_mode
+ATTRIBUTE, OPERAND, NUMBER = 0, 1, 2  # what a parameter takes: a value, a tensor, a tensor or a number that travels
+
+
+def travels(x: Any) -> bool:
+    """Whether a number goes with the others of its segment, whatever its value: a float, or an integer that is exact as one."""
+    return x.__class__ is float or (x.__class__ is int and -_EXACT <= x <= _EXACT)
+
+
+def kinds_of(args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], names: dict[str, int]) -> tuple | None:
+    """What a call's memory is keyed by: Sigs of operands, types of numbers that travel, values of all else.
+
+    None where something is in it that a key cannot stand for: a tensor as an attribute, a list with tensors.
+    """
+    if len(args) > len(places):
+        return None
+    key: list[Any] = []
+    for x, takes in zip(args, places):
+        if not _add_kind(key, x, takes):
+            return None
+    for name, x in kwargs.items():
+        key.append(name)
+        if not _add_kind(key, x, names.get(name, ATTRIBUTE)):
+            return None
+    return tuple(key)
+
+
+def _add_kind(key: list, x: Any, takes: int) -> bool:
+    if isinstance(x, Tensor):
+        if takes is ATTRIBUTE:
+            return False
+        key.append(x._value.sig)
+        return True
+    kind = x.__class__
+    if takes is NUMBER and travels(x):
+        key.append(kind)
+    elif kind is int or kind is bool or kind is str or kind is float or x is None or kind is dtypes.DType:
+        key += (kind, x) if x or kind is not float else (kind, x, str(x))
+    elif kind is list or kind is tuple:
+        if takes is not ATTRIBUTE and all(isinstance(t, Tensor) for t in x):
+            key += (kind, len(x), *[t._value.sig for t in x])
+        elif all(i.__class__ in SIMPLE for i in x):
+            key += (kind, *map(type, x), *x, *signs(x))
+        else:
+            return False
+    else:
+        return False
+    return True
+
+
+SIMPLE = frozenset((int, bool, str, float, type(None), dtypes.DType))  # attributes that stand for themselves in a key
+_EXACT = 1 << 53
+LIST = object()  # in what a call's memory knows of an operand: all tensors of a list
+
+
+def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: dict[str, int]) -> tuple | None:
+    """A call as it is written, as a key that the segment's state may know: (key, segment, device, operands, numbers, new leaves, gradients wanted).
+
+    None where only the long way will do: a view that must be refreshed, work that waits, a composite's body that is looked at.
+    """
+    if _modes.at_once or _local.trace is not None or len(args) > len(places):
+        return None
+    seg, meaning, needs = _local.segment, _mixed.meaning, False
+    device, waits = seg.device, _local.waiting is not None
+    key: list[Any] = [call] if meaning is None else [call, meaning]
+    operands: list[Any] = []
+    numbers: list[float] = []
+    leaves: dict[Value, None] = {}
+    for x, code in _coded(args, places, kwargs, takes) if kwargs else zip(args, places):
+        if isinstance(x, Tensor):
+            view = x._view
+            if view is not None and view.version != view.cell.version:
+                return None
+            v = x._value
+            if v.segment is seg:
+                key.append(v.index)
+            elif v.leaf_of is seg:
+                key.append(~v.leaf)
+            else:
+                if device is None:
+                    device = v.device
+                if waits or v.array is None or v.device is not device or v in leaves:
+                    return None
+                key.append(v.sig)
+                leaves[v] = None
+            operands.append(x)
+            if not x.stop_gradient:
+                needs = True
+        elif code is NUMBER and travels(x):
+            key.append(x.__class__)
+            operands.append(x)
+            numbers.append(x)
+        elif code and (x.__class__ is list or x.__class__ is tuple) and x and isinstance(x[0], Tensor):
+            key += (x.__class__, len(x))
+            for t in x:
+                r = None if not isinstance(t, Tensor) or waits else _reference(t, seg, device, leaves)
+                if r is None:
+                    return None
+                key.append(r)
+                if r.__class__ is Sig:
+                    device = t._value.device
+                needs = needs or not t.stop_gradient
+            operands += x
+        elif not _add_value(key, x):
+            return None
+    return tuple(key), seg, device, operands, numbers, leaves, needs
+
+
+def _coded(args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: dict[str, int]) -> list[tuple[Any, int]]:
+    """Arguments with what their parameters take; a name comes before what is given under it."""
+    coded = list(zip(args, places))
+    for name, x in kwargs.items():
+        coded += ((name, ATTRIBUTE), (x, takes.get(name, ATTRIBUTE)))
+    return coded
+
+
+def _reference(t: Tensor, seg: segment.Segment, device: Any, leaves: dict[Value, None]) -> Any:
+    """Where a tensor of a list lies: a value or leaf of the segment, or a Sig where it is read for the first time; None for the long way."""
+    view, v = t._view, t._value
+    if view is not None and view.version != view.cell.version:
+        return None
+    if v.segment is seg:
+        return v.index
+    if v.leaf_of is seg:
+        return ~v.leaf
+    if v.array is None or (device is not None and v.device is not device) or v in leaves:
+        return None
+    leaves[v] = None
+    return v.sig
+
+
+def remembered(op: Any) -> Callable:
+    """The public call of an operator, by the shortest way that is open.
+
+    First: from this very state of the segment, the call was made before as it is written now; then the tree of segments
+    knows where it led, and nothing is looked at but where the operands lie. Second: the kinds of arguments (Sigs of
+    tensors, values of attributes) were met before; they always come to the same Bound on the same operands. Last: the
+    arguments are checked, completed, promoted and converted.
+    """
+    sign, takes = op.signature, op.signature.takes
+    memo: dict[tuple, Any] = {}
+    places = tuple(takes.get(n, ATTRIBUTE) for n in sign.positional)
+
+    def public(*args: Any, **kwargs: Any) -> Any:
+        try:
+            call, state = written(op, args, places, kwargs, takes), None
+            if call is not None:
+                line, seg, device, operands, numbers, leaves, needs = call
+                state = seg.state
+                node = state.get(line)
+                if node is not None and not node.over:
+                    seg.device = device
+                    if node.__class__ is Path:
+                        return node.again(seg, operands)
+                    if op.index_rule is not None:
+                        op.check_indices(node.bound, tape.paired(node, operands))
+                    if seg.state is not state:
+                        pass  # asking about indices has recorded a question
+                    elif op.many:
+                        made = tape.step(seg, node, operands, numbers, leaves, needs)
+                        if made is not None:
+                            return op.container(made)
+                    else:
+                        one = tape.step_to_one(seg, node, operands, numbers, leaves, needs)
+                        if one is not None:
+                            if op.is_view:
+                                attach(one, operands[0], node.bound, tape.paired(node, operands)[1:] if len(operands) > 1 else [])
+                            return one
+            key = kinds_of(args, places, kwargs, takes)
+            if key is not None and _mixed.meaning is not None:
+                key = (_mixed.meaning, *key)
+            found = memo.get(key) if key is not None else None
+            if found.__class__ is tuple:
+                bound, sources = found
+                result = op.record(bound, _fetched(sources, args, kwargs))
+                if state is not None and seg.state.parent is state and _in_order(sources, args, places, kwargs, takes):
+                    state[line] = seg.state
+                return result
+            if found is not None and _local.trace is None:
+                tensors = given(args, kwargs)
+                if not repeats(tensors):
+                    result = found.again(tensors)
+                    path = None if state is None else found.path(state, seg)
+                    if path is not None:
+                        state[line] = path  # type: ignore[index]  # there is a path only where there is a state
+                    return result
+            return first(args, kwargs, None if found is not None else key)
+        except errors.TELLING as e:
+            raise errors.short(e, op.told)  # noqa: B904  # the same error, shorter
+
+    def first(args: tuple, kwargs: dict[str, Any], key: tuple | None) -> Any:
+        """A call of new kinds; what it comes to is remembered under `key`."""
+        if key is None or kwargs.get("out") is not None:
+            if _mixed.policy is not None:
+                args, kwargs = precision.cast_arguments(op, args, kwargs)
+            return op.call(sign.bind(args, kwargs))
+        own, named, tensors = args, kwargs, given(args, kwargs)
+        with Trace() as trace:
+            if _mixed.policy is not None:
+                args, kwargs = precision.cast_arguments(op, args, kwargs)
+            arguments = sign.bind(args, kwargs)
+            arguments.pop("out", None)
+            arguments.pop("name", None)
+            operands, layout, attrs = op._operands_and_attrs(arguments)
+            bound, sources = op.bind(layout, attrs), op.sources(operands, layout, args, kwargs)
+            result = op.record(bound, operands)
+        cast = any(x is not y for x, y in zip((*own, *named.values()), (*args, *kwargs.values())))
+        if sources is not None and not cast:
+            bounded(memo, 1024)[key] = (bound, sources)
+        elif op._may_be_remembered and not repeats(tensors) and not _has_numbers(own, named):
+            steps = steps_of(trace, tensors, result)
+            if steps is not None:
+                bounded(memo, 1024)[key] = steps
+        return result
+
+    def _has_numbers(args: tuple, kwargs: dict[str, Any]) -> bool:
+        """Whether a number is among the operands: a key does not know its value, which steps would keep."""
+        coded = [*zip(args, places), *[(x, takes.get(name, ATTRIBUTE)) for name, x in kwargs.items()]]
+        return any(code is NUMBER and travels(x) for x, code in coded)
+
+    return public
+
+
+def _add_value(key: list, x: Any) -> bool:
+    """Write an attribute into a key, with its type: 1, 1.0 and True are equal. So are 0.0 and -0.0."""
+    kind = x.__class__
+    if kind in SIMPLE:
+        key += (kind, x) if x or kind is not float else (kind, x, str(x))
+    elif (kind is list or kind is tuple) and all(i.__class__ is int for i in x):
+        key += (kind, tuple(x))
+    elif kind is tuple and all(i.__class__ in SIMPLE for i in x):
+        key += (tuple(map(type, x)), x, *signs(x))
+    else:
+        return False
+    return True
+
+
+def _fetched(sources: tuple, args: tuple, kwargs: dict[str, Any]) -> list:
+    operands: list[Any] = []
+    for where, kind in sources:
+        x = args[where] if where.__class__ is int else kwargs[where] if where is not None else kind
+        if kind is LIST:
+            operands += x
+        else:
+            operands.append(x if kind is None or where is None else (kind, x))
+    return operands
+
+
+def _in_order(sources: tuple, args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: dict[str, int]) -> bool:
+    """Whether the operands are the tensors and numbers of the call, in order, at least one tensor among them, and nothing else."""
+    own = [where for where, kind in sources if kind is LIST]
+    given: list[tuple[Any, Any, int]] = [(i, x, code) for i, (x, code) in enumerate(zip(args, places))]
+    given += [(name, x, takes.get(name, ATTRIBUTE)) for name, x in kwargs.items()]
+    tensors = [where for where, x, _ in given if isinstance(x, Tensor) or (where in own and x)]
+    travel = [where for where, x, code in given if where in tensors or (code is NUMBER and travels(x))]
+    return bool(tensors) and travel == [where for where, _ in sources]
+
+
+def binary(op: Any, other: Callable) -> Callable:
+    """`x op y` where this very step is known: two tensors, or a tensor and a float; all else goes through the public call.
+
+    `other` makes an operand of what is neither, or gives NotImplemented.
+    """
+    bound = op.bind((1, 1), tuple(op.signature.defaults[n] for n in op.attr_names))
+    local, mixed, modes, long_way, by_value = _local, _mixed, _modes, op.public, op.looks_at_values
+    number_types = {d: op.signature.number_type(d) for d in dtypes.ALL}  # a look-up, not a call: this is the way of every `x + 1.0`
+
+    def method(x: Tensor, y: Any) -> Any:
+        if y.__class__ is int and travels(y) and x._value.sig.dtype.kind == "f":
+            y = float(y)
+        number = y.__class__ is float
+        if not number and not isinstance(y, Tensor):
+            y = other(y)
+            return y if y is NotImplemented else long_way(x, y)
+        if x._view is not None or mixed.policy is not None or modes.at_once or local.trace is not None or by_value:
+            return long_way(x, y)
+        seg, leaves = local.segment, []
+        rx: Any
+        ry: Any
+        v = x._value
+        if v.segment is seg:
+            rx = v.index
+        elif v.leaf_of is seg:
+            rx = ~v.leaf
+        elif v.array is not None and v.device is seg.device and local.waiting is None:
+            rx = v.sig
+            leaves.append(v)
+        else:
+            return long_way(x, y)
+        if number:
+            ry = number_types[v.sig.dtype]
+            if ry.kind != "f":  # the result has another type
+                return long_way(x, y)
+        elif y._view is not None:
+            return long_way(x, y)
+        else:
+            v = y._value
+            if v.segment is seg:
+                ry = v.index
+            elif v.leaf_of is seg:
+                ry = ~v.leaf
+            elif v.array is not None and v.device is seg.device and local.waiting is None and y is not x:
+                ry = v.sig
+                leaves.append(v)
+            else:
+                return long_way(x, y)
+        node = seg.state.get((bound, rx, ry))
+        if node is not None and not node.over:
+            needs = not x.stop_gradient or not (number or y.stop_gradient)
+            made = tape.step_to_one(seg, node, [x, y], [y] if number else (), leaves, needs)
+            if made is not None:
+                return made
+        return long_way(x, y)
+
+    return method

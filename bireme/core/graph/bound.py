@@ -1,0 +1,448 @@
+"""Bound: an operator with its attributes, what a Node refers to. GradBound: its gradient, an operator like any other."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakValueDictionary
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bireme.core.base import device as devices
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors, shutdown
+from bireme.core.graph import cost
+from bireme.core.graph.graph import Sig, shared, sig_of
+
+MAX_AXES = 64
+SMALL = 1 << 30  # bytes of a result whose size nobody has to look at
+NARROW = frozenset(np.dtype(d.np) for d in dtypes.NARROW)
+MAX_BOUND = 4096  # attributes, plans and gradients remembered per operator
+
+
+def _unthinkable(sig: Sig) -> bool:
+    """Whether an empty result has axes that no library can count."""
+    return math.prod([n for n in sig.shape if n]) * sig.dtype.itemsize >= 1 << 62
+
+
+class Use:
+    """What is known of an operator on operands of certain Sigs: its results, their bytes, and what it takes the interpreter.
+
+    The work is in microseconds and rough: to choose a tier, not to be exact.
+    """
+
+    __slots__ = ("outs", "nbytes", "work")
+
+    def __init__(self, outs: tuple[Sig, ...], work: float):
+        self.outs, self.work = outs, work
+        self.nbytes = sum([s.nbytes for s in outs])
+
+
+class Bound:
+    """An operator with its attributes: what a Node refers to. Interned, so it compares by identity."""
+
+    of_product = False
+    __slots__ = (
+        "op",
+        "attrs",
+        "layout",
+        "many",
+        "passes",
+        "reads",
+        "reads_out",
+        "constants",
+        "differentiable",
+        "_grads",
+        "plans",
+        "_uses",
+        "_jits",
+        "_spans",
+        "_still",
+        "__weakref__",
+    )
+
+    def __init__(self, op: Any, layout: tuple, attrs: tuple):
+        self.op, self.layout, self.attrs = op, layout, attrs
+        self.many = op.many
+        self.differentiable, self.constants = op.differentiable, op.constants
+        self.passes, self.reads, self.reads_out = op.saves(layout)
+        self._grads: Interned | None = None
+        self.plans: dict = {}  # by Sigs, the call on NumPy arrays: see `numpy_exec.planning`
+        self._uses: dict[tuple[Sig, ...], Use] = {}
+        self._jits: dict = {}
+        self._spans: dict = {}
+        self._still: dict = {}
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{k}={v!r}" for k, v in zip(self.op.attr_names, self.attrs))
+        return f"{self.op.name}[{shown}]" if shown else self.op.name
+
+    @property
+    def uses_blas(self) -> bool:
+        """Whether its NumPy form multiplies matrices."""
+        return self.op.flops_rule is not None
+
+    @property
+    def shares_cores(self) -> bool:
+        """Whether it does that on all cores by itself, see `blas`."""
+        return self.op.shares_cores
+
+    @property
+    def by_numpy(self) -> bool:
+        """Whether NumPy does it much faster than a compiled program on CPU."""
+        return bool(self.op.options.get("by_numpy"))
+
+    @property
+    def selects(self) -> bool:
+        """Whether its results are elements of its operands, which are then looked for there."""
+        rule = self.op.options.get("selects", False)
+        return rule if rule.__class__ is bool else rule(dict(zip(self.op.attr_names, self.attrs)))
+
+    def arguments(self, arrays: Any) -> dict[str, Any]:
+        """Flat operands and attributes as the body's keyword arguments."""
+        named, i = dict(zip(self.op.attr_names, self.attrs)), 0
+        for name, n in zip(self.op.operand_names, self.layout):
+            if n is None:
+                named[name] = None
+            elif n == 1:
+                named[name] = arrays[i]
+                i += 1
+            else:
+                named[name] = list(arrays[i : i - n]) if n <= 0 else tuple(arrays[i : i + n])
+                i += abs(n)
+        return named
+
+    def spans(self, sigs: tuple) -> tuple[tuple[int, str, tuple], ...]:
+        """Which operands are indices: (place, what it is called, lowest and highest and the one that is ignored), see `Op.index`."""
+        found = self._spans.get(sigs)
+        if found is None:
+            places = self.arguments(range(len(sigs)))
+            rule = self.op.index_rule(self.arguments(sigs))
+            found = tuple([(places[name], f"{self.op.index_told}({name})", tuple(span)) for name, *span in rule if places[name] is not None])
+            bounded(self._spans)[shared(sigs)] = found
+        return found
+
+    def lower(self, platform: str) -> Callable:
+        """The call on jax arrays, in the form for this platform."""
+        body = self.op.lowerings.get(platform, self.op.body)
+        return functools.partial(self._rounded, body) if self.op.wide else lambda *arrays: body(**self.arguments(arrays))
+
+    def _rounded(self, body: Callable, *arrays: Any) -> Any:
+        """The body with a wider number beside half precision: computed as wide as the number, and rounded once."""
+        narrow = next((x.dtype for x in arrays if x.dtype in NARROW), None)
+        if narrow is None or all(x.dtype == narrow for x in arrays):
+            return body(**self.arguments(arrays))
+        return body(**self.arguments([x.astype(jnp.float32) for x in arrays])).astype(narrow)
+
+    def lower_once(self, platform: str) -> Callable:
+        """The same, traced once for each kind of operands however often it is called."""
+        return jax.jit(self.lower(platform), inline=True)
+
+    def jitted(self, platform: str) -> Callable:
+        found = self._jits.get(platform)
+        if found is None:
+            found = self._jits[platform] = jax.jit(self.lower(platform))
+        return found
+
+    def use(self, sigs: tuple[Sig, ...]) -> Use:
+        """What is known of it on such operands; raises for those that do not fit."""
+        found = self._uses.get(sigs)
+        if found is None:
+            outs = shared(self._infer(sigs))
+            each = max(1, -min([n for n in self.layout if n is not None], default=0)) if self.many else 1  # an update of many parameters
+            found = Use(outs, cost.of(self.op.numpy_form, *self.amounts(sigs, outs), each))
+            bounded(self._uses)[shared(sigs)] = found
+        return found
+
+    def infer(self, sigs: tuple[Sig, ...]) -> tuple[Sig, ...]:
+        """Sigs of the results; raises for operands that do not fit."""
+        return self.use(sigs).outs
+
+    def _infer(self, sigs: tuple[Sig, ...]) -> tuple[Sig, ...]:
+        if self.op.check_rule is not None:
+            self.op.check_rule(**only(self.op.check_names, self.arguments(sigs)))
+        if self.op.infer_rule is not None:
+            out = self.op.infer_rule(**only(self.op.infer_names, self.arguments(sigs)))
+            found = (out,) if isinstance(out, Sig) else tuple(out)
+        else:
+            found = self._trace(sigs)
+        for s in found:
+            if s.ndim > MAX_AXES:
+                raise errors.bad(f"{self.op.told}()", f"a result of at most {MAX_AXES} axes", f"{s.ndim} axes")
+            if (s.nbytes > SMALL and s.nbytes > devices.current().capacity) or (s.size == 0 and _unthinkable(s)):
+                raise self._too_large(s)
+        return found
+
+    def _too_large(self, sig: Sig) -> Exception:
+        """Refused before anything is allocated: a system that overcommits would end the process instead."""
+        shown = f"shape {list(sig.shape)}, {sig.nbytes / 2**30:.1f} GiB of {sig.dtype.name}"
+        have = f"{devices.current().capacity / 2**30:.1f} GiB"
+        return errors.bad(f"{self.op.told}()", f"a result that fits into {have} of memory", shown, kind=MemoryError)
+
+    def _trace(self, sigs: tuple[Sig, ...]) -> tuple[Sig, ...]:
+        specs = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in sigs]
+        try:
+            with jax.enable_x64(True):
+                out = shutdown.within(jax.eval_shape, self.lower("cpu"), *specs)
+        except (TypeError, ValueError, IndexError, ZeroDivisionError, OverflowError) as e:
+            raise _misfit(self, sigs, e) from None
+        outs = out if self.many else [out]
+        return tuple([sig_of(tuple(o.shape), dtypes.from_numpy(np.dtype(o.dtype))) for o in outs])
+
+    def amounts(self, sigs: tuple[Sig, ...], outs: tuple[Sig, ...]) -> tuple[float, float, float]:
+        """Elements of operands and results, how many more are gone over, and the arithmetic of products."""
+        op = self.op
+        elements = sum([s.size for s in sigs]) + sum([s.size for s in outs])
+        more = op.effort_rule(**only(op.effort_names, self.arguments(sigs))) if op.effort_rule is not None else 0
+        flops = op.flops_rule(*sigs) if op.flops_rule is not None and {1, None}.issuperset(self.layout) else 0
+        return elements, more, flops
+
+    def grad_bound(self, given: tuple[bool, ...], needs: tuple[int, ...], sigs: tuple, outs: tuple) -> GradBound:
+        """The gradient as an operator: of its operands in `needs`, with gradients of the outputs in `given`."""
+        grads = self._grads
+        if grads is None:
+            grads = self._grads = Interned()
+        found = grads[given, needs, sigs, outs]
+        if found is None:
+            key = (shared(given), shared(needs), shared(sigs), shared(outs))
+            found = grads.keep(key, GradBound(self, *key))
+        return found
+
+
+class GradBound:
+    """The gradient of a Bound: an operator like any other, so it has a gradient too."""
+
+    __slots__ = ("op", "base", "given", "needs", "sigs", "outs", "operand_places", "takes_outs", "of_product", "_constants", "_grads", "numpy_plan",
+                 "_jits", "_use", "_still", "__weakref__")  # fmt: skip
+
+    many = differentiable = True
+    selects = False  # what it reads of the operands is held where they are selected from
+    passes: frozenset[int] = frozenset()
+    reads = None
+    reads_out = False  # the base's outputs are operands; its own are not read
+    layout = attrs = ()
+
+    def __init__(self, base: Any, given: tuple, needs: tuple, sigs: tuple, outs: tuple):
+        self.base, self.given, self.needs, self.sigs, self.outs = base, given, needs, sigs, outs
+        self.op = base.op.grad_op
+        # the gradient of a factor reads the other one
+        reads = (1 - needs[0],) if base.op.bilinear and len(needs) == 1 else range(len(sigs)) if base.reads is None else sorted(base.reads)
+        self.operand_places = shared(tuple(reads))
+        self.takes_outs = base.reads_out
+        self.of_product = bool(base.op.scales)
+        self._constants: frozenset[int] | None = None
+        self._grads: Interned | None = None
+        # there is one plan and one use: the Sigs of a gradient's operands follow from those of the base
+        self.numpy_plan: Any = None
+        self._use: Use | None = None
+        self._jits: dict = {}
+        self._still: dict = {}
+
+    def __repr__(self) -> str:
+        return f"{self.base}.grad{list(self.needs)}"
+
+    @property
+    def uses_blas(self) -> bool:
+        return self.base.uses_blas
+
+    @property
+    def shares_cores(self) -> bool:
+        return self.base.shares_cores
+
+    @property
+    def by_numpy(self) -> bool:
+        return self.base.by_numpy
+
+    @property
+    def constants(self) -> frozenset[int]:
+        """Operands without a part in its own derivative, as what `relu`'s gradient only compares: gradients go past them, as in Paddle."""
+        if self._constants is None:
+            # a trace for each length of a sequence would be slow: what is multiplied and what compared does not depend on it
+            sizes = [(s.dtype, tuple([min(n, 2) for n in s.shape])) for s in (*self.sigs, *self.outs)]
+            known, key = self.base._still, (self.given, self.needs, tuple(sizes))
+            found = known.get(key)
+            if found is None:
+                found = bounded(known)[key] = self._find_constants()
+            self._constants = found
+        return self._constants
+
+    def _find_constants(self) -> frozenset[int]:
+        n = sum(self.given)
+        read = [self.sigs[i] for i in self.operand_places] + (list(self.outs) if self.takes_outs else [])
+        sigs = tuple([s for s, g in zip(self.outs, self.given) if g] + read)
+        asked = tuple([i for i in range(n, len(sigs)) if sigs[i].dtype.kind in "fc"])
+        outs = self.infer(sigs)
+        given = tuple([s.dtype.kind in "fc" for s in outs])
+        if not asked or not any(given):
+            return frozenset()
+        grad = GradBound(self, given, asked, sigs, outs)
+        coming = [s for s, g in zip(outs, given) if g]
+        try:
+            with jax.enable_x64(True):
+                traced = jax.make_jaxpr(grad.lower("reference"))(*map(spec, [*coming, *sigs])).jaxpr
+        except (NotImplementedError, TypeError, ValueError):
+            return frozenset()  # it has no derivative: who asks for one is told
+        reached = set(traced.invars[: len(coming)])
+        for step in traced.eqns:
+            if not reached.isdisjoint([v for v in step.invars if not hasattr(v, "val")]):
+                reached.update(step.outvars)
+        return frozenset([i for i, v in zip(asked, traced.outvars) if hasattr(v, "val") or v not in reached])
+
+    def use(self, sigs: tuple[Sig, ...]) -> Use:
+        if self._use is None:
+            outs = shared(tuple([self.sigs[i] for i in self.needs]))
+            self._use = Use(outs, cost.of(self.base.op.grad_numpy, *self.amounts(sigs, outs)))
+        return self._use
+
+    def infer(self, sigs: tuple[Sig, ...]) -> tuple[Sig, ...]:
+        return self.use(sigs).outs
+
+    def amounts(self, sigs: tuple[Sig, ...], outs: tuple[Sig, ...]) -> tuple[float, float, float]:
+        elements, more, flops = self.base.amounts(self.sigs, self.outs)
+        return 2 * elements, 2 * more, 2 * flops
+
+    def _split(self, arrays: tuple) -> tuple[list, list, Any]:
+        n = sum(self.given)
+        present = iter(arrays[:n])
+        gs = [next(present) if g else None for g in self.given]
+        saved: list[Any] = [None] * len(self.sigs)
+        rest = list(arrays[n:])
+        for i in self.operand_places:
+            saved[i] = rest.pop(0)
+        return gs, saved, rest
+
+    def lower(self, platform: str) -> Callable:
+        return functools.partial(self.by_rule if self.base.op.grad_rule is not None else self._derived, platform)
+
+    lower_once, jitted = Bound.lower_once, Bound.jitted
+
+    def by_rule(self, platform: str, *arrays: Any, rule: Any = None, xp: Any = jnp) -> list:
+        """The declared rule, with what it names."""
+        base = self.base
+        gs, saved, outs = self._split(arrays)
+        named = base.arguments([s if s is not None else spec(sig) for s, sig in zip(saved, self.sigs)])
+        full = [g if g is not None else xp.zeros(s.shape, s.dtype.np) for g, s in zip(gs, self.outs)]
+        named["g"] = full if base.many else full[0]
+        if self.takes_outs:
+            named["out"] = outs if base.many else outs[0]
+        named["sigs"], named["platform"] = self.sigs, platform
+        named["needs"] = tuple([i in self.needs for i in range(len(self.sigs))])
+        found = (rule or base.op.grad_rule)(**only(base.op.grad_names, named))
+        flat = flatten(found if isinstance(found, tuple) else (found,))
+        return [fit(flat[i], self.sigs[i], xp) for i in self.needs]
+
+    def _derived(self, platform: str, *arrays: Any) -> list:
+        """jax.vjp of the body. jax's complex gradient is the conjugate of Paddle's, so conjugate in and out."""
+        base = self.base
+        gs, saved, _ = self._split(arrays)
+        # the gradient of a gradient goes through the reference: a platform's own kernel may have no second derivative
+        fn = base.lower("reference" if isinstance(base, GradBound) else platform)
+
+        def of_needed(*xs):
+            full = list(saved)
+            for i, x in zip(self.needs, xs):
+                full[i] = x
+            return fn(*full)
+
+        # jax differentiates floats alone: integers stand in as such
+        made, pull = jax.vjp(of_needed, *[saved[i] if self.sigs[i].dtype.kind in "fc" else saved[i].astype(jnp.float64) for i in self.needs])
+        cots: list[Any] = []
+        for g, s, out in zip(gs, self.outs, made if base.many else [made]):
+            if not jnp.issubdtype(out.dtype, jnp.inexact):
+                cots.append(np.zeros(s.shape, jax.dtypes.float0))
+            else:
+                cots.append(jnp.zeros(s.shape, out.dtype) if g is None else jnp.conj(g) if s.dtype.kind == "c" else g.astype(out.dtype))
+        found = pull(cots[0] if not base.many else base.op.container(cots))
+        return [fit(jnp.conj(x) if self.sigs[i].dtype.kind == "c" else x, self.sigs[i]) for i, x in zip(self.needs, found)]
+
+    def grad_bound(self, given: tuple, needs: tuple, sigs: tuple, outs: tuple) -> GradBound:
+        return Bound.grad_bound(self, given, needs, sigs, outs)  # type: ignore[arg-type]  # it has what the method reads
+
+    def arguments(self, arrays: Any) -> Any:
+        raise AssertionError("a gradient node has no declared rule of its own")
+
+
+class GradOp:
+    """The operator a GradBound names: `tanh.grad`, `tanh.grad.grad`, ..."""
+
+    def __init__(self, name: str):
+        self.name = name + ".grad"
+        self.grad_rule = self.grad_numpy = None
+        self.scales: tuple[int, ...] = ()
+        self.carries = self.of_the_past = self.bilinear = False
+        self.lowerings: dict = {}
+        self._next: GradOp | None = None
+        self.container = list
+
+    @property
+    def grad_op(self) -> GradOp:
+        if self._next is None:
+            self._next = GradOp(self.name)
+        return self._next
+
+
+def spec(sig: Sig) -> Any:
+    return jax.ShapeDtypeStruct(sig.shape, sig.dtype.np)
+
+
+def fit(x: Any, sig: Sig, xp: Any = jnp) -> Any:
+    """A gradient in the operand's shape and type; None means zero, and so does jax's own kind of none."""
+    if x is None or x.dtype == jax.dtypes.float0:
+        return xp.zeros(sig.shape, sig.dtype.np)
+    assert x.shape == sig.shape, f"a gradient of shape {x.shape} for an operand of shape {sig.shape}"
+    if x.dtype == sig.dtype.np:
+        return x
+    if sig.dtype.kind == "f" and x.dtype.kind == "c":
+        x = x.real
+    return x.astype(sig.dtype.np)
+
+
+def flatten(found: tuple) -> list:
+    flat: list[Any] = []
+    for x in found:
+        flat.extend(x) if isinstance(x, (list, tuple)) else flat.append(x)
+    return flat
+
+
+def only(names: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {n: arguments[n] for n in names}
+
+
+def bounded(cache: dict, bound: int = MAX_BOUND) -> dict:
+    if len(cache) >= bound:
+        cache.clear()
+    return cache
+
+
+def signs(attrs: tuple | list) -> list[str]:
+    """What tells the zeros among attributes apart: 0.0 and -0.0 are equal."""
+    return [str(x) for x in attrs if x.__class__ is float and not x] if 0.0 in attrs else []
+
+
+class Interned(dict):
+    """Objects that compare by identity, one per key, bounded; what is in use when the bound is reached stays itself."""
+
+    _alive: Any = None  # what was there before, weakly
+
+    def __missing__(self, key: Any) -> Any:
+        return None if self._alive is None else self._alive.get(key)
+
+    def keep(self, key: Any, made: Any) -> Any:
+        if len(self) >= MAX_BOUND:
+            if self._alive is None:
+                self._alive = WeakValueDictionary()
+            self._alive.update(self)
+            self.clear()
+        return self.setdefault(key, made)
+
+
+def _misfit(bound: Bound, sigs: tuple, e: Exception) -> Exception:
+    named = bound.arguments([f"{list(s.shape)} {s.dtype.name}" for s in sigs])
+    operands = ", ".join(f"{n}: {named[n]}" for n in bound.op.operand_names if named[n] is not None)
+    reason = str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__
+    kind = IndexError if isinstance(e, IndexError) else ValueError
+    return errors.bad(f"{bound.op.told}({', '.join(bound.op.operand_names)})", "operands that fit together", operands, hint=reason, kind=kind)

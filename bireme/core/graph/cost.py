@@ -1,0 +1,57 @@
+"""How long the interpreter takes for a call, in microseconds and roughly: what the choice of a tier looks at.
+
+It follows from sizes and from the code of the form alone, never from a clock, so that the same script takes the same tiers.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import types
+from typing import Any
+
+import numpy as np
+
+STEP, ELEMENT, FLOP = 0.6, 5e-4, 2e-5  # microseconds: of a call of NumPy, of an element that is read or written, of a product's part
+UFUNC, TRACED = 2, 40  # steps of a ufunc, and of a body that is traced, where nothing is known of it
+A_PASS = 12  # of so many steps in a form one goes over all elements once more: the others look at shapes
+_STEPS = frozenset(
+    ["BINARY_OP", "BINARY_SLICE", "BINARY_SUBSCR", "CALL", "CALL_FUNCTION_EX", "CALL_KW", "COMPARE_OP", "STORE_SUBSCR", "UNARY_NEGATIVE"]
+)  # in the bytecode, where most of what costs time is a call or an operator
+
+
+def of(form: Any, elements: float, more: float, flops: float, times: int = 1) -> float:
+    """What a form takes for operands and results of so many elements, where it goes over `more` than those, and this much arithmetic.
+
+    `times` is for one that takes several operands in turn.
+    """
+    steps = steps_of(form)
+    return STEP * steps * times + ELEMENT * (elements * (1 + steps / A_PASS) + more) + FLOP * flops
+
+
+@functools.cache
+def steps_of(form: Any) -> int:
+    """The calls and operators in the code of a form; None stands for one that is traced."""
+    if form is None:
+        return TRACED
+    if isinstance(form, np.ufunc):
+        return UFUNC
+    found = _count(form.resolved() if hasattr(form, "resolved") else form, set())  # see `planning.on_numpy`
+    return max(found, UFUNC)
+
+
+def _count(fn: Any, seen: set) -> int:
+    """The steps in a function and in those of this package that it calls by name, each of them once."""
+    if not isinstance(fn, types.FunctionType) or fn in seen or not (fn.__module__ or "").startswith("bireme."):
+        return 0
+    seen.add(fn)
+    codes, count = [fn.__code__], 0
+    while codes:
+        code = codes.pop()
+        codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+        for step in dis.get_instructions(code):
+            if step.opname in _STEPS:
+                count += 1
+            elif step.opname == "LOAD_GLOBAL":
+                count += _count(fn.__globals__.get(step.argval), seen)
+    return count

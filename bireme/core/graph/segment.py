@@ -1,0 +1,120 @@
+"""Segments: what each thread is recording, and the tree of all sequences of calls recorded so far."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Any
+from weakref import ref
+
+from bireme.core.base import flags
+from bireme.core.graph.graph import Node, Value
+
+
+class Segment:
+    """Calls recorded since the last cut. `state` is the Node it has reached; everything else follows from that."""
+
+    __slots__ = (
+        "state", "values", "leaves", "arrays", "numbers", "device", "closed", "lock", "results", "early", "live", "edges",
+        "cells", "guards", "replaced", "symbolic", "error", "passes", "__weakref__",
+    )  # fmt: skip
+
+    def __init__(self, symbolic: bool = False):
+        self.state: Node = root()
+        self.values: list[ref[Value]] = []
+        self.leaves: list[ref[Value]] = []
+        self.arrays: list[Any] = []
+        self.numbers: list[Any] = []
+        self.device: Any = None
+        self.closed, self.symbolic = False, symbolic
+        self.lock = threading.RLock()
+        # filled by the executor in the same bytecode that calls it, so that an interrupt cannot lose donated state
+        self.results: list[Any] = []
+        self.early: Any = ()  # the results that a program before that one gave, see `split_step`
+        self.live: tuple[int, ...] | None = None
+        self.edges: list[Any] = []
+        self.cells: list[Any] = []
+        self.guards: list[Any] = []
+        self.replaced: list[tuple[Any, int]] = []  # tensors that took a result of it, and the leaf they had before
+        self.error: BaseException | None = None
+        self.passes = 0  # backward passes in it, see `backward_starts`
+
+
+def _nothing() -> None:
+    """In the place of a weak reference to something that is not there."""
+
+
+class _Local(threading.local):
+    """What each thread is recording: its open segment, a closed one that waits to run, and how deep in Layers it is."""
+
+    def __init__(self) -> None:
+        self.segment = Segment()
+        self.waiting: Segment | None = None
+        self.depth = 0
+        self.trace: Any = None  # what a composite's body records, see `repetition`
+        self.regions: list[Any] = []  # whose calls are kept to be recorded again, see `recompute`
+        self.last_edge: Any = _nothing  # weakly, the last edge of the tape in a segment that has run
+        self.border: Any = _nothing  # weakly, the last edge before sizes came from data, see `sizes_follow`
+        announce(self.segment)
+
+
+OPEN: dict[int, ref[Segment]] = {}  # segments of all threads that have not run: they may hold leaves of another one
+
+
+def announce(seg: Segment) -> None:
+    """Let other threads know of a segment, as long as it lives."""
+    # no Python function as the callback: an interrupt that comes inside one is swallowed
+    OPEN[id(seg)] = ref(seg, functools.partial(OPEN.pop, id(seg)))
+
+
+_roots: list[Node] = [Node()]
+nodes = [0]
+MAX_TREE = 100_000
+
+
+def root() -> Node:
+    """The empty state. The tree under it is dropped when it grows too large: only look-ups get slower for a while."""
+    if nodes[0] > MAX_TREE:
+        old, _roots[0], nodes[0] = _roots[0], Node(), 0
+        _fell(old)
+    return _roots[0]
+
+
+def _fell(old: Node) -> None:
+    """Take a tree apart: a graph that is remembered holds its own path up to the root, and must not hold all others with it."""
+    left: list[Any] = [old]
+    while left:
+        node = left.pop()
+        left += [after for after in list(node.values()) if after.__class__ is Node]  # a copy: other threads may record here
+        node.clear()
+
+
+local = _Local()
+
+
+class debug_mode:
+    """Whether each call must run at once (a debugger in hand, or a search for NaN)."""
+
+    at_once = False
+    check_nan = False
+    watchers: list[Any] = []  # called with each call's operator, operands, results and place, as soon as it has run
+
+
+def _read_flags() -> None:
+    debug_mode.check_nan = flags.check_nan_inf.value
+    debug_mode.at_once = flags.op_at_once.value or flags.check_nan_inf.value or bool(debug_mode.watchers)
+
+
+flags.on_change(_read_flags)
+
+
+def watch(watcher: Any) -> None:
+    """Let each call run at once and tell `watcher(bound, operands, results, position)` about it."""
+    debug_mode.watchers = [*debug_mode.watchers, watcher]
+    _read_flags()
+
+
+def unwatch(watcher: Any) -> None:
+    """End a `watch`."""
+    debug_mode.watchers = [w for w in debug_mode.watchers if w != watcher]  # bound methods are equal, not identical
+    _read_flags()

@@ -1,0 +1,96 @@
+"""The NumPy executor: runs a graph without compiling anything.
+
+An operator that declares a NumPy form runs as that. Any other is traced once per signature, and the trace becomes a
+list of NumPy calls; a primitive without a NumPy form is run by jax, one primitive at a time, and counted.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from bireme.core.base.device import Device
+from bireme.core.graph import executor
+from bireme.core.graph.graph import Graph, Number
+from bireme.core.numpy_exec import blas, planning
+
+LONG = 10_000  # microseconds: a wait for a thread that is not running is shorter
+
+
+class Interpreter:
+    """Graphs by NumPy, node by node."""
+
+    name = "interpreter"
+
+    def prepare(self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
+        nodes, unread = graph.needed(live)
+        places, n_values = graph.places(), len(graph.value_sigs)
+        numbers = sorted(places)
+        slot = {place: n_values + i for i, place in enumerate(numbers)}
+        steps = []
+        for node, free in zip(nodes, unread):
+            # leaves stand at the end of the environment, last first, so that a reference to one is its index there
+            args = [slot[r.place] if r.__class__ is Number else r for r in node.args]
+            steps.append((planning.plan(node.bound, node.sigs), _taker(args), node.first, node.bound.many, free))
+        where = [places[place] for place in numbers]
+        makers = {first: fn for fn, _, first, many, _ in steps if not many}
+        fresh = all(isinstance(makers.get(i), np.ufunc) for i in live)
+
+        # `blas` shares products among the cores, so BLAS itself has one thread; what LAPACK takes long for keeps them all
+        by_blas = [(n.bound.shares_cores, n.work - n.parent.work) for n in nodes if n.bound.uses_blas and n.parent is not None]
+        limited = bool(by_blas) and all(shares or work < LONG for shares, work in by_blas)
+
+        def call(leaves: list, vectors: list) -> list:
+            if limited:
+                with blas.one_thread:
+                    return interpret(leaves, vectors)
+            return interpret(leaves, vectors)
+
+        def interpret(leaves: list, vectors: list) -> list:
+            leaves = [a if a.__class__ is np.ndarray else np.asarray(a) for a in leaves]
+            env: list[Any] = [None] * n_values
+            env += [vectors[v][i] for v, i in where]
+            env += reversed(leaves)
+            with np.errstate(all="ignore"):
+                for fn, take, first, many, free in steps:
+                    out = fn(env[take]) if take.__class__ is int else fn(*take(env)) if take is not None else fn()
+                    if many:
+                        for i, o in enumerate(out, first):
+                            env[i] = o
+                    else:
+                        env[first] = out
+                    for r in free:
+                        env[r] = None
+            outs = [env[i] for i in live]
+            if fresh:  # a ufunc makes an array of its own; a number where there are no axes
+                return [o if o.__class__ is np.ndarray and o.flags.c_contiguous else np.array(o, order="C") for o in outs]
+            return _owned(outs, leaves)
+
+        return call
+
+
+def _taker(args: list[int]) -> Any:
+    """How a step gets its operands from the environment: one by its index, several by one call."""
+    if len(args) < 2:
+        return args[0] if args else None
+    several: Any = itemgetter
+    return several(*args)
+
+
+def _owned(outs: list, leaves: list) -> list:
+    """Results that own their memory: a view of a leaf would see its buffer reused, two equal objects are two values."""
+    seen = {id(a) for a in leaves}
+    owned = []
+    for o in outs:
+        if o.__class__ is not np.ndarray:
+            o = np.asarray(o)
+        if o.base is not None or id(o) in seen or not o.flags.c_contiguous:
+            o = np.array(o, order="C")
+        seen.add(id(o))
+        owned.append(o)
+    return owned
+
+
+INTERPRETER = executor.register(Interpreter())

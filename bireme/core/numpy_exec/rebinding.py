@@ -1,0 +1,69 @@
+"""Functions written for jax arrays on NumPy arrays: the same code with `jnp` meaning NumPy."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from bireme.core.numpy_exec.numpy_namespace import numerics
+
+
+class traced_once:
+    """A rule that an operator applies to many operands, as updates of parameters are: traced once for each shape, not for each
+    operand, which is most of what a compile costs in Python. What it takes by keyword alone is no array.
+    """
+
+    __slots__ = ("rule", "_call")
+
+    def __init__(self, rule: Callable):
+        settings = [name for name, p in inspect.signature(rule).parameters.items() if p.kind is p.KEYWORD_ONLY]
+        self.rule, self._call = rule, jax.jit(rule, inline=True, static_argnames=settings)
+
+    def __call__(self, *args: Any, **settings: Any) -> Any:
+        return self._call(*args, **settings)
+
+
+class on_numpy:
+    """The same function on NumPy arrays, made when it is first wanted: by then its module is complete."""
+
+    __slots__ = ("_fn", "_made")
+
+    def __init__(self, fn: Callable):
+        self._fn = fn
+        self._made: Any = None
+
+    def resolved(self) -> Callable:
+        if self._made is None:
+            self._made = _rebound(self._fn, {})
+        return self._made
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.resolved()(*args, **kwargs)
+
+
+def _rebound(fn: Any, seen: dict) -> Callable:
+    """The same function with `jnp` meaning NumPy, in the functions of its module that it calls as well."""
+    if fn in seen:
+        return seen[fn]
+    scope = dict(fn.__globals__)
+    scope["jnp"] = numerics
+    new = types.FunctionType(fn.__code__, scope, fn.__name__, fn.__defaults__, fn.__closure__)
+    new.__kwdefaults__ = fn.__kwdefaults__
+    seen[fn] = new
+    for name in _names(fn.__code__):
+        other = scope.get(name)
+        other = other.rule if isinstance(other, traced_once) else other.fun if isinstance(other, jax.custom_jvp) else other
+        if isinstance(other, types.FunctionType) and other.__globals__.get("jnp") is jnp:
+            scope[name] = _rebound(other, seen)
+    return new
+
+
+def _names(code: types.CodeType) -> set[str]:
+    """The names that a function looks up, also in the functions and comprehensions inside it."""
+    inner = [_names(c) for c in code.co_consts if isinstance(c, types.CodeType)]
+    return set(code.co_names).union(*inner)

@@ -1,0 +1,41 @@
+"""Capturing calls as a Graph of their own, with symbolic inputs: what a static graph is made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bireme.core.base import device as devices
+from bireme.core.graph.graph import SYMBOLIC, Graph, Value, sig_of
+from bireme.core.graph.segment import Segment, local
+from bireme.core.run import lookup
+
+
+class capture:
+    """Record calls into a Graph of their own, with symbolic inputs, instead of this thread's segment.
+
+    with capture() as g:
+        out = op(g.input(shape, dtype))
+    graph = g.finish([out])
+    """
+
+    def __enter__(self) -> capture:
+        self._outer = local.segment
+        self.segment = local.segment = Segment(symbolic=True)
+        self.segment.device = devices.current()
+        self.inputs: list[Value] = []
+        return self
+
+    def input(self, shape: tuple[int, ...], dtype: Any) -> Value:
+        """A symbolic input: a leaf of the graph without an array."""
+        v = Value(sig_of(tuple(shape), dtype), None, self.segment.device)
+        v.marks = SYMBOLIC
+        self.inputs.append(v)
+        return v
+
+    def __exit__(self, *exc) -> None:
+        local.segment = self._outer
+
+    def finish(self, outputs: list[Value]) -> Any:
+        """The captured graph as a callable object: `run(arrays) -> arrays`."""
+        seg = self.segment
+        return lookup.Captured(Graph(seg.state, seg.device), self.inputs, outputs, seg)

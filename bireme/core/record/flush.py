@@ -1,0 +1,454 @@
+"""Recording calls into segments, cutting them at stable places, forcing values. What runs them is chosen in `lookup`.
+
+A segment belongs to one thread. Values point at the segment they are pending in; the segment points back weakly, so
+what nobody holds any more is neither kept nor computed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Collection
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from bireme.core.base import device as devices
+from bireme.core.base import errors, flags
+from bireme.core.graph.graph import SYMBOLIC, Node, Sig, Unmade, Value, Zero, number_at, scalar_sig, shared
+from bireme.core.graph.segment import OPEN, Segment, announce, debug_mode, local, nodes
+from bireme.core.record import guards
+from bireme.core.run import lookup
+
+
+def record(bound: Any, operands: list) -> list[Value]:
+    """Append one call to this thread's segment and return its results, pending. Operands: Values or (dtype, number)."""
+    seg = local.segment
+    try:
+        key: list[Any] = [bound]
+        for v in operands:
+            if v.__class__ is tuple:
+                seg.numbers.append(v[1])
+                key.append(v[0])
+            elif v.segment is seg:
+                key.append(v.index)
+            elif v.leaf_of is seg:
+                key.append(~v.leaf)
+            else:
+                sig = _add_leaf(seg, v)
+                if sig is None:  # the segment had to be cut: everything pending is a leaf now
+                    roll_back(seg)
+                    return record(bound, _on_one_device(operands))
+                key.append(sig)
+        if len(seg.numbers) - seg.state.numbers == len(operands) and seg.device is not None and not seg.symbolic:
+            if seg.device is not devices.current():  # made of nothing, on another device than what is pending
+                roll_back(seg)
+                run(seg)
+                return record(bound, operands)
+        state = seg.state
+        found = tuple(key)
+        node = None if debug_mode.at_once else state.get(found)  # a known one has the line where it was met first
+        if node is None:
+            node = _extend(seg, state, found, bound, operands)
+        if seg.device is None:
+            seg.device = devices.current()
+        outs = follow(seg, node, (), ())  # its leaves and numbers are there already
+    except BaseException:  # an interrupt in between: the call is forgotten whole
+        roll_back(seg)
+        raise
+    if outs is None:  # another thread cut it meanwhile
+        if local.segment is seg:
+            _open_new()
+        return record(bound, operands)
+    if node.over and not seg.symbolic:
+        limit(seg)
+    if debug_mode.at_once and not seg.symbolic:
+        _run_at_once(seg, bound, operands, outs)
+    return outs
+
+
+def follow(seg: Segment, node: Node, numbers: Any, leaves: Collection[Value]) -> list[Value] | None:
+    """Take a step that the tree knows; `leaves` are read for the first time. None if another thread cut the segment meanwhile."""
+    new, outs, index, device, values = Value.__new__, [], node.first, seg.device, seg.values
+    try:
+        if leaves:
+            read_first(seg, leaves)
+        if numbers:
+            seg.numbers += numbers
+        for sig in node.outs:
+            v = new(Value)
+            v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = sig, None, seg, index, None, device, 0, None
+            values.append(ref(v))
+            outs.append(v)
+            index += 1
+        seg.state = node
+    except BaseException:  # an interrupt in between
+        roll_back(seg)
+        raise
+    return None if seg.closed else outs
+
+
+def read_first(seg: Segment, leaves: Collection[Value]) -> None:
+    """Give places to values that the segment reads for the first time."""
+    place = len(seg.leaves)
+    for v in leaves:
+        seg.leaves.append(ref(v))
+        seg.arrays.append(v.array)
+        v.leaf_of, v.leaf = seg, place
+        place += 1
+
+
+def _add_leaf(seg: Segment, v: Value) -> Sig | None:
+    if local.waiting is not None and not seg.symbolic:
+        run_closed()
+    if v.array is None and not (seg.symbolic and v.marks == SYMBOLIC):
+        force(v)
+    if seg.device is None:
+        seg.device = v.device
+    elif v.device is not seg.device:
+        if not seg.symbolic:
+            run(seg)
+        return None
+    place = len(seg.leaves)
+    seg.leaves.append(ref(v))
+    seg.arrays.append(v.array)
+    v.leaf_of, v.leaf = seg, place  # last: an interrupt before it leaves nothing that points at a place not taken
+    return v.sig
+
+
+def _on_one_device(operands: list) -> list:
+    """Operands of one call from several devices: those on the host follow the accelerator, others are an error."""
+    found = {v.device for v in operands if v.__class__ is not tuple}
+    far = [d for d in found if not d.is_cpu]
+    if len(far) > 1:
+        raise errors.bad("operands", "tensors on one device", ", ".join(sorted(d.name for d in found)), hint="move one with .to(device)")
+    return [v if v.__class__ is tuple or v.device in far or not far else move(v, far[0]) for v in operands]
+
+
+def move(v: Value, device: Any) -> Value:
+    """A copy of a Value on another device."""
+    moved = Value(v.sig, lookup.put(force(v), device), device)
+    moved.bounds = v.bounds
+    return moved
+
+
+def roll_back(seg: Segment) -> None:
+    """Forget what an unfinished call had appended."""
+    state = seg.state
+    for r in seg.leaves[state.leaves :]:
+        v = r()
+        if v is not None:
+            v.leaf_of = None
+    del seg.leaves[state.leaves :], seg.arrays[state.leaves :], seg.numbers[state.numbers :], seg.values[state.end :]
+
+
+def _extend(seg: Segment, state: Node, key: tuple, bound: Any, operands: list) -> Node:
+    """A sequence met for the first time: infer, check, and add a Node to the tree."""
+    sigs = shared(tuple([scalar_sig(v[0]) if v.__class__ is tuple else v.sig for v in operands]))
+    use = bound.use(sigs)
+    node = Node()
+    node.parent, node.bound, node.key, node.sigs, node.outs = state, bound, key, sigs, use.outs
+    leaves, numbers = state.leaves, state.numbers
+    args: list[Any] = []
+    for r in key[1:]:
+        if r.__class__ is int:
+            args.append(r)
+        elif r.__class__ is Sig:
+            args.append(~leaves)
+            leaves += 1
+        else:
+            args.append(number_at(r, numbers))
+            numbers += 1
+    node.args, node.leaves, node.numbers = tuple(args), leaves, numbers
+    node.first = state.end
+    node.end = state.end + len(use.outs)
+    node.depth = state.depth + 1
+    node.nbytes = state.nbytes + use.nbytes
+    node.work = state.work + use.work
+    node.pos = errors.position()
+    limit, size_limit = flags.max_pending_nodes.value, flags.max_pending_bytes.value
+    node.over = node.depth % limit == 0 or node.nbytes // size_limit > state.nbytes // size_limit
+    if not debug_mode.at_once:  # debugging wants each call's own line, so nothing is shared between call sites
+        state[key] = node
+        nodes[0] += 1
+    return node
+
+
+def has_live_tape(seg: Segment) -> bool:
+    """Whether somebody can still ask for a gradient through something pending here."""
+    edges = seg.edges
+    while edges and edges[-1]() is None:
+        edges.pop()
+    return bool(edges)
+
+
+def limit(seg: Segment) -> None:
+    """Pending work reached a bound. Inside a live tape it may grow on: the cut comes at the end of the step."""
+    if has_live_tape(seg) and seg.state.depth < 8 * flags.max_pending_nodes.value:
+        return
+    if seg.state.depth >= flags.max_pending_nodes.value:
+        run(seg)
+        return
+    live = sum(v.sig.nbytes for r in seg.values if (v := r()) is not None)
+    if live >= flags.max_pending_bytes.value // 2:
+        run(seg)
+
+
+# ---------------------------------------------------------------- cutting and running
+
+
+def run(seg: Segment) -> None:
+    """Run a segment: everything somebody still holds becomes real, once."""
+    if seg.symbolic:
+        raise errors.bad("value", "a graph that runs", "a value inside a graph being captured, which has no number yet", kind=RuntimeError)
+    with seg.lock:
+        if local.segment is seg:
+            _open_new()
+        seg.closed = True
+        if local.waiting is seg:
+            local.waiting = None
+        if seg.error is not None:
+            raise seg.error
+        if seg.state.bound is not None and not seg.results:
+            if seg.edges:
+                local.last_edge = seg.edges[-1]
+            _drop_lone_views(seg)
+            try:
+                lookup.execute(seg, _held_elsewhere(seg))
+            except (MemoryError, RuntimeError, LookupError) as e:
+                _take_back(seg)
+                if not isinstance(e, MemoryError):
+                    guards.check(wait=True)  # it may have stumbled over what an earlier part had found wrong
+                raise
+        fill(seg)
+
+
+def _take_back(seg: Segment) -> None:
+    """A step could not run: parameters and optimizer state are again what they were before it."""
+    for r, leaf in seg.replaced:
+        t, array = r(), seg.arrays[leaf]
+        if t is None or t._value.segment is not seg or getattr(array, "is_deleted", bool)():
+            continue
+        old = Value(t._value.sig, array, seg.device)
+        if t._view is None:
+            t._value = old
+        else:
+            t._view.overwrite(t, old)
+
+
+def fill(seg: Segment) -> None:
+    """Give the results to the values that wait for them; safe to repeat."""
+    if seg.results:
+        live = seg.live
+        assert live is not None
+        for i, array in zip(live, (*seg.early, *seg.results[0]) if seg.early else seg.results[0]):
+            v = seg.values[i]()
+            if v is not None and v.segment is seg:
+                v.array = array
+                v.segment = None
+        if seg.guards:
+            guards.keep(seg)
+        seg.arrays, seg.results, seg.replaced, seg.early = [], [()], [], ()
+        seg.edges, seg.cells = [], []
+        OPEN.pop(id(seg), None)
+
+
+def _open_new() -> Segment:
+    seg = Segment()
+    announce(seg)
+    for region in local.regions:
+        region.moved(seg)
+    local.segment = seg
+    return seg
+
+
+class aside:
+    """Calls inside the block are a program of their own, run at its end; what this thread has pending stays as it is.
+
+    For what happens once beside a step that is repeated, and would make its first program another one.
+    """
+
+    def __enter__(self) -> None:
+        run_closed()
+        self._outer = local.segment
+        local.segment = Segment()
+        announce(local.segment)
+
+    def __exit__(self, *exc: object) -> None:
+        try:
+            run(local.segment)
+        finally:
+            local.segment = self._outer
+            for place, r in enumerate(self._outer.leaves):  # a value knows one segment that reads it: again the one outside
+                v = r()
+                if v is not None:
+                    v.leaf_of, v.leaf = self._outer, place
+
+
+def _held_elsewhere(seg: Segment) -> set[int]:
+    """Arrays that a segment of another thread still reads: they must not be donated."""
+    others = [s for r in list(OPEN.values()) if (s := r()) is not None and s is not seg and s.arrays]
+    return {id(a) for s in others for a in s.arrays} if others else set()
+
+
+def _drop_lone_views(seg: Segment) -> None:
+    for r in {id(r): r for r in seg.cells}.values():  # many rows of one tensor have one cell, and its one weak reference
+        cell = r()
+        if cell is not None:
+            cell.collapse()
+
+
+def force(v: Value) -> Any:
+    """The array of a Value, running what it waits for."""
+    if local.trace is not None:
+        local.trace.spoiled = True
+    if v.array is None:
+        seg = v.segment
+        if seg is not None:
+            with seg.lock:
+                fill(seg) if seg.results else run(seg)
+        if v.array is None:
+            if v.marks == SYMBOLIC:
+                raise errors.bad("value", "a number", "an input of a graph being captured, which has none yet", kind=RuntimeError)
+            elif v.__class__ is Zero:
+                v.array = np.zeros(v.sig.shape, v.sig.dtype.np)
+            elif v.__class__ is Unmade:
+                hint = "call initialize() of each parameter first, or load a state dict"
+                raise errors.bad("value", "numbers", "a parameter made inside LazyGuard, which has none yet", hint=hint, kind=RuntimeError)
+            elif seg is not None and seg.error is not None:
+                raise seg.error
+            else:
+                raise RuntimeError("this value belongs to a segment that was lost (a fork, or an interrupted run)")
+    if guards.kept:
+        guards.check()
+    return v.array
+
+
+def flush() -> None:
+    """Run everything this thread has pending."""
+    run_closed()
+    run(local.segment)
+
+
+def pin(v: Value) -> Any:
+    """The array of a Value that is about to leave the engine: from now on its buffer is never donated."""
+    array = force(v)
+    if v.device.is_cpu or not isinstance(array, np.ndarray):
+        lookup.pin(array)
+        return array
+    v.array = array = lookup.put(array, v.device)
+    lookup.pin(array)
+    return array
+
+
+def close_step() -> None:
+    """End of `optimizer.step()`: close the segment. It runs when its gradients may have died (see `run_closed`)."""
+    run_closed()
+    seg = local.segment
+    if seg.symbolic or seg.state.bound is None:
+        return
+    seg.closed = True
+    local.waiting = seg
+    _open_new()
+
+
+def run_closed() -> None:
+    """Run the segment that `close_step` closed, if it has not run yet."""
+    seg = local.waiting
+    if seg is not None:
+        local.waiting = None
+        run(seg)
+
+
+def layer_entered() -> None:
+    """Entry of the outermost Layer call: a cut, unless something pending may still be differentiated."""
+    seg = local.segment
+    if seg.state.bound is not None and not seg.symbolic and not has_live_tape(seg):
+        run(seg)
+
+
+def backward_starts(frees: bool = False) -> None:
+    """A stable place to cut a forward pass that has outgrown the bounds, or a loop that neither calls layers nor steps an optimizer.
+
+    Two passes that free their graphs may share a program, as those of two losses do; a third belongs to another step. Of those
+    that keep them, such as `grad` for each row of a Jacobian, more may.
+    """
+    seg = local.segment
+    if (seg.state.depth > flags.max_pending_nodes.value or seg.passes >= 32) and not seg.symbolic:
+        run(seg)
+        seg = local.segment
+    seg.passes += 16 if frees else 1
+
+
+WORTH_A_CUT = 8  # calls; fewer are not worth a program of their own
+
+
+def sizes_follow(cut: bool = False) -> None:
+    """A size was read from data: what comes now may have another shape in each step, what came before has not.
+
+    So that the part of the backward pass that leads through what came before is a program of its own, the same in each step,
+    the pass cuts where it comes to `border` (see `Walk.run`).
+    """
+    seg = local.segment
+    if seg.symbolic:
+        return
+    if cut and seg.state.depth >= WORTH_A_CUT:
+        run(seg)
+    if border() == 0:
+        local.border = seg.edges[-1] if seg.edges and seg.edges[-1]() is not None else local.last_edge
+
+
+def border() -> int:
+    """Where in the order of the tape sizes began to come from data; 0 if they do not, or nothing before that can be differentiated."""
+    edge = local.border()
+    return 0 if edge is None or edge.inputs is None else edge.order
+
+
+def cross_border() -> None:
+    """Cut a backward pass that comes to what was recorded before sizes came from data."""
+    seg = local.segment
+    if seg.state.depth >= WORTH_A_CUT and not seg.symbolic:
+        run(seg)
+
+
+def _run_at_once(seg: Segment, bound: Any, operands: list, outs: list[Value]) -> None:
+    pos = seg.state.pos
+    run(seg)
+    for watcher in debug_mode.watchers:
+        watcher(bound, operands, outs, pos)
+    if debug_mode.check_nan:
+        for v in outs:
+            if v.sig.dtype.is_inexact:
+                found = np.asarray(force(v)).astype(np.complex128 if v.sig.dtype.is_complex else np.float64)
+                if not np.isfinite(found).all():
+                    text = errors.nonfinite(bound.op.name, int(np.isnan(found).sum()), int(np.isinf(found).sum()), v.sig.shape)
+                    if flags.check_nan_inf_level.value > 0:
+                        sys.stdout.write(f"{text}, at {errors.place_of(pos)}\n")
+                    else:
+                        raise errors.NonFiniteError(f"{text}\n  at {errors.place_of(pos)}")
+
+
+# ---------------------------------------------------------------- fork
+
+
+def _before_fork() -> None:
+    if not local.segment.symbolic:
+        flush()
+    lookup.before_fork()
+
+
+def _after_fork_in_child() -> None:
+    """What this thread had pending has run; what other threads had is gone with them, and says so."""
+    lookup.forked()
+    for r in list(OPEN.values()):
+        seg = r()
+        if seg is not None:
+            seg.lock = threading.RLock()
+            if seg is not local.segment and not seg.results:
+                seg.error = RuntimeError("this value was pending in another thread when the process was forked")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)

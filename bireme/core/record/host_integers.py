@@ -1,0 +1,74 @@
+"""Sizes at hand: a few integers that follow from others on the host are read without running what is pending.
+
+`F.interpolate(y, paddle.shape(y)[2:])` reads two integers in the middle of a forward pass. They do not depend on anything
+that was computed, so the step goes on as one program instead of being cut in two.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bireme.core.graph.graph import Value
+from bireme.core.graph.segment import local
+from bireme.core.numpy_exec import planning
+
+NEAR = 32  # calls that are looked at
+FEW = 64  # elements of what is read
+SMALL = 1024  # bytes of everything on the way to it
+
+
+def peek(v: Value) -> np.ndarray | None:
+    """The array of a pending value, if integers alone lead to it from small arrays on the host; they have one answer in every tier."""
+    seg = v.segment
+    if v.sig.size > FEW or v.sig.dtype.kind not in "ib" or seg is None or seg is not local.segment or seg.symbolic or local.trace is not None:
+        return None
+    found = _computed(v, seg)
+    if found is None or any(_computed(bad, seg) for bad, *_ in seg.guards if bad.segment is seg):
+        return None  # the run says what is wrong, with the line that it comes from
+    v.array, v.segment = found, None  # from now on it is a value like any other on the host
+    return found
+
+
+def _computed(v: Value, seg: Any) -> np.ndarray | None:
+    nodes = _way_to(v, seg)
+    if nodes is None:
+        return None
+    made: dict[int, Any] = {}
+    try:
+        with np.errstate(all="ignore"):
+            for node in nodes:
+                args = [
+                    (made[r] if r >= 0 else seg.arrays[~r]) if r.__class__ is int else np.asarray(seg.numbers[r.place], r.dtype.np) for r in node.args
+                ]
+                out = planning.plan(node.bound, node.sigs)(*args)
+                made.update(enumerate(out if node.bound.many else (out,), node.first))
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        return None  # as above
+    return np.array(made[v.index], v.sig.dtype.np)
+
+
+def _way_to(v: Value, seg: Any) -> list | None:
+    """The calls that lead to a value, in their order; None if they are too many, too large, or not of integers on the host."""
+    wanted, found, node = {v.index}, [], seg.state
+    for _ in range(NEAR):
+        if node.bound is None:
+            return None
+        own = range(node.first, node.end)
+        if not wanted.isdisjoint(own):
+            if any(s.dtype.kind not in "ib" or s.nbytes > SMALL for s in node.outs):
+                return None
+            for r in node.args:
+                if r.__class__ is not int:
+                    continue
+                if r >= 0:
+                    wanted.add(r)
+                elif seg.arrays[~r].__class__ is not np.ndarray or seg.arrays[~r].nbytes > SMALL:
+                    return None
+            wanted.difference_update(own)
+            found.append(node)
+            if not wanted:
+                return found[::-1]
+        node = node.parent
+    return None

@@ -1,0 +1,1 @@
+"""Running a cut segment: looking its program up, choosing the executor, and explaining what happened."""

@@ -1,0 +1,1 @@
+"""Tensors: handles on values, views, the tape, backward passes, hooks and recomputation."""

@@ -1,0 +1,280 @@
+"""Derivatives of what the tape holds: backwards into leaves or wanted inputs, and forwards along tangents."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from bireme.core.base import errors, registry
+from bireme.core.graph.graph import Zero
+from bireme.core.record import flush
+from bireme.core.tensor.backward_pass import Walk, add, freed, handle, key_of, leads
+from bireme.core.tensor.grad_mode import GradMode, enable_grad, state
+from bireme.core.tensor.tape import Edge, target_of, zeros
+from bireme.core.tensor.tensor import Tensor, read, wrap
+
+
+def _seed(t: Tensor, g: Any, where: str) -> Tensor:
+    sig = t._sig
+    if g is None:
+        return registry.find("ones_like")(wrap(t._value))
+    if not isinstance(g, Tensor):
+        raise errors.bad(where, "a Tensor or None", g, hint="The type of grad_tensor must be paddle.Tensor", kind=errors.Alien)
+    if g._sig.shape != sig.shape:
+        if g._sig.size != 1 or sig.size != 1:  # one number is one number, [] or [1], as in Paddle
+            hint = "Tensor shape not match, Tensor of grad_tensor has another"
+            raise errors.bad(where, f"the output's shape {list(sig.shape)}", f"shape {g.shape}", hint=hint, kind=errors.Unfit)
+        g = registry.find("reshape")(g, list(sig.shape))
+    return g if g._sig is sig else registry.find("cast")(g, sig.dtype)
+
+
+def _reject_stopped(t: Any, where: str) -> None:
+    if not isinstance(t, Tensor):
+        raise errors.bad(where, "a Tensor", t, kind=errors.Alien)
+
+
+def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool = False) -> None:
+    """Accumulate gradients of `tensors` into the leaves they were computed from.
+
+    >>> x = bireme.to_tensor([2.0], stop_gradient=False); bireme.autograd.backward([x * x]); x.grad.tolist()
+    [4.0]
+    """
+    roots = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
+    seeds = [None] * len(roots) if grad_tensors is None else list(grad_tensors) if isinstance(grad_tensors, (list, tuple)) else [grad_tensors]
+    if not roots:
+        raise errors.bad("backward(tensors)", "at least one tensor", "an empty list", kind=errors.Unfit)
+    if not isinstance(retain_graph, bool):
+        raise errors.bad("backward(retain_graph)", "True or False", retain_graph, kind=errors.Alien)
+    if len(seeds) != len(roots):
+        raise errors.bad("backward(grad_tensors)", f"{len(roots)} gradients", f"{len(seeds)}", kind=errors.Unfit)
+    if len({id(t) for t in roots}) != len(roots):
+        raise errors.bad("backward(tensors)", "no duplicate", "a tensor twice", kind=errors.Unfit)
+    flush.backward_starts(frees=not retain_graph)
+    outer, state.grad = state.grad, False  # no `with`: an interrupt at the door of __exit__ would leave it off
+    try:
+        walk = Walk(False, outer)
+        for t, g in zip(roots, seeds):
+            _reject_stopped(t, "backward(tensors)")
+            read(t)
+            target = target_of(t)
+            if target is None:  # Paddle passes over it without a word
+                got = "one that needs none, so nothing to do"
+                errors.warn(f"backward(tensor): expected a floating tensor that requires gradients, got {got}")
+                continue
+            walk.give(target, _seed(t, g, "backward(grad_tensor)"))
+        walk.run_remembered(retain_graph)
+        for leaf, g in walk.leaves.values():
+            accumulate(leaf, walk.hooked(leaf._hooks, g))
+            if leaf._after is not None:
+                for hook in list(leaf._after.values()):
+                    hook()
+    finally:
+        state.grad = outer
+    while final_hooks:
+        final_hooks.pop(0)()
+
+
+final_hooks: list[Callable] = []  # called once, when the next backward pass has ended
+
+
+class _Adding:
+    """Two threads may come to one leaf: neither's gradient may be lost."""
+
+    lock = threading.RLock()
+
+    @classmethod
+    def forked(cls) -> None:
+        cls.lock = threading.RLock()  # who held the old one is not there any more
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Adding.forked)
+
+
+def accumulate(leaf: Tensor, g: Tensor) -> None:
+    """Add to `leaf.grad`: one storage, so whoever holds it sees the sum."""
+    with _Adding.lock:
+        held = leaf._grad
+        if held is None:
+            leaf._grad = wrap(read(g), stop_gradient=False)  # as in Paddle: what is computed from a gradient may be differentiated
+        elif read(held).__class__ is Zero:
+            held._value = read(g)
+        else:
+            held._assign_value(add(held, g))
+
+
+@errors.named
+def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+         only_inputs: bool = True, allow_unused: bool = False, no_grad_vars: Any = None) -> list[Tensor | None]:  # fmt: skip
+    """Gradients of `outputs` with respect to `inputs`, without touching any `.grad`.
+
+    >>> x = bireme.to_tensor([3.0], stop_gradient=False)
+    >>> bireme.grad(x * x, x)[0].tolist()
+    [6.0]
+    """
+    outs = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+    ins = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    for name, several in (("outputs", outs), ("inputs", ins)):
+        if not several:
+            raise errors.bad(f"grad({name})", "at least one Tensor", several, kind=errors.Unfit)
+        if len({id(t) for t in several}) != len(several):
+            raise errors.bad(f"grad({name})", "no duplicate", "a tensor twice", kind=errors.Misfit)
+    seeds = [None] * len(outs) if grad_outputs is None else list(grad_outputs) if isinstance(grad_outputs, (list, tuple)) else [grad_outputs]
+    if len(seeds) != len(outs):
+        raise errors.bad("grad(grad_outputs)", f"{len(outs)} gradients", f"{len(seeds)}", kind=errors.Unfit)
+    if only_inputs is not True:
+        raise errors.bad("grad(only_inputs)", "True", only_inputs, kind=errors.Unfit)
+    for name, switch in (("create_graph", create_graph), ("retain_graph", retain_graph), ("allow_unused", allow_unused)):
+        if not isinstance(switch, bool) and (switch is not None or name != "retain_graph"):
+            raise errors.bad(f"grad({name})", "True or False", switch, kind=errors.Alien)
+    blocked = set()
+    for t in [] if no_grad_vars is None else list(no_grad_vars) if isinstance(no_grad_vars, (list, tuple, set)) else [no_grad_vars]:
+        _reject_stopped(t, "grad(no_grad_vars)")
+        read(t)
+        if (target := target_of(t)) is not None:
+            blocked.add(key_of(target))
+    for t in ins:
+        _reject_stopped(t, "grad(inputs)")
+        read(t)
+    # Paddle frees nothing here unless told to: several calls in a row may differentiate one graph
+    retain = create_graph or retain_graph is not False
+    flush.backward_starts()
+    for t in outs:
+        _reject_stopped(t, "grad(outputs)")
+        read(t)
+    found = pulled(outs, seeds, ins, retain, create_graph, blocked)
+    for i, g in enumerate(found):
+        if g is None and not allow_unused:
+            raise errors.bad(f"grad(inputs[{i}])", "a tensor that the outputs depend on", "an unused one", hint="pass allow_unused=True to get None")
+    if not create_graph:
+        return [None if g is None else wrap(read(g)) for g in found]
+    return _apart(found, [*outs, *ins, *seeds])
+
+
+def _apart(found: list[Tensor | None], given: list) -> list[Tensor | None]:
+    """Gradients that may be differentiated, each a tensor of its own: what was given, or stands twice, is copied."""
+    known, own = {id(t) for t in given}, []
+    for g in found:
+        if g is not None and g.stop_gradient:  # nothing can change it, but it may be differentiated as well
+            g = wrap(read(g), stop_gradient=False)
+        elif g is not None and id(g) in known:
+            with GradMode(True):
+                g = registry.find("clone")(g)
+        known.add(id(g))
+        own.append(g)
+    return own
+
+
+def pulled(outs: list, seeds: list, ins: list, retain: bool, create_graph: bool, blocked: set) -> list[Tensor | None]:
+    """Gradients of `outs` with respect to `ins`, None where there is none."""
+    targets = [target_of(t) for t in ins]
+    wanted: dict[Any, Tensor | None] = {key_of(t): None for t in targets if t is not None}
+    outer = state.grad
+    with GradMode(create_graph):
+        walk = Walk(create_graph, outer)
+        roots = []
+        for t, g in zip(outs, seeds):
+            target = target_of(t)
+            if target is not None:
+                roots.append(target)
+                walk.give(target, _seed(t, g, "grad(grad_outputs)"))
+        walk.run(retain, _useful(roots, wanted), wanted, blocked)
+        for key in wanted:
+            if key in walk.leaves:  # a leaf's own hooks belong to its `.grad`, as in Paddle
+                wanted[key] = walk.leaves[key][1]
+    return [None if t is None else wanted[key_of(t)] for t in targets]
+
+
+def push(outputs: list[Tensor], inputs: list[Tensor], tangents: list[Tensor]) -> list[Tensor | None]:
+    """Forward mode: how `outputs` move when `inputs` move along `tangents`, recorded edge by edge; None: not at all."""
+    moving: dict[Any, Tensor] = {}
+
+    def move(target: Any, v: Tensor | None) -> None:
+        if v is not None and target is not None:
+            key = key_of(target)
+            moving[key] = add(moving[key], v) if key in moving else v
+
+    for t, v in zip(inputs, tangents):
+        read(t)
+        move(target_of(t), v)
+    roots = []
+    for t in outputs:
+        read(t)
+        roots.append(target_of(t))
+    for edge in sorted(_useful(roots, dict.fromkeys(moving)), key=lambda e: e.order):
+        if edge.inputs is None:
+            raise freed(edge)
+        vs = [None if t is None else moving.get(key_of(t)) for t in edge.inputs]
+        if any(v is not None for v in vs):
+            for i, moved in enumerate(edge.push(vs)):
+                move((edge, i), moved)
+    return [None if t is None else moving.get(key_of(t)) for t in roots]
+
+
+def _useful(roots: list, wanted: dict) -> set[Edge]:
+    """Edges from which a wanted input can be reached."""
+    edges: dict[Edge, None] = {}
+    todo = [t[0] for t in roots if t.__class__ is tuple]
+    while todo:
+        e = todo.pop()
+        if e in edges:
+            continue
+        edges[e] = None
+        todo += [t[0] for t in e.inputs or () if t.__class__ is tuple]
+    useful: set[Edge] = set()
+    for e in sorted(edges, key=lambda e: e.order):
+        if e.inputs is None or any(t is not None and leads(t, useful, wanted) for t in e.inputs):
+            useful.add(e)
+    return useful
+
+
+class CustomEdge(Edge):
+    """A call whose gradient is the user's own Python function: gradients of the outputs in, of the inputs out."""
+
+    __slots__ = ("function",)
+
+    plain = False
+
+    def __init__(self, name: str, inputs: tuple, sigs: tuple, out_sigs: tuple, function: Callable[[list], list]):
+        super().__init__(name, inputs, sigs, out_sigs)
+        self.function: Any = function
+
+    @property
+    def name(self) -> str:
+        return self.bound
+
+    def free(self) -> None:
+        super().free()
+        self.function = None
+
+    def pull(self, gs: list, needs: list[int], create_graph: bool) -> list[tuple[int, Tensor]]:
+        found = self.function([None if g is None else handle(g) for g in gs])
+        return [(i, found[i]) for i in needs if found[i] is not None]
+
+    def push(self, vs: list) -> list[Tensor | None]:
+        """As for any edge, the transpose of the gradient: here of the user's function, by differentiating it."""
+        gs = [zeros(s) if s.dtype.kind in "fc" else None for s in self.out_sigs]
+        for g in gs:
+            if g is not None:
+                g.stop_gradient = False
+        with enable_grad():
+            found = self.function(gs)
+        pairs = [(f, v) for f, v in zip(found, vs) if f is not None and v is not None]
+        ys, seeds = [f for f, _ in pairs], [v for _, v in pairs]
+        moved = iter(grad(ys, [g for g in gs if g is not None], seeds, create_graph=state.grad, allow_unused=True))
+        return [None if g is None else next(moved) for g in gs]
+
+
+def _backward_method(self: Tensor, grad_tensor: Any = None, retain_graph: bool = False) -> None:
+    """Accumulate the gradient of this tensor into the leaves it was computed from; its own gradient is ones.
+
+    >>> x = bireme.to_tensor([3.0], stop_gradient=False); (x * x).backward(); x.grad.tolist()
+    [6.0]
+    """
+    backward([self], None if grad_tensor is None else [grad_tensor], retain_graph)
+
+
+_backward_method.__name__ = _backward_method.__qualname__ = "backward"
+Tensor.backward = _backward_method  # type: ignore[attr-defined]  # a method that Tensor gets here

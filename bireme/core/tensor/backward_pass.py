@@ -1,0 +1,323 @@
+"""One backward pass: gradients on their way from edge to edge, and the memory of passes taken before.
+
+A training loop walks the same tape again and again. The steps that a pass records depend on nothing but the segment's
+state and the tape's wiring, so a pass met before is not walked: the segment jumps to the state where it ended, and only
+the gradients that leaves receive are made. Anything unusual (hooks, edges of another segment, in-place changes) is walked.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any
+from weakref import ref
+
+from bireme.core.base import counters, errors, registry
+from bireme.core.graph import segment
+from bireme.core.graph.bound import bounded
+from bireme.core.graph.graph import Node, Value
+from bireme.core.record import flush
+from bireme.core.tensor.grad_mode import GradMode
+from bireme.core.tensor.tensor import Tensor, read, wrap
+
+
+class Walk:
+    """Gradients on their way, by edge and by leaf."""
+
+    def __init__(self, create_graph: bool, outer: bool):
+        self.create_graph = create_graph
+        self.hook_mode = create_graph or outer  # hooks are the user's code: they run in the mode of the caller
+        self.waiting: dict[Any, list] = {}
+        self.heap: list[tuple[int, int, Any]] = []
+        self.leaves: dict[int, list] = {}  # id -> [leaf, gradient]
+
+    def give(self, target: Any, g: Tensor) -> None:
+        if target.__class__ is tuple:
+            edge, i = target
+            gs = self.waiting.get(edge)
+            if gs is None:
+                gs = self.waiting[edge] = [None] * max(len(edge.out_sigs), 1)
+                heapq.heappush(self.heap, (-edge.order, id(edge), edge))
+            gs[i] = g if gs[i] is None else add(gs[i], g)
+        else:
+            slot = self.leaves.get(id(target))
+            if slot is None:
+                self.leaves[id(target)] = [target, g]
+            else:
+                slot[1] = add(slot[1], g)
+
+    def run(self, retain: bool, useful: set | None, wanted: dict[Any, Tensor | None], blocked: set, path: Path | None = None) -> None:
+        border = flush.border()
+        while self.heap:
+            edge = heapq.heappop(self.heap)[2]
+            if 0 < edge.order <= border:
+                flush.cross_border()
+                border = 0
+            gs = self.waiting.pop(edge)
+            if edge.hooks:
+                gs = [self.hooked_output(edge, i, g) for i, g in enumerate(gs)]
+            if wanted:
+                for i, g in enumerate(gs):
+                    if (edge, i) in wanted:
+                        wanted[edge, i] = g
+            if useful is not None and edge not in useful:
+                continue
+            if edge.inputs is None:
+                raise freed(edge)
+            needs = [i for i, t in enumerate(edge.inputs) if t is not None and key_of(t) not in blocked and leads(t, useful, wanted)]
+            if not needs:
+                continue
+            inputs = edge.inputs
+            for i, g in edge.pull(gs, needs, self.create_graph):
+                self.give(inputs[i], g)
+            if path is not None:
+                path.passed(edge)
+            if not retain:
+                edge.free()
+
+    def run_remembered(self, retain: bool) -> None:
+        """As `run` for a plain backward; a pass that was walked before is repeated in one go."""
+        wiring = Wiring(self)
+        if wiring.key is None:
+            self.run(retain, None, {}, set())
+            return
+        passes = wiring.state.passes
+        path = None if passes is None else passes.get(wiring.key)
+        if path is None:
+            path = Path(wiring)
+            self.run(True, None, {}, set(), path)
+            if path.finish(self):
+                if passes is None:
+                    passes = wiring.state.passes = {}
+                bounded(passes, 8)[wiring.key] = path
+        elif not path.repeat(self, wiring):
+            self.run(retain, None, {}, set())
+            return
+        if not retain:
+            for place in path.visited:
+                wiring.edges[place].free()
+
+    def hooked_output(self, edge: Any, i: int, g: Tensor | None) -> Tensor | None:
+        """The gradient of an output after its hooks; where nobody used the output, they see zeros, as in Paddle."""
+        hooks = edge.hooks.get(i)
+        if hooks and g is None and i < len(edge.out_sigs):
+            sig = edge.out_sigs[i]
+            g = registry.find("zeros")(list(sig.shape), sig.dtype) if sig.dtype.kind in "fc" else None
+        return g if g is None else self.hooked(hooks, g)
+
+    def hooked(self, hooks: Any, g: Tensor) -> Tensor:
+        """The gradient after the hooks registered for it."""
+        if not hooks:
+            return g
+        g = handle(g)
+        g.stop_gradient = False  # as in Paddle
+        with GradMode(self.hook_mode):
+            for hook in list(hooks.values()):
+                changed = hook(g)
+                if changed is None:
+                    continue
+                if not isinstance(changed, Tensor):
+                    raise errors.bad("register_hook(hook)", "one that returns a Tensor or None", changed, kind=TypeError)
+                if changed._sig.shape != g._sig.shape:
+                    raise errors.bad("register_hook(hook)", f"one that returns shape {g.shape}", f"shape {changed.shape}")
+                g = changed if changed._sig is g._sig else registry.find("cast")(changed, g.dtype)
+        return g
+
+
+def leads(target: Any, useful: set | None, wanted: dict) -> bool:
+    if useful is None:
+        return True
+    return (target[0] in useful or target in wanted) if target.__class__ is tuple else id(target) in wanted
+
+
+def key_of(target: Any) -> Any:
+    return target if target.__class__ is tuple else id(target)
+
+
+def add(a: Tensor, b: Tensor) -> Tensor:
+    return registry.find("add")(a, b)
+
+
+def handle(g: Tensor) -> Tensor:
+    """Another handle on a gradient for the user's code: one gradient may be on its way to several places."""
+    t = wrap(read(g), g.stop_gradient)
+    t._edge = g._edge
+    return t
+
+
+def freed(edge: Any) -> RuntimeError:
+    told = f"backward: the graph through {edge.name} has been freed\n  hint: pass retain_graph=True to the first backward"
+    return errors.Freed(f"{told}\n  at {errors.place_of(errors.position())}")
+
+
+# ---------------------------------------------------------------- passes that were walked before
+
+changed = [0]  # when an in-place operator last changed a tensor, in the order of the tape: saved values are checked then
+_PENDING = 1 << 40  # tells a value that is pending itself from an array that the segment reads
+_GONE: ref = ref(Value.__new__(Value))  # stands for a value that nobody holds
+
+
+class Wiring:
+    """What a backward pass depends on: the segment's state, and how the edges recorded in it are connected.
+
+    `key` is None where a pass has to be walked.
+    """
+
+    __slots__ = ("edges", "key", "places", "seeds", "segment", "state")
+
+    def __init__(self, walk: Walk):
+        self.segment = seg = segment.local.segment
+        self.state: Node = seg.state
+        self.edges: list[Any] = [r() for r in seg.edges]
+        self.places: dict[Any, int] = {}
+        self.seeds: list[Value] = []  # gradients given by the user that the segment has not read yet
+        self.key: tuple | None = None
+        if len(self.edges) < 8 or walk.leaves or segment.debug_mode.at_once or seg.symbolic:
+            return
+        code = self._code(walk)
+        if code is not None:
+            self.key = tuple(code)
+
+    def _code(self, walk: Walk) -> list | None:
+        """The wiring as a list of numbers: by edge, its place in the segment, then for each operand a leaf or an edge."""
+        seg, places = self.segment, self.places
+        code: list[Any] = []
+        owners: dict[int, Tensor] = {}
+        for place, edge in enumerate(self.edges):
+            if edge is None:
+                continue
+            if not edge.plain or edge.first < 0 or edge.hooks or edge.unpack is not None or edge.inputs is None or edge.order < changed[0]:
+                return None
+            places[edge] = place
+            code.append(edge.first)
+            for target in edge.inputs:
+                if target is None:
+                    code.append(None)
+                elif target.__class__ is tuple:
+                    at = places.get(target[0])
+                    if at is None:
+                        return None
+                    code.append((at << 20) + target[1])
+                else:
+                    v = target._value
+                    at = ~v.leaf if v.leaf_of is seg else ~v.index - _PENDING if v.segment is seg else None
+                    if at is None or owners.setdefault(at, target) is not target:
+                        return None
+                    code.append(at)
+        for edge, gs in walk.waiting.items():
+            if edge not in places:
+                return None
+            code.append(places[edge])
+            for g in gs:
+                at = None if g is None else self._place_of(read(g))
+                if g is not None and at is None:
+                    return None
+                code.append(at)
+        return code
+
+    def _place_of(self, v: Value) -> Any:
+        """Where a gradient given by the user is; one that the segment has not read yet is known by its Sig."""
+        seg = self.segment
+        if v.segment is seg:
+            return v.index
+        if v.leaf_of is seg:
+            return ~v.leaf
+        if v.array is None or v.device is not seg.device or v in self.seeds:
+            return None
+        self.seeds.append(v)
+        return v.sig
+
+
+class Path:
+    """A pass as it was walked: where the segment ended, where its numbers came from, which value each leaf received."""
+
+    __slots__ = ("end", "leaves", "numbers", "over", "places", "reads", "seeds", "segment", "start", "visited", "_before")
+
+    def __init__(self, wiring: Wiring):
+        seg = wiring.segment
+        self.segment: Any = seg
+        self.start, self.places = seg.state, wiring.places
+        self._before = (len(seg.cells), len(seg.edges), len(seg.guards))
+        self.seeds: Any = wiring.seeds
+        self.reads: list[int] = []  # in which order the seeds were read
+        self.visited: list[int] = []
+        self.numbers: list[tuple[int, int]] | None = []  # (edge, operand) that each number was saved for
+        self.leaves: list[tuple[int, int, int, Any]] = []  # (edge, operand) whose leaf receives, which value, its Sig
+        self.end: Node = seg.state
+        self.over = False  # whether pending work reaches a bound on the way
+
+    def passed(self, edge: Any) -> None:
+        """Note an edge whose gradients have just been recorded."""
+        place = self.places.get(edge)
+        if place is None or self.numbers is None:
+            self.numbers = None
+            return
+        self.visited.append(place)
+        seg, reads = self.segment, edge.bound.reads
+        new = seg.numbers[self.start.numbers + len(self.numbers) :]
+        saved = [i for i, s in enumerate(edge.saved) if s.__class__ is tuple and (reads is None or i in reads)] if new else []
+        if len(saved) == len(new):
+            self.numbers += [(place, i) for i in saved]
+        else:
+            self.numbers = None
+
+    def finish(self, walk: Walk) -> bool:
+        """Whether the pass can be repeated: it has to be one run of steps from the start to the end of the segment."""
+        seg, start = self.segment, self.start
+        self.end = node = seg.state
+        after = (len(seg.cells), len(seg.edges), len(seg.guards))
+        if self.numbers is None or seg is not segment.local.segment or seg.closed or after != self._before:
+            return False
+        if len(seg.numbers) != start.numbers + len(self.numbers):
+            return False
+        seeds = {id(v): i for i, v in enumerate(self.seeds)}
+        self.reads = [seeds.get(id(r()), -1) for r in seg.leaves[start.leaves :]]
+        if -1 in self.reads:
+            return False
+        while node is not start:
+            if node.parent is None:
+                return False
+            self.over = self.over or node.over
+            node = node.parent
+        owners = {id(t): (self.places[e], i) for e in self.places for i, t in enumerate(e.inputs) if t is not None and t.__class__ is not tuple}
+        for leaf, g in walk.leaves.values():
+            v = g._value
+            if v.segment is not seg or v.index < start.end or id(leaf) not in owners:
+                return False
+            self.leaves.append((*owners[id(leaf)], v.index, v.sig))
+        self.segment, self.places, self.seeds = None, {}, None
+        return True
+
+    def repeat(self, walk: Walk, wiring: Wiring) -> bool:
+        """Take the segment to the end of the pass, and hand the gradients to the leaves."""
+        seg, start, end, edges = wiring.segment, self.start, self.end, wiring.edges
+        assert self.numbers is not None
+        numbers = [edges[place].saved[i][1] for place, i in self.numbers]
+        new, device, made = Value.__new__, seg.device, {}
+        for _, _, index, sig in self.leaves:
+            made[index] = v = new(Value)
+            v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = sig, None, seg, index, None, device, 0, None
+        values = [_GONE] * (end.end - start.end)
+        for index, v in made.items():
+            values[index - start.end] = ref(v)
+        try:
+            for place, i in enumerate(self.reads, start.leaves):
+                v = wiring.seeds[i]
+                seg.leaves.append(ref(v))
+                seg.arrays.append(v.array)
+                v.leaf_of, v.leaf = seg, place
+            seg.numbers.extend(numbers)
+            seg.values.extend(values)
+            seg.state = end
+        except BaseException:  # an interrupt in between
+            flush.roll_back(seg)
+            raise
+        if seg.closed:  # another thread cut it meanwhile
+            return False
+        counters.STATS["repeated_backwards"] += 1
+        walk.heap, walk.waiting = [], {}
+        for place, i, index, _ in self.leaves:
+            leaf = edges[place].inputs[i]
+            walk.leaves[id(leaf)] = [leaf, wrap(made[index])]
+        if self.over:
+            flush.limit(seg)
+        return True

@@ -1,0 +1,249 @@
+"""The XLA executor: a graph becomes one jax function, compiled ahead of its first call, with dead leaves donated."""
+
+from __future__ import annotations
+
+import functools
+import re
+import signal
+import threading
+from itertools import starmap
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bireme.core.base import shutdown
+from bireme.core.base.device import Device, Fork
+from bireme.core.graph import executor
+from bireme.core.graph.graph import Graph, Sig
+from bireme.core.xla_exec import compile_cache, lowered_cache, lowering, matmul_backend, split_step
+
+# on CUDA, autotuning Triton's matrix kernels against cuBLAS's takes some 7 s for each shape and gains about 1 %, that of other
+# kernels a fifth of the compile and gains nothing; values in half precision stay in it between kernels: the compiler would
+# leave out the rounding, and move twice the bytes in float32
+OPTIONS: dict[str, dict[str, Any]] = {
+    "cpu": {"xla_backend_optimization_level": 1},
+    "cuda": {
+        "xla_gpu_enable_triton_gemm": False,
+        "xla_gpu_experimental_enable_fusion_autotuner": False,
+        "xla_allow_excess_precision": False,
+    },
+}
+_NO_SUCH_OPTION = re.compile("No such compile option: '([^']+)'|While setting option ([a-z0-9_]+), '[^']*' is not a valid")
+
+
+def x64():
+    """64-bit types are on inside this block only, so that other jax code in the process keeps its own setting."""
+    return jax.enable_x64(True)
+
+
+def in_x64(call: Any, *args: Any) -> Any:
+    """The same for one call on the way of every step: an interrupt at the door of an `__exit__` would leave them on."""
+    before = jax.enable_x64.get_local()
+    try:
+        jax.enable_x64.set_local(True)
+        return call(*args)
+    finally:
+        jax.enable_x64.set_local(before)
+
+
+def put(array: Any, device: Device) -> Any:
+    """A copy of the array on the device."""
+    if Fork.child:
+        if not device.is_cpu:
+            raise Fork.error()
+        return np.array(array)
+    return shutdown.within(in_x64, functools.partial(jax.device_put, may_alias=False), array, device.jax)
+
+
+def wait(device: Device) -> None:
+    """Return when the device has done all that it was sent: a tiny transfer queues behind everything else."""
+    jax.block_until_ready(put(np.zeros((), np.float32), device))
+    for array in jax.live_arrays(device.platform):
+        array.block_until_ready()
+
+
+def wait_for_all() -> None:
+    """Return when every array is there."""
+    for array in jax.live_arrays():
+        array.block_until_ready()
+
+
+class Xla:
+    """Whole graphs, compiled."""
+
+    name = "xla"
+
+    def prepare(self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
+        return _made(lowering.function(graph, live, device.platform), graph, donate, device, lowered_cache.name(graph, live, donate, device))
+
+
+def read(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
+    """What `Xla.prepare` gives, if an earlier process has written it down; else None."""
+    name = lowered_cache.name(graph, live, donate, device)
+    known = name is not None and lowered_cache.written(name)
+    return _made(lowering.function(graph, live, device.platform), graph, donate, device, name) if known else None
+
+
+def prepare_early(
+    graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device, found: split_step.Parts
+) -> tuple[split_step.Front, Any]:
+    """A graph as two programs, see `split_step`."""
+    gives = tuple(dict.fromkeys((*found.early, *found.crossing)))
+    reads = sorted({~r for node in found.before for r in node.args if r.__class__ is int and r < 0})
+    kept = [i for i in range(len(graph.leaf_sigs)) if i not in set(donate)]
+    names = [lowered_cache.name(graph, live, donate, device, part) for part in ("before", "after")]
+    first = lowering.function(graph, gives, device.platform, found.before)
+    args = [_spec(graph.leaf_sigs[i]) for i in reads], _vectors(graph)
+    before = _program(lambda leaves, vectors: first(dict(zip(reads, leaves)), vectors), args, (), device, names[0])
+    rest = lowering.function(graph, found.late, device.platform, found.after, found.crossing)
+    after = _made(rest, graph, donate, device, names[1], [_spec(graph.value_sigs[i]) for i in found.crossing])
+    places = [(0, donate.index(i)) if i in donate else (1, kept.index(i)) for i in reads]
+    return split_step.Front(before, found, gives, places), after
+
+
+def _made(fn: Any, graph: Graph, donate: tuple[int, ...], device: Device, name: str | None, more: list | None = None) -> Any:
+    """A function of leaves and numbers, and of more, compiled: it takes the leaves that it may write over first, then the others."""
+    n = len(graph.leaf_sigs)
+    given = set(donate)
+    kept = [i for i in range(n) if i not in given]
+
+    def program(donated, others, vectors, *values):
+        leaves: list[Any] = [None] * n
+        for i, a in zip(donate, donated):
+            leaves[i] = a
+        for i, a in zip(kept, others):
+            leaves[i] = a
+        return fn(leaves, vectors, *values)
+
+    spec = [_spec(s) for s in graph.leaf_sigs]
+    args = [spec[i] for i in donate], [spec[i] for i in kept], _vectors(graph), *([] if more is None else [more])
+    return _program(program, args, (0,), device, name)
+
+
+def _program(fn: Any, args: tuple, donated: tuple[int, ...], device: Device, name: str | None) -> Any:
+    """A function compiled for arguments of these shapes."""
+    with x64(), jax.default_device(device.jax):
+        jitted, options_of = jax.jit(fn, donate_argnums=donated), functools.partial(_options, device)
+        lowered, options = lowered_cache.lower(jitted, donated, args, name, device.platform, options_of)
+        return compile_cache.on_disk(lambda: _compiled(lowered, options))
+
+
+def _spec(sig: Sig) -> Any:
+    return jax.ShapeDtypeStruct(sig.shape, sig.dtype.np)
+
+
+def _vectors(graph: Graph) -> list:
+    return [jax.ShapeDtypeStruct((len(places),), dtype.np) for dtype, places in graph.packs]
+
+
+def _options(device: Device, jaxpr: Any) -> dict[str, Any]:
+    return OPTIONS.get(device.platform, {}) | (matmul_backend.options(jaxpr) if device.is_cpu else {})
+
+
+_unknown: set[str] = set()
+
+
+def _compiled(lowered: Any, options: dict[str, Any]) -> Any:
+    """Compile with the options that this version of the compiler has: they make it faster, none is needed."""
+    while True:
+        tried = {name: value for name, value in options.items() if name not in _unknown}
+        try:
+            return lowered.compile(compiler_options=tried)
+        except jax.errors.JaxRuntimeError as e:
+            found = _NO_SUCH_OPTION.search(str(e))
+            if found is None or found[found.lastindex or 0] not in tried:
+                raise
+            _unknown.add(found[found.lastindex or 0])  # for every later compile too
+
+
+def run(seg: Any, program: Any, vectors: list, dead: set[int]) -> None:
+    """Call a compiled program with a segment's leaves; the results reach `seg.results` in one bytecode."""
+    arrays, device = seg.arrays, seg.device
+    host = _settle(seg, arrays, device)
+    donated = [arrays[i] if i in dead or isinstance(arrays[i], np.ndarray) else put(arrays[i], device) for i in program.donate]
+    args = (donated, [arrays[i] for i in program.kept], vectors)
+    in_x64(_call, seg, program, args, host)
+
+
+def _call(seg: Any, program: Any, args: tuple, host: tuple[int, ...]) -> None:
+    before = jax.default_device.get_local()
+    try:
+        jax.default_device.set_local(seg.device.jax)
+        if program.front is not None:
+            seg.early, args = program.front(args)  # it takes nothing away: an interrupt before the rest begins loses nothing
+        if host in program.warm:
+            seg.results.extend(starmap(program.call, (args,)))
+        else:
+            _first_call(seg, program, args)
+            program.warm.add(host)
+    finally:
+        jax.default_device.set_local(before)
+
+
+def _first_call(seg: Any, program: Any, args: tuple) -> None:
+    """A call with kinds of arguments that are new to the program: jax handles it in Python, where an interrupt could
+    come between the call and the storing of what it donated, so Ctrl-C waits. Later calls are one C function."""
+    before = signal.getsignal(signal.SIGINT)
+    came: list[tuple] = []
+    waits = callable(before) and threading.current_thread() is threading.main_thread()
+    if waits:
+        signal.signal(signal.SIGINT, lambda *interrupt: came.append(interrupt))
+    try:
+        seg.results.extend(starmap(program.call, (args,)))
+    finally:
+        if waits:
+            signal.signal(signal.SIGINT, before)
+    program.call = getattr(program.call, "_call", None) or program.call  # jax.stages.Compiled's own C function
+    if came:
+        before(*came[0])  # type: ignore[misc, operator]  # callable, or nothing came
+
+
+def call_prepared(call: Any, leaves: list, vectors: list) -> list:
+    """Call what `XLA.prepare` made without donation."""
+    with x64():
+        return call([], [jnp.asarray(a) for a in leaves], vectors)
+
+
+def _settle(seg: Any, arrays: list, device: Device) -> tuple[int, ...]:
+    """Host arrays that will be read again are moved to the device once, not at every call; returns those that stay."""
+    stay = []
+    for i, a in enumerate(arrays):
+        if isinstance(a, np.ndarray):
+            v = seg.leaves[i]()
+            if v is not None and (a.nbytes > 1 << 12 or not device.is_cpu):
+                v.array = arrays[i] = put(a, device)
+            elif not device.is_cpu:
+                arrays[i] = put(a, device)
+            else:
+                stay.append(i)
+    return tuple(stay)
+
+
+class PerOp:
+    """One small program per operator: for shapes that change too often to compile whole graphs."""
+
+    name = "xla_per_op"
+
+    def prepare(self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
+        places, steps = graph.places(), list(zip(*graph.needed(live)))
+
+        def call(donated, leaves, vectors):
+            env: dict[int, Any] = {}
+            for node, unread in steps:
+                args = [
+                    (env[r] if r >= 0 else leaves[~r]) if r.__class__ is int else vectors[places[r.place][0]][places[r.place][1]] for r in node.args
+                ]
+                out = node.bound.jitted(device.platform)(*args)
+                for i, o in enumerate(out if node.bound.many else [out]):
+                    env[node.first + i] = o
+                for r in unread:
+                    del env[r]
+            return [env[i] for i in live]
+
+        return call
+
+
+XLA = executor.register(Xla())
+PER_OP = executor.register(PerOp())

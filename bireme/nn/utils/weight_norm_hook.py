@@ -1,0 +1,162 @@
+"""Weights computed before each forward from other parameters: split into length and direction, or divided by their largest singular value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bireme.core.base import errors
+from bireme.core.tensor.grad_mode import no_grad
+from bireme.core.tensor.parameter import Parameter
+from bireme.core.tensor.tensor import Tensor
+from bireme.nn.initializer import Constant
+from bireme.nn.layer import Layer
+from bireme.ops import clip, matmul, randn, sqrt, transpose
+
+# layers whose weight has its outputs on the second axis
+_SECOND = ("Linear", "Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose")
+
+
+class _WeightNorm:
+    """The hook of one weight: length along `dim`, None for one length of all of it."""
+
+    def __init__(self, name: str, dim: int | None):
+        self.name, self.dim = name, dim
+
+    def _axes(self, v: Tensor) -> list[int] | None:
+        return None if self.dim is None else [i for i in range(v.ndim) if i != self.dim]
+
+    def length(self, v: Tensor) -> Tensor:
+        axes = self._axes(v)
+        return sqrt((v * v).sum() if axes is None else (v * v).sum(axes) if axes else v * v)
+
+    def weight(self, layer: Layer) -> Tensor:
+        g, v = getattr(layer, f"{self.name}_g"), getattr(layer, f"{self.name}_v")
+        axes = self._axes(v)
+        square = v * v
+        if axes is None:
+            return v * (g / sqrt(square.sum() + 1e-12))
+        total = square.sum(axes, keepdim=True) if axes else square
+        shape = [-1 if i == self.dim else 1 for i in range(v.ndim)]
+        return v * (g.reshape(shape) / sqrt(clip(total, min=1e-12)))
+
+    def __call__(self, layer: Layer, inputs: Any) -> None:
+        setattr(layer, self.name, self.weight(layer))
+
+
+def weight_norm(layer: Layer, name: str = "weight", dim: int | None = 0) -> Layer:
+    """Train the length and the direction of a weight apart: `weight = weight_g * weight_v / |weight_v|`.
+
+    There is one length for each place along `dim`, or one for the whole weight if it is None.
+
+    >>> layer = bireme.nn.utils.weight_norm(bireme.nn.Linear(2, 3), dim=1)
+    >>> layer.weight_g.shape, [k for k, _ in layer.named_parameters()]
+    ([3], ['bias', 'weight_v', 'weight_g'])
+    """
+    weight = _taken("weight_norm", layer, name, _WeightNorm)
+    if dim is not None and dim != -1 and not -weight.ndim <= dim < weight.ndim:
+        raise errors.bad("weight_norm(dim)", f"an axis in [-{weight.ndim}, {weight.ndim}) or None", dim, kind=errors.Unfit)
+    # Paddle's own sign for "all of it" is -1
+    hook = _WeightNorm(name, None if dim is None or dim == -1 else dim % weight.ndim)
+    with no_grad():
+        length = hook.length(weight)
+    delattr(layer, name)
+    _add(layer, f"{name}_v", weight)
+    _add(layer, f"{name}_g", length)
+    hook(layer, ())
+    layer.register_forward_pre_hook(hook)
+    return layer
+
+
+def remove_weight_norm(layer: Layer, name: str = "weight") -> Layer:
+    """Make one parameter again of a weight that `weight_norm` split.
+
+    >>> layer = bireme.nn.utils.remove_weight_norm(bireme.nn.utils.weight_norm(bireme.nn.Linear(2, 3)))
+    >>> [k for k, _ in layer.named_parameters()]
+    ['bias', 'weight']
+    """
+    for key, (hook, _) in layer._forward_pre_hooks.items():
+        if isinstance(hook, _WeightNorm) and hook.name == name:
+            with no_grad():
+                weight = hook.weight(layer)
+            for held in (name, f"{name}_g", f"{name}_v"):
+                delattr(layer, held)
+            _add(layer, name, weight)
+            del layer._forward_pre_hooks[key]
+            return layer
+    raise errors.bad("remove_weight_norm(name)", "a weight that weight_norm split", name)
+
+
+class _SpectralNorm:
+    """The hook of one weight, whose `dim` counts the rows of a matrix."""
+
+    def __init__(self, name: str, rounds: int, eps: float, dim: int):
+        self.name, self.rounds, self.eps, self.dim = name, rounds, eps, dim
+
+    def matrix(self, weight: Tensor) -> Tensor:
+        if self.dim != 0:
+            weight = transpose(weight, [self.dim, *(i for i in range(weight.ndim) if i != self.dim)])
+        return weight.reshape([weight.shape[0], -1])
+
+    def unit(self, x: Tensor) -> Tensor:
+        return x / clip(sqrt((x * x).sum()), min=self.eps)
+
+    def weight(self, layer: Layer, iterate: bool) -> Tensor:
+        weight, u, v = (getattr(layer, f"{self.name}_{part}") for part in ("orig", "u", "v"))
+        matrix = self.matrix(weight)
+        if iterate:
+            with no_grad():
+                held = u, v
+                for _ in range(self.rounds):
+                    v = self.unit(matmul(matrix, u, transpose_x=True))
+                    u = self.unit(matmul(matrix, v))
+                for buffer, value in zip(held, (u, v)):
+                    buffer._assign_value(value)
+        return weight / (u * matmul(matrix, v)).sum()
+
+    def __call__(self, layer: Layer, inputs: Any) -> None:
+        setattr(layer, self.name, self.weight(layer, layer.training))
+
+
+def spectral_norm(layer: Layer, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None) -> Layer:
+    """Divide a weight by its largest singular value, which `n_power_iterations` rounds in each training forward estimate.
+
+    `dim` counts the outputs: 1 for Linear and transposed convolutions, else 0, if it is not given.
+
+    >>> layer = bireme.nn.utils.spectral_norm(bireme.nn.Linear(2, 2))
+    >>> sorted(layer.state_dict())
+    ['bias', 'weight_orig', 'weight_u', 'weight_v']
+    """
+    weight = _taken("spectral_norm", layer, name, _SpectralNorm)
+    if n_power_iterations <= 0:
+        raise errors.bad("spectral_norm(n_power_iterations)", "a number above 0", n_power_iterations)
+    if dim is None:
+        dim = 1 if any(cls.__name__ in _SECOND for cls in type(layer).__mro__) else 0
+    if not -weight.ndim <= dim < weight.ndim:
+        raise errors.bad("spectral_norm(dim)", f"an axis in [-{weight.ndim}, {weight.ndim})", dim)
+    hook = _SpectralNorm(name, n_power_iterations, eps, dim % weight.ndim)
+    delattr(layer, name)
+    layer.add_parameter(f"{name}_orig", weight)
+    setattr(layer, name, weight * 1.0)
+    rows = weight.shape[hook.dim]
+    with no_grad():
+        for part, size in (("u", rows), ("v", weight.size // max(rows, 1))):
+            layer.register_buffer(f"{name}_{part}", hook.unit(randn([size], weight.dtype)))
+    layer.register_forward_pre_hook(hook)
+    return layer
+
+
+def _taken(where: str, layer: Layer, name: str, kind: type) -> Parameter:
+    for hook, _ in layer._forward_pre_hooks.values():
+        if isinstance(hook, kind) and hook.name == name:
+            raise errors.bad(f"{where}(layer)", f"a layer without {where} on {name}", "one that has it", kind=RuntimeError)
+    weight = layer._parameters.get(name)
+    if weight is None:
+        raise errors.bad(f"{where}(name)", f"one of {', '.join(layer._parameters)}", name, kind=KeyError)
+    return weight
+
+
+def _add(layer: Layer, name: str, value: Tensor) -> None:
+    param = layer.create_parameter(value.shape, dtype=value.dtype, default_initializer=Constant(0.0))
+    assert param is not None
+    param._assign_value(value.detach())
+    layer.add_parameter(name, param)

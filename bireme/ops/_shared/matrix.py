@@ -1,0 +1,139 @@
+"""What operators on matrices share: checks of shapes and of numbers, transposes and solutions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from bireme.core.base import errors
+from bireme.core.base.dtype import COMPLEX, float32, float64
+from bireme.core.declare.op import Tensor, op
+from bireme.core.graph import segment
+from bireme.core.numpy_exec import lapack
+from bireme.core.record import guards
+from bireme.ops._shared.broadcast import conj_of
+
+LAPACK = frozenset((float32, float64)) | COMPLEX  # the types that factorisations are made in
+
+
+# ---------------------------------------------------------------- checks
+
+
+def needs_matrix(name: str, shape: tuple[int, ...], argument: str = "x") -> None:
+    """Raise unless there are two axes or more."""
+    if len(shape) < 2:
+        raise errors.bad(f"{name}({argument})", "a matrix or a stack of them", f"shape {list(shape)}", kind=errors.Unfit)
+
+
+def needs_square(name: str, shape: tuple[int, ...], argument: str = "x") -> None:
+    """Raise unless the last two axes are equally long."""
+    needs_matrix(name, shape, argument)
+    if shape[-1] != shape[-2]:
+        raise errors.bad(f"{name}({argument})", "square matrices", f"shape {list(shape)}", kind=errors.Unfit)
+
+
+def square(name: str) -> Callable:
+    """A check that the only operand is square."""
+    return lambda x: needs_square(name, x.shape)
+
+
+def matrix(name: str) -> Callable:
+    """A check that the only operand is a matrix or a stack of them."""
+    return lambda x: needs_matrix(name, x.shape)
+
+
+@op(differentiable=False, numpy=lambda x, found: np.logical_and(not np.isfinite(found).all(), np.isfinite(x).all()))
+def broke_down(x: Tensor, found: Tensor) -> Tensor:
+    """Whether `found` is not finite though `x` is: a factorisation that gave up.
+
+    >>> bireme.linalg.inv(bireme.to_tensor([[2.0]])).tolist()
+    [[0.5]]
+    """
+    return ~jnp.all(jnp.isfinite(found)) & jnp.all(jnp.isfinite(x))
+
+
+def guarded(where: str, expected: str, got: str, x: Tensor, out: Tensor) -> Tensor:
+    """`out`, and an error when it is asked for if it is not finite though `x` is."""
+    if out._value.sig.size and not segment.local.segment.symbolic:
+        guards.guard(broke_down(x.detach(), out.detach())._value, f"{where}: expected {expected}, got {got}", ValueError)
+    return out
+
+
+def turned(x: Tensor) -> Tensor:
+    """The last two axes swapped."""
+    return x.transpose([*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])  # type: ignore[attr-defined]  # a method that Tensor gets elsewhere
+
+
+# ---------------------------------------------------------------- jax and NumPy alike
+
+
+def adjoint(x):
+    """The conjugate transpose of the last two axes."""
+    return conj_of(jnp.swapaxes(x, -1, -2))
+
+
+def hermitian_part(x):
+    return (x + adjoint(x)) / 2
+
+
+def mirrored(x, lower: bool):
+    """The Hermitian matrix of which one triangle is given."""
+    part = jnp.tril(x, -1) if lower else jnp.triu(x, 1)
+    return jnp.where(jnp.eye(x.shape[-1], dtype=bool), jnp.real(x) if jnp.iscomplexobj(x) else x, part + adjoint(part))
+
+
+def diagonals(x):
+    """A stack of vectors as diagonal matrices."""
+    return x[..., None] * jnp.eye(x.shape[-1], dtype=x.dtype)
+
+
+def reciprocal(x):
+    """One over `x`, and 0 where `x` is 0: what does not count there must not become NaN."""
+    zero = x == 0
+    return jnp.where(zero, 0, 1 / jnp.where(zero, 1, x)).astype(x.dtype)
+
+
+def triangular(a, b, lower: bool, trans: str = "N", unit: bool = False):
+    """The solution of `a @ out = b` for a triangular `a`, or for its transpose "T", or its adjoint "C"."""
+    shape = a.shape[:-2] if a.shape[:-2] == b.shape[:-2] else np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a, b = jnp.broadcast_to(a, (*shape, *a.shape[-2:])), jnp.broadcast_to(b, (*shape, *b.shape[-2:]))
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return lapack.triangular_solve(a, b, True, lower, "NTC".index(trans), unit)
+    if b.size == 0:
+        return b
+    return lax.linalg.triangular_solve(a, b, left_side=True, lower=lower, transpose_a=trans != "N", conjugate_a=trans == "C", unit_diagonal=unit)
+
+
+def permutation(order, dtype):
+    """The matrix that puts rows into an order: a product has simpler derivatives than a gather."""
+    return (order[..., :, None] == jnp.arange(order.shape[-1])).astype(dtype)
+
+
+def solved(a, b):
+    """The solution of `a @ out = b`."""
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return lapack.by_matrix(np.linalg.solve, a, b)
+    if a.size == 0 or b.size == 0:
+        return jnp.broadcast_to(b, (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]))
+    lu, _, order = lax.linalg.lu(a)
+    return triangular(lu, triangular(lu, permutation(order, b.dtype) @ b, True, "N", True), False)
+
+
+def thin_svd(x):
+    """As many singular vectors as values."""
+    if isinstance(x, np.ndarray):
+        return lapack.svd(x, False)
+    return lax.linalg.svd(x, full_matrices=False)
+
+
+def eigensystem(x, lower: bool):
+    """Eigenvalues and vectors of the Hermitian matrix of which one triangle is given."""
+    if isinstance(x, np.ndarray):
+        return lapack.eigh(x, lower)
+    if x.size == 0:
+        return jnp.zeros(x.shape[:-1], jnp.finfo(x.dtype).dtype), x
+    v, w = lax.linalg.eigh(mirrored(x, lower), lower=lower, symmetrize_input=False)
+    return w, v

@@ -1,0 +1,1 @@
+"""Making tensors: from data, filled, as ranges."""

@@ -1,0 +1,406 @@
+"""Making tensors: from data, filled, counted, copied."""
+
+from __future__ import annotations
+
+import builtins
+import math
+import re
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from bireme.core.base import device as devices
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.declare.conversion import number
+from bireme.core.declare.op import Attr, DTypeArg, Extra, Shape, Tensor, composite, op
+from bireme.core.graph.graph import sig_of
+from bireme.core.tensor import tape
+from bireme.core.tensor.inplace import marked
+from bireme.core.tensor.tensor import read, value_of
+
+
+@composite(name_arg=False)
+def to_tensor(data: Any, dtype: DTypeArg = None, place: Any = None, stop_gradient: bool = True) -> Tensor:
+    """A tensor from numbers, lists, an array or another tensor; the data is copied.
+
+    >>> bireme.to_tensor([[1, 2], [3, 4]]).shape
+    [2, 2]
+    """
+    return Tensor(value_of(data, dtype, place), stop_gradient=stop_gradient)
+
+
+@composite(name_arg=False)
+def as_tensor(data: Any, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+    """A tensor from numbers, lists, an array or another tensor, in other words than `to_tensor`; the data is copied.
+
+    >>> bireme.as_tensor([1.0, 2.0], requires_grad=True).stop_gradient
+    False
+    """
+    return to_tensor(data, dtype, device, not requires_grad)
+
+
+# ---------------------------------------------------------------- filled with a number
+
+
+@op(differentiable=False)
+def full_of(fill_value: Tensor | float, shape: Shape, dtype: DTypeArg) -> Tensor:
+    """A tensor filled with a number; use `full`.
+
+    >>> bireme.full([2], 7).tolist()
+    [7.0, 7.0]
+    """
+    return jnp.full(shape, fill_value, dtype.np)
+
+
+full_of.infer(lambda shape, dtype: sig_of(shape, dtype))
+full_of.numpy_form = lambda fill_value, shape, dtype: np.full(shape, fill_value, dtype.np)
+
+
+def _filled(where: str, shape: Any, value: Any, dtype: Any, device: Any = None, requires_grad: bool = False) -> Tensor:
+    kind = dtypes.of(dtype, f"{where}(dtype)")
+    shape = () if shape is None else shape
+    if isinstance(value, Tensor):
+        return placed(full_of.call({"fill_value": value, "shape": shape, "dtype": kind}), device, requires_grad)
+    given = (kind, number(_plain(value, f"{where}(fill_value)"), kind, f"{where}(fill_value)"))
+    return placed(full_of.settled([given], tuple(shape), kind), device, requires_grad)
+
+
+def _plain(value: Any, where: str) -> Any:
+    """A Python number, which may have been written as text."""
+    if isinstance(value, str) and re.fullmatch(r"\s*[-+]?(inf|nan|[0-9.]+(e[-+]?[0-9]+)?)\s*", value.lower()):
+        return float(value)
+    if not isinstance(value, (int, float, builtins.complex, np.generic)):
+        raise errors.bad(where, "a number", value, kind=TypeError)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def placed(t: Tensor, device: Any, requires_grad: bool) -> Tensor:
+    """What the torch-style keywords of creation functions ask for."""
+    if device is not None:
+        t = t._to_device(devices.parse(device, "device"))
+    if requires_grad:
+        t.stop_gradient = False
+    return t
+
+
+# a number operand may be given as a (dtype, number) pair by the engine's own callers
+def _pair_or_operand(arguments):
+    if arguments["fill_value"].__class__ is tuple:
+        return
+    t = arguments["fill_value"]
+    if isinstance(t, Tensor) and t.ndim != 0:
+        if t._value.sig.size != 1:
+            raise errors.bad("full(fill_value)", "a number or a tensor of one element", t)
+        arguments["fill_value"] = t.reshape([])
+
+
+full_of.prepare(_pair_or_operand)
+
+
+@composite(alias={"shape": "size"})
+def full(shape: Shape, fill_value: Any, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None,
+         requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """A tensor filled with a number; of the default type unless `dtype` or a bool or complex number says otherwise.
+
+    >>> bireme.full([2], 7).tolist()
+    [7.0, 7.0]
+    """
+    if dtype is None:
+        dtype = {bool: dtypes.bool_, builtins.complex: dtypes.complex128}.get(type(fill_value), dtypes.get_default())
+    return _filled("full", shape, fill_value, dtype, device, requires_grad)
+
+
+@composite(varargs="shape", alias={"shape": "size"})
+def zeros(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None, requires_grad: bool = False,
+          pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """A tensor of zeros.
+
+    >>> bireme.zeros([2]).tolist()
+    [0.0, 0.0]
+    """
+    return _filled("zeros", shape, 0, dtype or dtypes.get_default(), device, requires_grad)
+
+
+@composite(varargs="shape", alias={"shape": "size"})
+def ones(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None, requires_grad: bool = False,
+         pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """A tensor of ones.
+
+    >>> bireme.ones([2]).tolist()
+    [1.0, 1.0]
+    """
+    return _filled("ones", shape, 1, dtype or dtypes.get_default(), device, requires_grad)
+
+
+@composite(varargs="shape", alias={"shape": "size"})
+def empty(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None, requires_grad: bool = False,
+          pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """A tensor whose values mean nothing yet (they are zeros: nothing uninitialised is ever shown).
+
+    >>> bireme.empty([2, 3]).shape
+    [2, 3]
+    """
+    return _filled("empty", shape, 0, dtype or dtypes.get_default(), device, requires_grad)
+
+
+@composite(alias={"x": "input"})
+def full_like(x: Tensor, fill_value: Any, dtype: DTypeArg = None, name: Extra = None, *, device: Any = None, requires_grad: bool = False,
+              pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """A tensor of x's shape and type, filled with a number.
+
+    >>> bireme.full_like(bireme.to_tensor([1.0, 2.0]), 5).tolist()
+    [5.0, 5.0]
+    """
+    kind = dtype or x.dtype
+    if not isinstance(fill_value, Tensor):
+        _must_hold(kind, _plain(fill_value, "full_like(fill_value)"))
+    return _filled("full_like", x.shape, fill_value, kind, device, requires_grad)
+
+
+def _must_hold(kind: Any, value: Any) -> None:
+    """`full` wraps a number that its type cannot hold, `full_like` refuses it, as in Paddle."""
+    if kind.is_complex or isinstance(value, builtins.complex) or not math.isfinite(value):
+        return
+    low, high = (0, 1) if kind is dtypes.bool_ else (np.iinfo(kind.np).min, np.iinfo(kind.np).max) if kind.is_integer else _limits(kind)
+    if not low <= value <= high:
+        raise errors.bad("full_like(fill_value)", f"a number in the range of {kind.name}", value)
+
+
+def _limits(kind: Any) -> tuple[float, float]:
+    info = dtypes.finfo(kind)
+    return info.min, info.max
+
+
+@composite(alias={"x": "input"})
+def empty_like(x: Tensor, dtype: DTypeArg = None, name: Extra = None, *, device: Any = None, requires_grad: bool = False,
+               pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """A tensor of x's shape and type whose values mean nothing yet (they are zeros).
+
+    >>> bireme.empty_like(bireme.to_tensor([1.0, 2.0])).shape
+    [2]
+    """
+    return _filled("empty_like", x.shape, 0, dtype or x.dtype, device, requires_grad)
+
+
+@composite(alias={"x": "input"})
+def zeros_like(x: Tensor, dtype: DTypeArg = None, name: Extra = None, *, device: Any = None, requires_grad: bool = False,
+               pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """Zeros of x's shape and type.
+
+    >>> bireme.zeros_like(bireme.to_tensor([1.0, 2.0])).tolist()
+    [0.0, 0.0]
+    """
+    return _filled("zeros_like", x.shape, 0, dtype or x.dtype, device, requires_grad)
+
+
+@composite(alias={"x": "input"})
+def ones_like(x: Tensor, dtype: DTypeArg = None, name: Extra = None, *, device: Any = None, requires_grad: bool = False,
+              pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """Ones of x's shape and type.
+
+    >>> bireme.ones_like(bireme.to_tensor([1.0, 2.0])).tolist()
+    [1.0, 1.0]
+    """
+    return _filled("ones_like", x.shape, 1, dtype or x.dtype, device, requires_grad)
+
+
+@composite(method=True, varargs="size", name_arg=False)
+def new_empty(x: Tensor, size: Shape, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+    """A tensor of another shape in x's type, whose values mean nothing yet (they are zeros).
+
+    >>> bireme.to_tensor([1]).new_empty([2, 3]).shape
+    [2, 3]
+    """
+    return _filled("new_empty", size, 0, dtype or x.dtype, device, requires_grad)
+
+
+@composite(method=True, name_arg=False)
+def new_full(x: Tensor, size: Shape, fill_value: Any, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False,
+             pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """A tensor of another shape in x's type, filled with a number.
+
+    >>> bireme.to_tensor([1]).new_full([2], 7.5).tolist()
+    [7, 7]
+    """
+    return _filled("new_full", size, fill_value, dtype or x.dtype, device, requires_grad)
+
+
+@composite(method=True, varargs="size", name_arg=False)
+def new_ones(x: Tensor, size: Shape, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+    """Ones in x's type, in another shape.
+
+    >>> bireme.to_tensor([1]).new_ones([2]).tolist()
+    [1, 1]
+    """
+    return _filled("new_ones", size, 1, dtype or x.dtype, device, requires_grad)
+
+
+@composite(method=True, varargs="size", name_arg=False)
+def new_zeros(x: Tensor, size: Shape, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+    """Zeros in x's type, in another shape.
+
+    >>> bireme.to_tensor([1]).new_zeros([2]).tolist()
+    [0, 0]
+    """
+    return _filled("new_zeros", size, 0, dtype or x.dtype, device, requires_grad)
+
+
+# ---------------------------------------------------------------- counted
+
+
+@op(differentiable=False)
+def count_up(start: Tensor | float, step: Tensor | float, size: int, dtype: DTypeArg) -> Tensor:
+    """`size` numbers from `start` in steps; use `arange`.
+
+    >>> bireme.arange(3).tolist()
+    [0, 1, 2]
+    """
+    return (start + jnp.arange(size, dtype=start.dtype) * step).astype(dtype.np)
+
+
+count_up.infer(lambda size, dtype: sig_of((size,), dtype))
+count_up.numpy_form = lambda start, step, size, dtype: (start + np.arange(size).astype(start.dtype) * step).astype(dtype.np)
+
+
+def _count(first: Any, last: Any, by: Any, kind: Any) -> int:
+    """How many steps there are from `first` to before `last`, worked out in the type of the result as Paddle does."""
+    if kind.kind == "i":
+        return -((first - last) // by)
+    wide = np.float32 if kind.itemsize < 8 else np.float64
+    return int(np.ceil((wide(last) - wide(first)) / wide(by)))
+
+
+@composite()
+def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = None, *, out: Extra = None, device: Any = None,
+           requires_grad: bool = False, pin_memory: bool = False, name: Extra = None) -> Tensor:  # fmt: skip
+    """Numbers from `start` up to, not including, `end`; int64 if all of them are integers.
+
+    >>> bireme.arange(1, 7, 2).tolist()
+    [1, 3, 5]
+    """
+    if end is None:
+        start, end = 0, start
+    values = []
+    kinds = []
+    for name, x in (("start", start), ("end", end), ("step", step)):
+        if isinstance(x, Tensor):
+            kinds.append(x.dtype)
+            x = x.item()
+            values.append(x)
+            continue
+        if isinstance(x, np.ndarray) and x.size == 1:
+            x = x.reshape(-1)[0]
+        if isinstance(x, (int, float, np.generic)):
+            kinds.append(dtypes.of_number(x))
+        else:
+            raise errors.bad(f"arange({name})", "a number", x, kind=TypeError)
+        values.append(x.item() if isinstance(x, np.generic) else x)
+    kind = dtype
+    if kind is None:
+        kind = dtypes.get_default() if builtins.any(k.kind == "f" for k in kinds) else dtypes.int64
+    if not builtins.all(map(math.isfinite, values)):
+        raise errors.bad("arange()", "finite numbers", values)
+    if kind.kind == "i":  # counted in the result's type: arange(3.5, dtype="int64") is [0, 1, 2]
+        values = [int(v) for v in values]
+    first, last, by = values
+    if by == 0:
+        raise errors.bad("arange(step)", "a step other than 0", step)
+    size = builtins.max(0, _count(first, last, by, kind))
+    exact = dtypes.int64 if all(isinstance(v, int) for v in values) else dtypes.float64
+    arguments = {"start": (exact, number(first, exact, "arange(start)")), "step": (exact, number(by, exact, "arange(step)"))}
+    return placed(count_up.call({**arguments, "size": size, "dtype": kind}), device, requires_grad)
+
+
+@op(differentiable=False, numpy=True)
+def eye_of(num_rows: int, num_columns: int, dtype: DTypeArg) -> Tensor:
+    """The unit matrix; use `eye`.
+
+    >>> bireme.eye(2).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    return jnp.eye(num_rows, num_columns, dtype=dtype.np)
+
+
+eye_of.infer(lambda num_rows, num_columns, dtype: sig_of((num_rows, num_columns), dtype))
+
+
+@composite(alias={"num_rows": "n", "num_columns": "m"})
+def eye(num_rows: Attr, num_columns: Attr = None, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None,
+        device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """A matrix with ones on its diagonal.
+
+    >>> bireme.eye(2).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    rows = _extent(num_rows, "eye(num_rows)")
+    columns = rows if num_columns is None else _extent(num_columns, "eye(num_columns)")
+    return placed(eye_of(rows, columns, dtype or dtypes.get_default()), device, requires_grad)
+
+
+def _extent(n: Any, where: str) -> int:
+    plain = int(n) if isinstance(n, (int, np.integer)) or (isinstance(n, Tensor) and n.size == 1 and n.dtype.is_integer) else -1
+    if plain < 0:
+        raise errors.bad(where, "a count of 0 or more", n, kind=TypeError)
+    return plain
+
+
+# ---------------------------------------------------------------- copied
+
+
+@op(passes="x", numpy=lambda x: x)
+def clone(x: Tensor) -> Tensor:
+    """A copy that gradients flow through.
+
+    >>> bireme.clone(bireme.to_tensor([1.0])).tolist()
+    [1.0]
+    """
+    return x
+
+
+clone.infer(lambda x: x)
+clone.grad(lambda g: g, numpy=True)
+
+
+def _clone(self: Tensor) -> Tensor:
+    """A copy that gradients flow through.
+
+    >>> bireme.to_tensor([1.0]).clone().tolist()
+    [1.0]
+    """
+    return clone(self)
+
+
+Tensor.clone = _clone  # type: ignore[attr-defined]  # a method that Tensor gets here
+
+
+def _as_array(x: Any) -> Any:
+    if not isinstance(x, (np.ndarray, np.generic, bool, int, float, builtins.complex, list, tuple)):
+        raise errors.bad("assign(x)", "a Tensor, an array, numbers or lists of numbers", x, kind=TypeError)
+    if isinstance(x, (list, tuple)):
+        value_of(x)  # refuses ragged lists and what is no number
+        x = [np.asarray(i) for i in x] if any(isinstance(i, Tensor) for i in x) else x
+    return value_of(x if isinstance(x, np.ndarray) else np.atleast_1d(np.asarray(x)))
+
+
+@composite(name_arg=False)
+def assign(x: Any, output: Tensor | None = None) -> Tensor:
+    """A copy of a tensor or of data, which takes NumPy's type and at least one axis; into `output` if given, whatever that was.
+
+    >>> bireme.assign([1.0, 2.0]).tolist()
+    [1.0, 2.0]
+    """
+    new = clone(x) if isinstance(x, Tensor) else Tensor(_as_array(x))
+    if output is None:
+        return new
+    value = read(new)
+    if output._view is not None and value.sig.shape == output._value.sig.shape and value.sig.dtype is output.dtype:
+        output._view.write(output, new, marked(output, tape.now()))  # others that share the storage see it
+    else:
+        version = output.inplace_version + 1
+        output._value, output._edge, output._view = value, new._edge, None
+        output._version = version
+    if not new.stop_gradient:
+        output.stop_gradient = False
+    return output

@@ -1,0 +1,72 @@
+"""Frequencies of Fourier transforms: which they are, and in which order they stand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.declare.conversion import ints, one_axis
+from bireme.core.declare.op import Attr, DTypeArg, Tensor, composite
+from bireme.ops.creation.tensors import arange
+
+
+def _frequencies(name: str, k: Any, n: int, d: float, dtype: Any) -> Tensor:
+    kind = dtypes.get_default() if dtype is None else dtype
+    if kind not in dtypes.FLOAT:
+        raise errors.bad(f"{name}(dtype)", "a floating type", kind.name, kind=TypeError)
+    if n < 1:
+        raise errors.bad(f"{name}(n)", "a count of 1 or more", n)
+    if d == 0:
+        raise errors.bad(f"{name}(d)", "a distance other than 0", d)
+    return k().astype(kind) / (n * d)
+
+
+@composite()
+def fftfreq(n: int, d: float = 1.0, dtype: DTypeArg = None) -> Tensor:
+    """The frequencies that the elements of `fft` belong to, for samples at a distance `d`.
+
+    >>> bireme.fft.fftfreq(4).tolist()
+    [0.0, 0.25, -0.5, -0.25]
+    """
+    return _frequencies("fftfreq", lambda: (arange(n) + n // 2) % n - n // 2, n, d, dtype)
+
+
+@composite()
+def rfftfreq(n: int, d: float = 1.0, dtype: DTypeArg = None) -> Tensor:
+    """The frequencies that the elements of `rfft` belong to, for samples at a distance `d`.
+
+    >>> bireme.fft.rfftfreq(4).tolist()
+    [0.0, 0.25, 0.5]
+    """
+    return _frequencies("rfftfreq", lambda: arange(n // 2 + 1), n, d, dtype)
+
+
+def _shifted(name: str, x: Tensor, axes: Any, shift: Any) -> Tensor:
+    if x.ndim == 0:
+        return x.clone()
+    given = range(x.ndim) if axes is None else ints(axes, x.ndim, f"{name}(axes)")
+    found = [one_axis(a, x.ndim, f"{name}(axes)") for a in given]
+    if len(set(found)) != len(found):
+        raise errors.bad(f"{name}(axes)", "different axes", axes)
+    return x.roll([shift(x.shape[a]) for a in found], found) if found else x.clone()
+
+
+@composite()
+def fftshift(x: Tensor, axes: Attr = None) -> Tensor:
+    """The frequency zero moved to the middle of each axis.
+
+    >>> bireme.fft.fftshift(bireme.to_tensor([0, 1, 2, -2, -1])).tolist()
+    [-2, -1, 0, 1, 2]
+    """
+    return _shifted("fftshift", x, axes, lambda n: n // 2)
+
+
+@composite()
+def ifftshift(x: Tensor, axes: Attr = None) -> Tensor:
+    """The inverse of `fftshift`.
+
+    >>> bireme.fft.ifftshift(bireme.to_tensor([-2, -1, 0, 1, 2])).tolist()
+    [0, 1, 2, -2, -1]
+    """
+    return _shifted("ifftshift", x, axes, lambda n: -(n // 2))

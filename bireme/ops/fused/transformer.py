@@ -1,0 +1,156 @@
+"""A whole transformer in one call, for prompts and for one step after another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bireme.core.base import errors
+from bireme.core.declare.op import Attr, Tensor, composite
+from bireme.ops.creation.tensors import arange, zeros
+from bireme.ops.fused.attention import attend_valid, check_mask, lengths_of, one_process
+from bireme.ops.fused.kv_cache import padded, table_at, write_steps
+from bireme.ops.fused.matmul import activation_of, floating
+from bireme.ops.fused.norm import dropped, normed, rms_norm_of
+from bireme.ops.fused.rotary import turned
+from bireme.ops.linalg.matmul import matmul
+from bireme.ops.manipulation.join import concat
+
+NAME = "fused_multi_transformer"
+
+
+def _parts(count: int, **lists: Any) -> dict[str, list[Any]]:
+    """For each kind of weight one of every layer; None stands for none at all."""
+    found = {}
+    for name, given in lists.items():
+        if given is None:
+            found[name] = [None] * count
+            continue
+        if not isinstance(given, (list, tuple)) or len(given) != count:
+            raise errors.bad(f"{NAME}({name})", f"a list of {count} Tensors, one for each layer", given, kind=TypeError)
+        found[name] = list(given)
+    return found
+
+
+class _Step:
+    """What is the same for all layers of one call."""
+
+    def __init__(self, x: Tensor, time_step: Tensor | None, seq_lens: Tensor | None, attn_mask: Tensor | None, rotary: Tensor | None):
+        self.batch, self.length = x.shape[:2]
+        self.attn_mask, self.rotary = attn_mask, rotary
+        self.lens = None if seq_lens is None else lengths_of(f"{NAME}(seq_lens)", seq_lens, self.batch).astype("int32")
+        self.decodes = time_step is not None
+        if time_step is not None:
+            if time_step.size != 1 or self.length != 1:
+                raise errors.bad(f"{NAME}(time_step)", "one number, for one step of each sequence", f"shape {time_step.shape} for x of {x.shape}")
+            self.at = self.lens if self.lens is not None else zeros([self.batch], "int32") + time_step.reshape([]).astype("int32")
+        else:
+            self.at = zeros([self.batch], "int32")
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, cache: Tensor | None, pre: Tensor | None) -> Tensor:
+        """Attention of [batch, heads, length, width] to itself and what is before it; the cache gets the new steps."""
+        start = self.at
+        if cache is not None:
+            if cache.ndim != 5 or [*cache.shape[:3], cache.shape[4]] != [2, self.batch, key.shape[1], key.shape[3]]:
+                wanted = f"shape [2, {self.batch}, {key.shape[1]}, steps, {key.shape[3]}]"
+                raise errors.bad(f"{NAME}(cache_kvs)", wanted, f"shape {cache.shape}")
+        if pre is not None:
+            key, value = [concat([p, t], 2) for p, t in zip(pre.unbind(0), (key, value))]
+        if cache is not None:
+            new = write_steps(cache, key, value, start)
+            cache._assign_value(new)
+        if self.decodes:
+            if cache is None:
+                raise errors.bad(f"{NAME}(cache_kvs)", "a cache for each layer, as there is a time_step", None)
+            key, value = new.unbind(0)
+        n, m = query.shape[2], key.shape[2]
+        columns = arange(m, dtype="int32").reshape([1, 1, 1, m])
+        last = start if self.decodes else (zeros([self.batch], "int32") + (m - 1) if self.lens is None else self.lens + (m - n - 1))
+        valid = (columns <= last.reshape([self.batch, 1, 1, 1])).expand([self.batch, 1, n, m])
+        mask = padded(self.attn_mask, m) if self.attn_mask is not None and self.decodes else self.attn_mask
+        check_mask(f"{NAME}(attn_mask)", mask, (*query.shape[:3], m))
+        return attend_valid(query, key, value, mask, valid, query.shape[3] ** -0.5)
+
+
+def _heads(x: Tensor, weight: Tensor, bias: Tensor | None, transposed: bool, shared: int) -> list[Tensor]:
+    """Queries, keys and values [batch, heads, length, width]."""
+    width = x.shape[2]
+    dims = weight.shape[:-1] if transposed else weight.shape[1:]
+    if (weight.shape[-1] if transposed else weight.shape[0]) != width or len(dims) != (2 if shared > 0 else 3):
+        wanted = ["heads + 2 * gqa_group_size" if shared > 0 else "3, heads", "head width"]
+        full = [*wanted, str(width)] if transposed else [str(width), *wanted]
+        raise errors.bad(f"{NAME}(qkv_weights)", f"shape [{', '.join(full)}]", f"shape {weight.shape}")
+    total = dims[0] if shared > 0 else 3 * dims[1]
+    kept = shared if shared > 0 else dims[1]
+    flat = matmul(x, weight.reshape([total * dims[-1], width]), False, True) if transposed else matmul(x, weight.reshape([width, total * dims[-1]]))
+    flat = flat if bias is None else flat + bias.reshape([-1])
+    out = flat.reshape([x.shape[0], x.shape[1], total, dims[-1]]).transpose([0, 2, 1, 3])
+    return [out[:, : total - 2 * kept], out[:, total - 2 * kept : total - kept], out[:, total - kept :]]
+
+
+@composite()
+def fused_multi_transformer(x: Tensor, ln_scales: Attr, ln_biases: Attr, qkv_weights: Attr, qkv_biases: Attr, linear_weights: Attr,
+                            linear_biases: Attr, ffn_ln_scales: Attr, ffn_ln_biases: Attr, ffn1_weights: Attr, ffn1_biases: Attr,
+                            ffn2_weights: Attr, ffn2_biases: Attr, pre_layer_norm: bool = True, epsilon: float = 1e-05,
+                            residual_alpha: float = 1.0, cache_kvs: Attr = None, beam_offset: Tensor | None = None, pre_caches: Attr = None,
+                            seq_lens: Tensor | None = None, rotary_embs: Tensor | None = None, time_step: Tensor | None = None,
+                            attn_mask: Tensor | None = None, dropout_rate: float = 0.0, rotary_emb_dims: int = 0, activation: str = "gelu",
+                            training: bool = False, mode: str = "upscale_in_train", trans_qkvw: bool = True, ring_id: int = -1,
+                            norm_type: str = "layernorm", use_neox_rotary_style: bool = False, gqa_group_size: int = -1) -> Any:  # fmt: skip
+    """Layers of self-attention and feed-forward blocks over [batch, length, width], with lists of their weights.
+
+    With `cache_kvs`, the keys and values of a prompt are kept, and those of one step more at `time_step`; then the caches are given back as
+    well. With `use_neox_rotary_style`, pairs that are turned are elements of both halves, else adjacent ones.
+
+    >>> one, w = bireme.ones([2]), bireme.ones([2, 2])
+    >>> lists = [[t] for t in (one, one, bireme.ones([3, 1, 2, 2]), None, w, None, one, one, w, None, w, None)]
+    >>> bireme.incubate.nn.functional.fused_multi_transformer(bireme.to_tensor([[[1.0, 1.0]]]), *lists).shape
+    [1, 1, 2]
+    """
+    one_process(NAME, ring_id)
+    floating(f"{NAME}(x)", x)
+    if x.ndim != 3:
+        raise errors.bad(f"{NAME}(x)", "shape [batch, length, width]", f"shape {x.shape}")
+    if norm_type not in ("layernorm", "rmsnorm"):
+        raise errors.bad(f"{NAME}(norm_type)", "'layernorm' or 'rmsnorm'", norm_type)
+    if rotary_emb_dims not in (0, 1):
+        raise errors.bad(f"{NAME}(rotary_emb_dims)", "0 or 1", rotary_emb_dims)
+    if beam_offset is not None:
+        raise errors.bad(f"{NAME}(beam_offset)", "None: every sequence has a cache of its own", beam_offset)
+    act = activation_of(f"{NAME}(activation)", activation)
+    count = len(qkv_weights) if isinstance(qkv_weights, (list, tuple)) else 0
+    parts = _parts(count, ln_scales=ln_scales, ln_biases=ln_biases, qkv_weights=qkv_weights, qkv_biases=qkv_biases, linear_weights=linear_weights,
+                   linear_biases=linear_biases, ffn_ln_scales=ffn_ln_scales, ffn_ln_biases=ffn_ln_biases, ffn1_weights=ffn1_weights,
+                   ffn1_biases=ffn1_biases, ffn2_weights=ffn2_weights, ffn2_biases=ffn2_biases, cache_kvs=cache_kvs,
+                   pre_caches=pre_caches)  # fmt: skip
+    step = _Step(x, time_step, seq_lens, attn_mask, rotary_embs if rotary_emb_dims else None)
+
+    def norm(t: Tensor, scale: Tensor, bias: Tensor | None, which: str) -> Tensor:
+        if norm_type == "rmsnorm":
+            return rms_norm_of(t, scale, bias, epsilon, (2,))
+        return normed(NAME, t, scale, bias, epsilon, f"{which}_scales", f"{which}_biases")
+
+    def drop(t: Tensor) -> Tensor:
+        return dropped(NAME, "dropout_rate", t, dropout_rate, training, mode)
+
+    def joined(residual: Tensor, t: Tensor, bias: Tensor | None) -> Tensor:
+        return (residual if residual_alpha == 1 else residual * residual_alpha) + drop(t if bias is None else t + bias)
+
+    for i in range(count):
+        p = {name: given[i] for name, given in parts.items()}
+        out = norm(x, p["ln_scales"], p["ln_biases"], "ln") if pre_layer_norm else x
+        query, key, value = _heads(out, p["qkv_weights"], p["qkv_biases"], trans_qkvw, gqa_group_size)
+        if step.rotary is not None:
+            tables = table_at(f"{NAME}(rotary_embs)", step.rotary, step.at if step.decodes else None, step.batch, query.shape[3])
+            if tables[0].shape[2] != step.length:
+                raise errors.bad(f"{NAME}(rotary_embs)", f"{step.length} positions, as x has", f"shape {step.rotary.shape}")
+            query, key = [turned(t, *tables, not use_neox_rotary_style) for t in (query, key)]
+        out = step.attend(query, key, value, p["cache_kvs"], p["pre_caches"])
+        out = matmul(out.transpose([0, 2, 1, 3]).reshape([step.batch, step.length, query.shape[1] * query.shape[3]]), p["linear_weights"])
+        x = joined(x, out, p["linear_biases"])
+        x = x if pre_layer_norm else norm(x, p["ln_scales"], p["ln_biases"], "ln")
+        out = norm(x, p["ffn_ln_scales"], p["ffn_ln_biases"], "ffn_ln") if pre_layer_norm else x
+        out = matmul(out, p["ffn1_weights"])
+        out = matmul(drop(act(out if p["ffn1_biases"] is None else out + p["ffn1_biases"])), p["ffn2_weights"])
+        x = joined(x, out, p["ffn2_biases"])
+        x = x if pre_layer_norm else norm(x, p["ffn_ln_scales"], p["ffn_ln_biases"], "ffn_ln")
+    return x if cache_kvs is None else (x, list(cache_kvs))

@@ -1,0 +1,1 @@
+"""Graph learning: messages along edges, segments, neighbour sampling."""

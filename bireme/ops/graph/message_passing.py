@@ -1,0 +1,208 @@
+"""Graphs: messages along edges, neighbours drawn at random, nodes numbered anew.
+
+Sampling and numbering give results whose sizes depend on values, so they read their operands and compute on the host, as a
+loader of data does; what they draw comes from the framework's stream.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bireme.core.base import errors, random_state
+from bireme.core.declare.op import Attr, Tensor, composite
+from bireme.core.tensor.tensor import value_of
+from bireme.ops.graph.segment_pool import POOLS, sent
+from bireme.ops.indexing.gather import index_select
+
+
+def made(array: np.ndarray) -> Tensor:
+    return Tensor(value_of(array))
+
+
+def _index(where: str, x: Tensor) -> None:
+    if x.dtype.name not in ("int32", "int64"):
+        raise errors.bad(where, "int32 or int64", x.dtype.name, kind=errors.NoKernel)
+    if x.ndim > 2 or x.ndim < 1 or (x.ndim == 2 and x.shape[1] != 1):
+        raise errors.bad(where, "one axis, or a column", f"shape {x.shape}")
+
+
+@composite()
+def graph_send_recv(x: Tensor, src_index: Tensor, dst_index: Tensor, pool_type: str = "sum", out_size: Attr = None) -> Tensor:
+    """Rows of `x` at `src_index` sent along edges to `dst_index` and put together there; rows that get nothing are 0.
+
+    >>> x, src, dst = bireme.to_tensor([[1.0], [2.0], [4.0]]), bireme.to_tensor([0, 1, 2]), bireme.to_tensor([1, 1, 0])
+    >>> bireme.incubate.graph_send_recv(x, src, dst).tolist()
+    [[4.0], [3.0], [0.0]]
+    """
+    if pool_type not in POOLS:
+        raise errors.bad("graph_send_recv(pool_type)", f"one of {', '.join(POOLS)}", pool_type)
+    if not x.ndim:
+        raise errors.bad("graph_send_recv(x)", "a row for each node", "a 0-d tensor")
+    for name, index in (("src_index", src_index), ("dst_index", dst_index)):
+        _index(f"graph_send_recv({name})", index)
+    if src_index.dtype is not dst_index.dtype:
+        raise errors.bad("graph_send_recv(dst_index)", f"{src_index.dtype.name}, as src_index is", dst_index.dtype.name)
+    src, dst = [t if t.ndim == 1 else t.reshape([-1]) for t in (src_index, dst_index)]
+    if src.shape != dst.shape:
+        raise errors.bad("graph_send_recv(dst_index)", f"{src.shape[0]} numbers, as src_index has", f"{dst.shape[0]}")
+    return sent("graph_send_recv(pool_type)", index_select(x, src), dst, pool_type, out_size, x.shape[0])
+
+
+# ---------------------------------------------------------------- neighbours
+
+
+class Columns:
+    """A graph by columns, on the host: the neighbours of node i are `row[colptr[i]:colptr[i + 1]]`."""
+
+    def __init__(self, where: str, row: Tensor, colptr: Tensor, nodes: Tensor, nodes_name: str):
+        for name, t in (("row", row), ("colptr", colptr), (nodes_name, nodes)):
+            _index(f"{where}({name})", t)
+            if t.dtype is not row.dtype:
+                raise errors.bad(f"{where}({name})", f"{row.dtype.name}, as row is", t.dtype.name)
+        self.where, self.nodes_name = where, nodes_name
+        self.row, self.colptr, self.nodes = (t._host().reshape(-1) for t in (row, colptr, nodes))
+        if not self.colptr.size or self.colptr[0] < 0 or self.colptr[-1] > self.row.size or (np.diff(self.colptr) < 0).any():
+            raise errors.bad(f"{where}(colptr)", f"numbers from 0 to the {self.row.size} edges that do not fall", colptr)
+
+    def edges(self, nodes: np.ndarray, most: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Places in `row` of at most `most` neighbours of each node (all with -1), each set of them as likely as any other; their numbers."""
+        n = self.colptr.size - 1
+        if nodes.size and (nodes.min() < 0 or nodes.max() >= n):
+            wrong = int(nodes.min() if nodes.min() < 0 else nodes.max())
+            raise errors.bad(f"{self.where}({self.nodes_name})", f"nodes in [0, {n - 1}]", wrong, kind=errors.OutOfRange)
+        first = self.colptr[nodes].astype(np.int64)
+        degree = self.colptr[nodes + 1].astype(np.int64) - first
+        owner = np.repeat(np.arange(nodes.size), degree)
+        start = np.cumsum(degree) - degree
+        place = np.arange(owner.size) - start[owner]
+        if most >= 0 and (degree > most).any():
+            order = np.lexsort((rng.random(owner.size), owner))  # neighbours of each node in random order
+            rank = np.empty(owner.size, np.int64)
+            rank[order] = place
+            kept = rank < most
+            owner, place = owner[kept], place[kept]
+        return first[owner] + place, np.minimum(degree, most) if most >= 0 else degree
+
+
+def stream() -> np.random.Generator:
+    """Random numbers on the host that follow from the framework's stream."""
+    return np.random.default_rng(random_state.next_key())
+
+
+def drawn(where: str, row: Tensor, colptr: Tensor, nodes: Tensor, most: int, eids: Tensor | None, nodes_name: str) -> tuple[Tensor, ...]:
+    """Neighbours of nodes, how many each has, and the edges' numbers if there are any."""
+    graph = Columns(where, row, colptr, nodes, nodes_name)
+    place, counts = graph.edges(graph.nodes, most, stream())
+    found = [made(graph.row[place]), made(counts.astype(np.int32))]
+    return (*found, made(eids._host().reshape(-1)[place])) if eids is not None else tuple(found)
+
+
+def _numbers(where: str, eids: Any, row: Tensor) -> Tensor:
+    if not isinstance(eids, Tensor):
+        raise errors.bad(where, "the edges' numbers, as return_eids is True", eids)
+    if eids._value.sig.size != row._value.sig.size or eids.dtype is not row.dtype:
+        raise errors.bad(where, f"{row.size} numbers of {row.dtype.name}", f"shape {eids.shape}, {eids.dtype.name}")
+    return eids
+
+
+@composite()
+def graph_sample_neighbors(row: Tensor, colptr: Tensor, input_nodes: Tensor, eids: Tensor | None = None, perm_buffer: Tensor | None = None,
+                           sample_size: int = -1, return_eids: bool = False, flag_perm_buffer: bool = False) -> Any:  # fmt: skip
+    """At most `sample_size` neighbours of each node, drawn at random, and how many each has; all of them with -1.
+
+    >>> row, colptr = bireme.to_tensor([1, 2, 0]), bireme.to_tensor([0, 2, 3, 3])
+    >>> neighbours, counts = bireme.incubate.graph_sample_neighbors(row, colptr, bireme.to_tensor([0, 1]))
+    >>> neighbours.tolist(), counts.tolist()
+    ([1, 2, 0], [2, 1])
+    """
+    if flag_perm_buffer and perm_buffer is None:
+        raise errors.bad("graph_sample_neighbors(perm_buffer)", "a Tensor, as flag_perm_buffer is True", None)
+    given = _numbers("graph_sample_neighbors(eids)", eids, row) if return_eids else None
+    return drawn("graph_sample_neighbors", row, colptr, input_nodes, sample_size, given, "input_nodes")
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def renumbered(first: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """New numbers of `others`, and the nodes in the order of those: the first ones as they are, then the others as they come.
+
+    Of a node that is among the first twice, the last place counts.
+    """
+    nodes = np.concatenate([first, others])
+    known, at, back = np.unique(nodes, return_index=True, return_inverse=True)
+    new = known.size and at >= first.size
+    number = np.empty(known.size, np.int64)
+    number[back[: first.size]] = np.arange(first.size)
+    added = np.argsort(at[new], kind="stable") if known.size else np.zeros(0, np.int64)
+    fresh = np.flatnonzero(new)[added] if known.size else added
+    number[fresh] = first.size + np.arange(fresh.size)
+    return number[back[first.size :]], np.concatenate([first, known[fresh]]).astype(first.dtype)
+
+
+def reindexed(where: str, x: Tensor, neighbors: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Sources, destinations and nodes of the edges after numbering; `count` may go through the nodes several times."""
+    for name, t in (("x", x), ("neighbors", neighbors), ("count", count)):
+        _index(f"{where}({name})", t)
+    if neighbors.dtype is not x.dtype:
+        raise errors.bad(f"{where}(neighbors)", f"{x.dtype.name}, as x is", neighbors.dtype.name)
+    first, others, counts = (t._host().reshape(-1) for t in (x, neighbors, count))
+    if (first.size and counts.size % first.size) or (not first.size and counts.size) or (counts.size and counts.min() < 0):
+        raise errors.bad(f"{where}(count)", f"a number of neighbours for each of {first.size} nodes, or several times that", count)
+    if counts.sum() != others.size:
+        raise errors.bad(f"{where}(count)", f"counts of {others.size} neighbours", f"counts of {int(counts.sum())}")
+    src, nodes = renumbered(first, others)
+    own = renumbered(first, first)[0] if first.size else np.zeros(0, np.int64)
+    dst = np.repeat(np.tile(own, counts.size // first.size if first.size else 0), counts)
+    return made(src.astype(first.dtype)), made(dst.astype(first.dtype)), made(nodes)
+
+
+@composite()
+def graph_reindex(x: Tensor, neighbors: Tensor, count: Tensor, value_buffer: Tensor | None = None, index_buffer: Tensor | None = None,
+                  flag_buffer_hashtable: bool = False) -> tuple:  # fmt: skip
+    """Nodes and their neighbours numbered from 0: sources and destinations of the edges, and the nodes in their new order.
+
+    >>> x, neighbours, count = bireme.to_tensor([5, 7]), bireme.to_tensor([9, 7, 5]), bireme.to_tensor([2, 1], dtype="int32")
+    >>> [t.tolist() for t in bireme.incubate.graph_reindex(x, neighbours, count)]
+    [[2, 1, 0], [0, 0, 1], [5, 7, 9]]
+    """
+    if flag_buffer_hashtable and (value_buffer is None or index_buffer is None):
+        raise errors.bad("graph_reindex(value_buffer)", "two buffers, as flag_buffer_hashtable is True", None)
+    return reindexed("graph_reindex", x, neighbors, count)
+
+
+@composite()
+def graph_khop_sampler(row: Tensor, colptr: Tensor, input_nodes: Tensor, sample_sizes: Attr, sorted_eids: Any = None,
+                       return_eids: bool = False) -> tuple:  # fmt: skip
+    """Neighbours drawn at random in several steps, each from the nodes that the one before found, and their edges numbered from 0.
+
+    Gives sources and destinations, the nodes in their new order, the new numbers of `input_nodes`, and the edges' numbers if asked.
+
+    >>> row, colptr = bireme.to_tensor([1, 2, 0]), bireme.to_tensor([0, 2, 3, 3])
+    >>> [t.tolist() for t in bireme.incubate.graph_khop_sampler(row, colptr, bireme.to_tensor([1]), [1, 2])]
+    [[[1], [0], [2]], [[0], [1], [1]], [1, 0, 2], [0]]
+    """
+    where = "graph_khop_sampler"
+    given = _numbers(f"{where}(sorted_eids)", sorted_eids, row) if return_eids else None
+    if not isinstance(sample_sizes, tuple) or not all(isinstance(n, int) for n in sample_sizes):
+        raise errors.bad(f"{where}(sample_sizes)", "a list of integers, one for each step", sample_sizes, kind=TypeError)
+    graph, rng = Columns(where, row, colptr, input_nodes, "input_nodes"), stream()
+    ahead, seen = np.unique(graph.nodes), np.zeros(0, graph.row.dtype)
+    sources, targets, places = [], [], []
+    for most in sample_sizes:
+        place, counts = graph.edges(ahead, most, rng)
+        sources.append(graph.row[place])
+        targets.append(np.repeat(ahead, counts))
+        places.append(place)
+        seen = np.union1d(seen, ahead)
+        ahead = np.setdiff1d(sources[-1], seen)
+    src, dst = [np.concatenate(parts) if parts else np.zeros(0, graph.row.dtype) for parts in (sources, targets)]
+    order = renumbered(graph.nodes[np.sort(np.unique(graph.nodes, return_index=True)[1])], src)[1]
+    by_node = np.argsort(order)
+    columns = [by_node[np.searchsorted(order, part, sorter=by_node)].astype(order.dtype) for part in (src, dst, graph.nodes)]
+    found = [made(columns[0].reshape(-1, 1)), made(columns[1].reshape(-1, 1)), made(order), made(columns[2])]
+    if given is not None:
+        found.append(made(given._host().reshape(-1)[np.concatenate(places) if places else np.zeros(0, np.int64)].reshape(-1, 1)))
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""Matrix products, decompositions, solvers, norms, diagonals and triangles."""

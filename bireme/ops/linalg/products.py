@@ -1,0 +1,257 @@
+"""Products of vectors and tensors: inner, outer, and along chosen axes."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from bireme.core.base import errors
+from bireme.core.declare import conversion
+from bireme.core.declare.op import Attr, Axis, Ints, Tensor, composite, op
+from bireme.core.graph.graph import sig_of
+from bireme.ops._shared.broadcast import conj_of
+from bireme.ops.linalg.matmul import NUMBER
+from bireme.ops.reduction import reductions
+
+
+@op(method=True, promote="x y", mix="same", dtypes=NUMBER, numpy=lambda x, y: np.einsum("...i,...i->...", x, y))
+def dot(x: Tensor, y: Tensor) -> Tensor:
+    """Inner product of two vectors, or of the rows of two matrices; nothing is conjugated.
+
+    >>> bireme.dot(bireme.to_tensor([1.0, 2.0]), bireme.to_tensor([3.0, 4.0])).item()
+    11.0
+    """
+    return jnp.sum(x * y, axis=-1, dtype=x.dtype)
+
+
+@dot.check
+def _(x, y):
+    if x.ndim not in (1, 2):
+        raise errors.bad("dot(x)", "a vector, or a matrix whose rows are vectors", f"shape {list(x.shape)}", kind=errors.Misfit)
+    if x.shape != y.shape:
+        raise errors.bad("dot(y)", f"shape {list(x.shape)} as x has", f"shape {list(y.shape)}", kind=errors.Misfit)
+
+
+dot.infer(lambda x: sig_of(x.shape[:-1], x.dtype))
+dot.grad(lambda g, x, y: (g[..., None] * conj_of(y), g[..., None] * conj_of(x)), numpy=True)
+
+
+@composite(plain=True)
+def vecdot(x: Tensor, y: Tensor, axis: Attr = -1) -> Tensor:
+    """Inner products along `axis`, with broadcasting; complex numbers of `x` are conjugated.
+
+    >>> bireme.vecdot(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]]), bireme.to_tensor([1.0, 10.0])).tolist()
+    [21.0, 43.0]
+    """
+    return reductions.sum((x.conj() if x.dtype.is_complex else x) * y, axis)
+
+
+# ---------------------------------------------------------------- outer and along axes
+
+
+def _outer(x, y):
+    return x.reshape(-1, 1) * y.reshape(1, -1)
+
+
+@op(method=True, promote="x y", mix="floats", alias={"x": "input", "y": "vec2"}, out=True, numpy=_outer)
+def outer(x: Tensor, y: Tensor) -> Tensor:
+    """Every element of `x` times every element of `y`, both flattened.
+
+    >>> bireme.outer(bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])).tolist()
+    [[3, 4], [6, 8]]
+    """
+    return _outer(x, y)
+
+
+outer.infer(lambda x, y: sig_of((x.size, y.size), x.dtype))
+
+
+@outer.grad(numpy=True)
+def _(g, x, y, sigs):
+    dx = jnp.matmul(g, conj_of(y).reshape(-1, 1)).reshape(sigs[0].shape)
+    return dx, jnp.matmul(conj_of(x).reshape(1, -1), g).reshape(sigs[1].shape)
+
+
+@composite(alias={"x": "input", "y": "vec2"}, out=True)
+def ger(x: Tensor, y: Tensor) -> Tensor:
+    """Every element of `x` times every element of `y`: `outer` under its other name.
+
+    >>> bireme.ger(bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])).tolist()
+    [[3, 4], [6, 8]]
+    """
+    return outer(x, y)
+
+
+def _interleaved(shape, other):
+    """Extents of two shapes in turns, aligned at the end: what a Kronecker product is before it is flattened."""
+    rank = builtins.max(len(shape), len(other))
+    a, b = (1,) * (rank - len(shape)) + tuple(shape), (1,) * (rank - len(other)) + tuple(other)
+    return a, b, [n for pair in zip(a, b) for n in pair]
+
+
+def _kron(x, y):
+    a, b, _ = _interleaved(x.shape, y.shape)
+    wide = x.reshape([n for e in a for n in (e, 1)]) * y.reshape([n for e in b for n in (1, e)])
+    return wide.reshape([m * n for m, n in zip(a, b)])
+
+
+@op(method=True, promote="x y", dtypes=NUMBER, numpy=_kron)
+def kron(x: Tensor, y: Tensor) -> Tensor:
+    """Kronecker product: every element of `x` times all of `y`.
+
+    >>> bireme.kron(bireme.to_tensor([1, 10]), bireme.to_tensor([1, 2])).tolist()
+    [1, 2, 10, 20]
+    """
+    return _kron(x, y)
+
+
+@kron.infer
+def _(x, y):
+    a, b, _ = _interleaved(x.shape, y.shape)
+    return sig_of(tuple([m * n for m, n in zip(a, b)]), x.dtype)
+
+
+@kron.grad(numpy=True)
+def _(g, x, y, sigs):
+    a, b, both = _interleaved(sigs[0].shape, sigs[1].shape)
+    wide = g.reshape(both)
+    dx = jnp.sum(wide * conj_of(y).reshape([n for e in b for n in (1, e)]), axis=tuple(range(1, 2 * len(b), 2)))
+    dy = jnp.sum(wide * conj_of(x).reshape([n for e in a for n in (e, 1)]), axis=tuple(range(0, 2 * len(a), 2)))
+    return dx.reshape(sigs[0].shape), dy.reshape(sigs[1].shape)
+
+
+@op(method=True, promote="x y", dtypes=NUMBER, numpy=lambda x, y, axis: np.cross(x, y, axis=axis))
+def cross(x: Tensor, y: Tensor, axis: Axis = 9) -> Tensor:
+    """Vector product along `axis`, which has three elements; by default the first such axis.
+
+    >>> bireme.cross(bireme.to_tensor([1.0, 0.0, 0.0]), bireme.to_tensor([0.0, 1.0, 0.0])).tolist()
+    [0.0, 0.0, 1.0]
+    """
+    return jnp.cross(x, y, axis=axis)
+
+
+@cross.prepare
+def _(arguments):
+    x, axis = arguments["x"], arguments["axis"]
+    if isinstance(x, Tensor) and (axis is None or (axis.__class__ is int and axis == 9)):
+        if 3 not in x.shape:
+            raise errors.bad("cross(x)", "an axis with 3 elements", f"shape {x.shape}")
+        arguments["axis"] = x.shape.index(3)
+
+
+@cross.check
+def _(x, y, axis):
+    if x.shape != y.shape:
+        raise errors.bad("cross(y)", f"shape {list(x.shape)} as x has", f"shape {list(y.shape)}")
+    if x.ndim == 0 or x.shape[axis] != 3:
+        raise errors.bad("cross(x)", f"3 elements along axis {axis}", f"shape {list(x.shape)}")
+
+
+cross.infer(lambda x: x)
+cross.grad(lambda g, x, y, axis: (jnp.cross(conj_of(y), g, axis=axis), jnp.cross(g, conj_of(x), axis=axis)), numpy=True)
+
+
+def _contract(x, y, over_x, over_y):
+    return lax.dot_general(x, y, ((over_x, over_y), ((), ())))
+
+
+@op(promote="x y", mix="complex", dtypes=NUMBER, numpy=lambda x, y, over_x, over_y: np.tensordot(x, y, (over_x, over_y)))
+def contract(x: Tensor, y: Tensor, over_x: Ints, over_y: Ints) -> Tensor:
+    """Sum of products over pairs of axes; use `tensordot`.
+
+    >>> bireme.tensordot(bireme.to_tensor([1.0, 2.0]), bireme.to_tensor([3.0, 4.0]), axes=1).item()
+    11.0
+    """
+    return _contract(x, y, over_x, over_y)
+
+
+def _free(ndim, over):
+    return [i for i in range(ndim) if i not in over]
+
+
+@contract.infer
+def _(x, y, over_x, over_y):
+    return sig_of(tuple([x.shape[i] for i in _free(x.ndim, over_x)] + [y.shape[i] for i in _free(y.ndim, over_y)]), x.dtype)
+
+
+contract.flops(lambda x, y: x.size * (y.shape[-1] if y.ndim else 1), shares_cores=False)
+
+
+def _contract_grad(g, x, y, over_x, over_y, xp, product):
+    free_x, free_y = _free(x.ndim, over_x), _free(y.ndim, over_y)
+    n = len(free_x)
+    # what is left of the other operand are the axes summed over, in its own order
+    back_x = free_x + [over_x[k] for k in sorted(range(len(over_y)), key=lambda k: over_y[k])]
+    back_y = [over_y[k] for k in sorted(range(len(over_x)), key=lambda k: over_x[k])] + free_y
+    x, y = xp.conj(x) if xp.iscomplexobj(x) else x, xp.conj(y) if xp.iscomplexobj(y) else y
+    dx = product(g, y, tuple(range(n, g.ndim)), tuple(free_y))
+    dy = product(x, g, tuple(free_x), tuple(range(n)))
+    return xp.transpose(dx, np.argsort(back_x)), xp.transpose(dy, np.argsort(back_y))
+
+
+def _contract_grad_numpy(g, x, y, over_x, over_y):
+    return _contract_grad(g, x, y, over_x, over_y, np, lambda a, b, over_a, over_b: np.tensordot(a, b, (over_a, over_b)))
+
+
+contract.grad(lambda g, x, y, over_x, over_y: _contract_grad(g, x, y, over_x, over_y, jnp, _contract), numpy=_contract_grad_numpy)
+
+
+@composite(method=True, plain=True)
+def inner(x: Tensor, y: Tensor) -> Tensor:
+    """Sums of products along the last axes; a plain product if one of them has a single element.
+
+    >>> bireme.inner(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]]), bireme.to_tensor([1.0, 10.0])).tolist()
+    [21.0, 43.0]
+    """
+    if 1 in (x.size, y.size):
+        return x * y
+    if x.shape[-1] != y.shape[-1]:
+        raise errors.bad("inner(y)", f"{x.shape[-1]} elements along the last axis, as in x of shape {x.shape}", f"shape {y.shape}")
+    return contract(x, y, (x.ndim - 1,), (y.ndim - 1,))
+
+
+def _axes_of_pairs(axes: Any, x: Tensor, y: Tensor) -> tuple[list[int], list[int]]:
+    """Paddle's ways to say which axes meet: a count, one list for both, or two, of which the shorter goes on like the longer."""
+    where = "tensordot(axes)"
+    if isinstance(axes, (Tensor, np.ndarray)):
+        axes = axes.tolist()
+    if isinstance(axes, (int, np.integer)):
+        if not 0 <= axes <= builtins.min(x.ndim, y.ndim):
+            raise errors.bad(where, f"0 to {builtins.min(x.ndim, y.ndim)} axes", axes, kind=errors.Unfit if axes < 0 else errors.OutOfRange)
+        return list(range(x.ndim - axes, x.ndim)), list(range(axes))
+    if not isinstance(axes, (list, tuple)):
+        raise errors.bad(where, "an integer, or one or two lists of axes", axes, kind=TypeError)
+    axes = [a.tolist() if isinstance(a, (Tensor, np.ndarray)) and a.ndim else a for a in axes]
+    nested = [list(a) for a in axes if isinstance(a, (list, tuple))]
+    if nested and (len(nested) != len(axes) or len(nested) > 2):
+        raise errors.bad(where, "one or two lists of axes", axes)
+    first, second = (nested[0], nested[-1]) if nested else (list(axes), list(axes))
+    first, second = first + second[len(first) :], second + first[len(second) :]
+    return [conversion.one_axis(a, x.ndim, where) for a in first], [conversion.one_axis(a, y.ndim, where) for a in second]
+
+
+@composite(method=True, plain=True)
+def tensordot(x: Tensor, y: Tensor, axes: Attr = 2) -> Tensor:
+    """Sum of products over pairs of axes: the last of `x` with the first of `y` if `axes` is a number, or those it lists.
+
+    >>> x, y = bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]]), bireme.to_tensor([[1.0, 10.0], [100.0, 1000.0]])
+    >>> bireme.tensordot(x, y, axes=[[0], [1]]).tolist()
+    [[31.0, 3100.0], [42.0, 4200.0]]
+    """
+    over_x, over_y = _axes_of_pairs(axes, x, y)
+    for over in (over_x, over_y):
+        if len(set(over)) != len(over):
+            raise errors.bad("tensordot(axes)", "different axes", over)
+    for i, j in zip(over_x, over_y):
+        m, n = x.shape[i], y.shape[j]
+        if m != n and (1 not in (m, n) or 0 in (m, n)):
+            raise errors.bad("tensordot(axes)", f"axes of one length, or of 1, in shapes {x.shape} and {y.shape}", f"{i} and {j}", kind=errors.Unfit)
+        if n == 1 < m:
+            x = reductions.sum(x, i, x.dtype, True)
+        elif m == 1 < n:
+            y = reductions.sum(y, j, y.dtype, True)
+    return contract(x, y, over_x, over_y)

@@ -1,0 +1,1 @@
+"""Shapes and layout: reshape, join, split, repeat, views and questions about a tensor."""

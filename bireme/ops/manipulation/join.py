@@ -1,0 +1,348 @@
+"""Tensors joined: along an axis, along a new one, side by side, as a grid."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from bireme.core.base import errors
+from bireme.core.declare.conversion import MAX_EXTENT
+from bireme.core.declare.op import PUBLIC, Axis, Tensor, composite, op
+from bireme.core.graph.graph import sig_of
+from bireme.core.tensor.tensor import value_of
+from bireme.ops.indexing.gather import index_select
+from bireme.ops.indexing.getitem import unbind
+from bireme.ops.manipulation.reshape import expand, ravel, reshaped
+from bireme.ops.manipulation.split import spans_of
+
+# ---------------------------------------------------------------- along an axis
+
+
+_TORCH = {"x": "tensors", "axis": "dim"}
+
+
+@op(public="concat cat concatenate", method=True, promote="x", mix="same", alias=_TORCH, out=True, numpy=lambda x, axis: np.concatenate(x, axis))
+def concat(x: list[Tensor], axis: Axis = 0) -> Tensor:
+    """Tensors joined along an axis.
+
+    >>> bireme.concat([bireme.to_tensor([1]), bireme.to_tensor([2, 3])]).tolist()
+    [1, 2, 3]
+    """
+    return jnp.concatenate(x, axis)
+
+
+@concat.prepare
+def _(arguments):
+    axis = arguments["axis"]
+    if axis is None:
+        raise errors.bad("concat(axis)", "an integer", None, kind=TypeError)
+    if isinstance(axis, float) and axis.is_integer():  # Paddle takes 1.0 for 1 here
+        arguments["axis"] = int(axis)
+
+
+@concat.check
+def _(x, axis):
+    if not x:
+        raise errors.bad("concat(x)", "at least one tensor", "an empty list")
+    first = x[0]
+    for i, s in enumerate(x):
+        if s.ndim == 0:
+            raise errors.bad(f"concat(x[{i}])", "a tensor with at least one axis", "a 0-d tensor")
+        if s.ndim != first.ndim or [n for k, n in enumerate(s.shape) if k != axis] != [n for k, n in enumerate(first.shape) if k != axis]:
+            raise errors.bad(f"concat(x[{i}])", f"shape {list(first.shape)} but for axis {axis}", f"shape {list(s.shape)}")
+
+
+@concat.infer
+def _(x, axis):
+    shape = list(x[0].shape)
+    shape[axis] = sum(s.shape[axis] for s in x)
+    return sig_of(tuple(shape), x[0].dtype)
+
+
+@concat.grad(numpy=True)
+def _(g, axis, sigs):
+    return [g[span] for span in spans_of([s.shape[axis] for s in sigs], axis)]
+
+
+def _stack_numpy(x, axis):
+    new = (*[slice(None)] * (axis + (axis < 0) * (x[0].ndim + 1)), None)
+    return np.concatenate([a[new] for a in x], axis)
+
+
+@op(method=True, promote="x", mix="same", alias=_TORCH, out=True, numpy=_stack_numpy)
+def stack(x: list[Tensor], axis: int = 0) -> Tensor:
+    """Tensors of one shape joined along a new axis.
+
+    >>> bireme.stack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
+    [[1, 2], [3, 4]]
+    """
+    return jnp.stack(x, axis)
+
+
+@stack.prepare
+def _(arguments):
+    if arguments["axis"] is None:
+        arguments["axis"] = 0
+
+
+@stack.check
+def _(x, axis):
+    if not x:
+        raise errors.bad("stack(x)", "at least one tensor", "an empty list")
+    for i, s in enumerate(x):
+        if s.shape != x[0].shape:
+            raise errors.bad(f"stack(x[{i}])", f"shape {list(x[0].shape)}", f"shape {list(s.shape)}")
+    rank = x[0].ndim + 1
+    if not -rank <= axis < rank:
+        raise errors.bad("stack(axis)", f"an axis in [{-rank}, {rank - 1}]", axis, kind=errors.OutOfRange)
+
+
+@stack.infer
+def _(x, axis):
+    shape = list(x[0].shape)
+    shape.insert(axis if axis >= 0 else axis + len(shape) + 1, len(x))
+    return sig_of(tuple(shape), x[0].dtype)
+
+
+@stack.grad(numpy=True)
+def _(g, axis, sigs):
+    axis %= g.ndim
+    return [g[(slice(None),) * axis + (i,)] for i in range(len(sigs))]
+
+
+# ---------------------------------------------------------------- with at least so many axes
+
+
+def _wide_1(shape: list[int]) -> list[int]:
+    return shape or [1]
+
+
+def _wide_2(shape: list[int]) -> list[int]:
+    return [1] * (2 - len(shape)) + shape
+
+
+def _wide_3(shape: list[int]) -> list[int]:
+    return {0: [1, 1, 1], 1: [1, *shape, 1], 2: [*shape, 1]}.get(len(shape), shape)
+
+
+def _at_least(widen: Callable, inputs: tuple) -> Any:
+    """Each input with more axes: one as it is, several (or one list with a tensor in it) as a list."""
+    if len(inputs) == 1 and isinstance(inputs[0], (list, tuple)) and any(isinstance(i, Tensor) for i in inputs[0]):
+        inputs, alone = tuple(inputs[0]), False
+    else:
+        alone = len(inputs) == 1
+    found = []
+    for x in inputs:
+        t = x if isinstance(x, Tensor) else Tensor(value_of(x))
+        dims = widen(t.shape)
+        found.append(t if dims == t.shape else reshaped(t, dims))
+    return found[0] if alone else found
+
+
+@errors.named
+def atleast_1d(*inputs: Any, name: str | None = None) -> Any:
+    """Tensors, or what becomes tensors, with at least one axis; several as a list. They share storage.
+
+    >>> bireme.atleast_1d(bireme.to_tensor(5)).tolist()
+    [5]
+    """
+    return _at_least(_wide_1, inputs)
+
+
+@errors.named
+def atleast_2d(*inputs: Any, name: str | None = None) -> Any:
+    """Tensors, or what becomes tensors, with at least two axes: new ones in front; several as a list. They share storage.
+
+    >>> bireme.atleast_2d(bireme.to_tensor([5, 6])).tolist()
+    [[5, 6]]
+    """
+    return _at_least(_wide_2, inputs)
+
+
+@errors.named
+def atleast_3d(*inputs: Any, name: str | None = None) -> Any:
+    """Tensors, or what becomes tensors, with at least three axes: a vector in the middle, a matrix in front. They share storage.
+
+    >>> bireme.atleast_3d(bireme.to_tensor([5, 6])).tolist()
+    [[[5], [6]]]
+    """
+    return _at_least(_wide_3, inputs)
+
+
+for _f in (atleast_1d, atleast_2d, atleast_3d):
+    PUBLIC[_f.__name__] = _f
+    setattr(Tensor, _f.__name__, _f)
+
+
+# ---------------------------------------------------------------- side by side
+
+
+def _tensors(where: str, x: Any, arrays: bool = False) -> list[Tensor]:
+    """A list of tensors, some of which may be arrays where Paddle makes tensors of them, or the slices of one."""
+    if isinstance(x, Tensor):
+        x = unbind(x)
+    if arrays and isinstance(x, (list, tuple)) and any(isinstance(t, np.ndarray) for t in x):
+        x = [PUBLIC["to_tensor"](t) if isinstance(t, np.ndarray) else t for t in x]
+    if not isinstance(x, (list, tuple)) or not all(isinstance(t, Tensor) for t in x):
+        raise errors.bad(where, "a list of Tensors", x, kind=TypeError)
+    if not x:
+        raise errors.bad(where, "at least one tensor", "an empty list")
+    return list(x)
+
+
+@composite(public="vstack row_stack", plain=True)
+def vstack(x: Any) -> Tensor:
+    """Tensors under each other: joined along the first axis, vectors being rows.
+
+    >>> bireme.vstack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
+    [[1, 2], [3, 4]]
+    """
+    return concat([reshaped(t, _wide_2(t.shape)) for t in _tensors("vstack(x)", x, True)], 0)
+
+
+@composite(plain=True)
+def hstack(x: Any) -> Tensor:
+    """Tensors beside each other: joined along the second axis, vectors along their only one.
+
+    >>> bireme.hstack([bireme.to_tensor([1, 2]), bireme.to_tensor([3])]).tolist()
+    [1, 2, 3]
+    """
+    parts = [reshaped(t, _wide_1(t.shape)) for t in _tensors("hstack(x)", x, True)]
+    return concat(parts, 0 if parts[0].ndim == 1 else 1)
+
+
+@composite()
+def dstack(x: Any) -> Tensor:
+    """Tensors behind each other: joined along the third axis.
+
+    >>> bireme.dstack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
+    [[[1, 3], [2, 4]]]
+    """
+    return concat([reshaped(t, _wide_3(t.shape)) for t in _tensors("dstack(x)", x, True)], 2)
+
+
+@composite()
+def column_stack(x: Any) -> Tensor:
+    """Vectors as the columns of a matrix; matrices beside each other.
+
+    >>> bireme.column_stack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
+    [[1, 3], [2, 4]]
+    """
+    return concat([reshaped(t, [t._value.sig.size, 1]) if t.ndim < 2 else t for t in _tensors("column_stack(x)", x)], 1)
+
+
+@op(promote="x", mix="same")
+def blocks(x: list[Tensor]) -> Tensor:
+    """Matrices along the diagonal of one; use `block_diag`.
+
+    >>> bireme.block_diag([bireme.to_tensor([[1]]), bireme.to_tensor([[2, 3]])]).tolist()
+    [[1, 0, 0], [0, 2, 3]]
+    """
+    wide, at, rows = sum(m.shape[1] for m in x), 0, []
+    for m in x:
+        rows.append(jnp.pad(m, ((0, 0), (at, wide - at - m.shape[1]))))
+        at += m.shape[1]
+    return jnp.concatenate(rows, 0)
+
+
+blocks.infer(lambda x: sig_of((sum(m.shape[0] for m in x), sum(m.shape[1] for m in x)), x[0].dtype))
+
+
+@blocks.grad(numpy=True)
+def _(g, sigs):
+    rows, columns = [np.cumsum([0, *[s.shape[k] for s in sigs]]).tolist() for k in (0, 1)]
+    return [g[rows[i] : rows[i + 1], columns[i] : columns[i + 1]] for i in range(len(sigs))]
+
+
+@composite(method=True)
+def block_diag(inputs: Any) -> Tensor:
+    """Matrices along the diagonal of one; vectors and numbers are matrices of one row.
+
+    >>> bireme.block_diag([bireme.to_tensor([[1]]), bireme.to_tensor([[2, 3]])]).tolist()
+    [[1, 0, 0], [0, 2, 3]]
+    """
+    found = _tensors("block_diag(inputs)", inputs)
+    for i, m in enumerate(found):
+        if m.ndim > 2:
+            raise errors.bad(f"block_diag(inputs[{i}])", "at most 2 axes", m)
+    return blocks([reshaped(m, _wide_2(m.shape)) for m in found])
+
+
+# ---------------------------------------------------------------- grids
+
+
+@composite(name="meshgrid", amp="one")
+def grid(args: list[Tensor]) -> list[Tensor]:
+    """Each vector along an axis of its own, repeated along the others'.
+
+    >>> [x.tolist() for x in bireme.meshgrid(bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4]))]
+    [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
+    """
+    if not args:
+        raise errors.bad("meshgrid(args)", "at least one tensor", "none")
+    for i, x in enumerate(args):
+        if x.ndim > 1:
+            raise errors.bad(f"meshgrid(args[{i}])", "at most one axis", x)
+        if x.dtype is not args[0].dtype:
+            raise errors.bad(f"meshgrid(args[{i}])", args[0].dtype.name, x.dtype.name, kind=errors.NoKernel)
+    shape = [x._value.sig.size for x in args]
+    return [expand(reshaped(x, [1] * i + [x._value.sig.size] + [1] * (len(args) - i - 1)), shape) for i, x in enumerate(args)]
+
+
+def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
+    """Each vector along an axis of its own, repeated along the others'; vectors one by one or as a list.
+
+    >>> [x.tolist() for x in bireme.meshgrid(bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4]))]
+    [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
+    """
+    wrong = set(kwargs) - {"name", "indexing"}
+    if wrong or kwargs.get("indexing", "ij") != "ij":
+        raise errors.bad("meshgrid()", "vectors, and indexing='ij'", f"{kwargs}", kind=TypeError)
+    vectors = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+    for x in vectors:
+        if not isinstance(x, Tensor):
+            raise errors.bad("meshgrid(args)", "Tensors", x, kind=TypeError)
+    return grid(list(vectors))
+
+
+PUBLIC["meshgrid"] = meshgrid  # in place of the form that takes a list
+
+
+@composite()
+def cartesian_prod(x: Any) -> Tensor:
+    """All combinations of one element from each vector, as rows.
+
+    >>> bireme.cartesian_prod([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
+    [[1, 3], [1, 4], [2, 3], [2, 4]]
+    """
+    vectors = _tensors("cartesian_prod(x)", x)
+    for i, v in enumerate(vectors):
+        if v.ndim != 1:
+            raise errors.bad(f"cartesian_prod(x[{i}])", "one axis", v)
+    return vectors[0] if len(vectors) == 1 else stack([ravel(v) for v in grid(vectors)], -1)
+
+
+@composite(method=True)
+def combinations(x: Tensor, r: Any = 2, with_replacement: bool = False) -> Tensor:
+    """All choices of `r` elements of a vector, in their order, as rows; each element once, or as often as one likes.
+
+    >>> bireme.combinations(bireme.to_tensor([1, 2, 3])).tolist()
+    [[1, 2], [1, 3], [2, 3]]
+    """
+    if x.ndim != 1:
+        raise errors.bad("combinations(x)", "a tensor of one axis", x, kind=TypeError)
+    if not isinstance(r, int) or r < 0:
+        raise errors.bad("combinations(r)", "an integer of 0 or more", r)
+    if r == 0:
+        return index_select(x, Tensor(value_of(np.zeros(0, np.int64))))
+    n = math.comb(x._value.sig.size + r - 1 if with_replacement else x._value.sig.size, r)
+    if n * r > MAX_EXTENT:
+        raise errors.bad("combinations(x, r)", "as many as a tensor can hold", f"{n:,} combinations")
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    chosen = np.fromiter(itertools.chain.from_iterable(choose(range(x._value.sig.size), r)), np.int64, n * r)
+    return reshaped(index_select(x, Tensor(value_of(chosen))), [n, r])

@@ -1,0 +1,213 @@
+"""Tensors cut into parts along an axis, and which part an index falls into."""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.declare.conversion import ints, one_axis
+from bireme.core.declare.op import Axis, Ints, Tensor, composite, op
+from bireme.core.graph.graph import sig_of
+from bireme.ops._shared.broadcast import same
+from bireme.ops.creation.tensors import clone
+from bireme.ops.indexing.getitem import getitem, unbind_of
+
+MAX_PARTS = 1 << 16  # of a tensor that has fewer elements: the rest would be empty
+
+
+def spans_of(sizes: Iterable[int], axis: int) -> list[tuple[slice, ...]]:
+    """Where parts of the given sizes lie, one after the other along an axis."""
+    ends, before = list(itertools.accumulate(sizes, initial=0)), (slice(None),) * axis
+    return [(*before, slice(a, b)) for a, b in itertools.pairwise(ends)]
+
+
+@op(numpy=lambda x, sizes, axis: [x[span] for span in spans_of(sizes, axis)])
+def split_sizes(x: Tensor, sizes: Ints, axis: Axis) -> list[Tensor]:
+    """A tensor cut along an axis into parts of the given sizes; use `split`.
+
+    >>> [p.tolist() for p in bireme.split(bireme.to_tensor([1, 2, 3]), [1, 2])]
+    [[1], [2, 3]]
+    """
+    return jnp.split(x, [int(i) for i in np.cumsum(sizes)[:-1]], axis)
+
+
+@split_sizes.infer
+def _(x, sizes, axis):
+    return [sig_of((*x.shape[:axis], n, *x.shape[axis + 1 :]), x.dtype) for n in sizes]
+
+
+@split_sizes.grad(numpy=True)
+def _(g, axis):
+    return jnp.concatenate(g, axis)
+
+
+@composite(method=True, torch=False, plain=True)
+def split(x: Tensor, num_or_sections: Any, axis: Axis = 0) -> list[Tensor]:
+    """A tensor cut along an axis: into `n` equal parts, or into parts of the sizes listed (one may be -1).
+
+    >>> [p.tolist() for p in bireme.split(bireme.to_tensor([1, 2, 3, 4]), 2)]
+    [[1, 2], [3, 4]]
+    """
+    if x.ndim == 0:
+        raise errors.bad("split(x)", "a tensor with at least one axis", x)
+    total = x.shape[axis]
+    if isinstance(num_or_sections, (list, tuple)):
+        sizes = list(ints(num_or_sections, 0, "split(num_or_sections)") or ())
+        if sizes.count(-1) > 1 or any(n < -1 for n in sizes):
+            raise errors.bad("split(num_or_sections)", "sizes of 0 or more and at most one -1", sizes)
+        if -1 in sizes:
+            sizes[sizes.index(-1)] = total - sum(n for n in sizes if n != -1)
+        if sum(sizes) != total or builtins.min(sizes, default=-1) < 0:
+            raise errors.bad("split(num_or_sections)", f"sizes that add up to {total}", list(num_or_sections))
+    else:
+        n = ints(num_or_sections, 0, "split(num_or_sections)")[0]  # type: ignore[index]  # not None: it was given
+        if n <= 0 or total % n:
+            raise errors.bad("split(num_or_sections)", f"a number of parts that divides {total}", n)
+        sizes = [total // n] * n
+    return split_sizes(x, sizes, axis)
+
+
+@composite(method=True, torch=True, plain=True)
+def chunk(x: Tensor, chunks: int, axis: Axis = 0) -> list[Tensor]:
+    """A tensor cut along an axis into equal parts.
+
+    >>> [p.tolist() for p in bireme.chunk(bireme.to_tensor([1, 2, 3, 4]), 2)]
+    [[1, 2], [3, 4]]
+    """
+    return split(x, chunks, axis)
+
+
+@composite(name="split_by_size", public="compat.split", name_arg=False)
+def split_by_size(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """A tensor cut along an axis as torch does: into parts of a size, the last maybe smaller, or of the sizes listed.
+
+    >>> [p.tolist() for p in bireme.compat.split(bireme.to_tensor([1, 2, 3]), 2)]
+    [[1, 2], [3]]
+    """
+    if tensor.ndim == 0:
+        raise errors.bad("split(tensor)", "a tensor with at least one axis", tensor)
+    axis = one_axis(dim, tensor.ndim, "split(dim)")
+    total = tensor.shape[axis]
+    where = "split(split_size_or_sections)"
+    if not isinstance(split_size_or_sections, (int, list, tuple)):
+        raise errors.bad(where, "an integer or a list of them", split_size_or_sections, kind=TypeError)
+    if isinstance(split_size_or_sections, int):
+        size = split_size_or_sections
+        if size <= 0:
+            raise errors.bad(where, "a size above 0", size, kind=errors.Unfit)
+        sizes = [builtins.min(size, total - at) for at in range(0, total, size)]
+        return tuple(split_sizes(tensor, sizes, axis)) if sizes else ()
+    sizes = list(ints(split_size_or_sections, 0, where) or ())
+    if any(n < 0 for n in sizes) or sum(sizes) != total or not sizes:
+        raise errors.bad(where, f"sizes of 0 or more that add up to {total}", sizes)
+    return tuple(split_sizes(tensor, sizes, axis))
+
+
+@composite(method=True)
+def tensor_split(x: Tensor, num_or_indices: Any, axis: int = 0) -> list[Tensor]:
+    """A tensor cut along an axis: into `n` parts as equal as can be, or at the indices listed.
+
+    >>> [p.tolist() for p in bireme.tensor_split(bireme.to_tensor([1, 2, 3]), 2)]
+    [[1, 2], [3]]
+    """
+    if x.ndim == 0:
+        raise errors.bad("tensor_split(x)", "a tensor with at least one axis", x)
+    axis = one_axis(axis, x.ndim, "tensor_split(axis)")
+    total = x.shape[axis]
+    if isinstance(num_or_indices, (list, tuple)):
+        cuts = list(ints(num_or_indices, 0, "tensor_split(num_or_indices)") or ())
+        bounds = [0, *[builtins.min(builtins.max(i + total if i < 0 else i, 0), total) for i in cuts], total]
+        if bounds != sorted(bounds):  # overlapping parts: each is the slice that its two indices mean
+            before = (slice(None),) * axis
+            return [clone(getitem(x, (*before, slice(a, b)))) for a, b in itertools.pairwise(bounds)]
+        return split_sizes(x, [b - a for a, b in itertools.pairwise(bounds)], axis)
+    if not isinstance(num_or_indices, (int, np.integer)):
+        raise errors.bad("tensor_split(num_or_indices)", "an integer or a list of them", num_or_indices, kind=TypeError)
+    n = int(num_or_indices)
+    if not 0 < n <= builtins.max(total, MAX_PARTS):
+        raise errors.bad("tensor_split(num_or_indices)", f"a number of parts from 1 to {builtins.max(total, MAX_PARTS)}", n)
+    return split_sizes(x, [total // n + (i < total % n) for i in range(n)], axis)
+
+
+@composite(method=True)
+def hsplit(x: Tensor, num_or_indices: Any) -> list[Tensor]:
+    """A tensor cut along its second axis, a vector along its only one; see `tensor_split`.
+
+    >>> [p.tolist() for p in bireme.hsplit(bireme.to_tensor([[1, 2], [3, 4]]), 2)]
+    [[[1], [3]], [[2], [4]]]
+    """
+    return tensor_split(_deep(x, 1, "hsplit"), num_or_indices, 1 if x.ndim > 1 else 0)
+
+
+@composite(method=True)
+def vsplit(x: Tensor, num_or_indices: Any) -> list[Tensor]:
+    """A tensor of at least two axes cut along its first one; see `tensor_split`.
+
+    >>> [p.tolist() for p in bireme.vsplit(bireme.to_tensor([[1, 2], [3, 4]]), 2)]
+    [[[1, 2]], [[3, 4]]]
+    """
+    return tensor_split(_deep(x, 2, "vsplit"), num_or_indices, 0)
+
+
+@composite(method=True)
+def dsplit(x: Tensor, num_or_indices: Any) -> list[Tensor]:
+    """A tensor of at least three axes cut along its third one; see `tensor_split`.
+
+    >>> [p.tolist() for p in bireme.dsplit(bireme.to_tensor([[[1, 2], [3, 4]]]), 2)]
+    [[[[1], [3]]], [[[2], [4]]]]
+    """
+    return tensor_split(_deep(x, 3, "dsplit"), num_or_indices, 2)
+
+
+def _deep(x: Tensor, ndim: int, name: str) -> Tensor:
+    if x.ndim < ndim:
+        raise errors.bad(f"{name}(x)", f"a tensor with at least {ndim} axes", x)
+    return x
+
+
+@composite(method=True, name_arg=False)
+def unstack(x: Tensor, axis: int = 0, num: int | None = None) -> list[Tensor]:
+    """The parts along an axis, without that axis, as copies; `num` may say how many there are.
+
+    >>> [p.tolist() for p in bireme.unstack(bireme.to_tensor([[1, 2], [3, 4]]))]
+    [[1, 2], [3, 4]]
+    """
+    if x.ndim == 0:
+        raise errors.bad("unstack(x)", "a tensor with at least one axis", x)
+    axis = one_axis(axis, x.ndim, "unstack(axis)")
+    if num and num != x.shape[axis]:
+        raise errors.bad("unstack(num)", f"{x.shape[axis]}, the extent of axis {axis}", num)
+    return unbind_of(x, axis) if x.shape[axis] and num != 0 else []
+
+
+@op(method=True, differentiable=False, dtypes=frozenset({dtypes.int32, dtypes.int64}), name_arg=False, numpy=True)
+def shard_index(input: Tensor, index_num: int, nshards: int, shard_id: int, ignore_value: int = -1) -> Tensor:
+    """Indices into a table as indices into one of `nshards` equal shards of it; those of other shards become `ignore_value`.
+
+    >>> bireme.shard_index(bireme.to_tensor([[1], [16]]), index_num=20, nshards=2, shard_id=1).tolist()
+    [[-1], [6]]
+    """
+    size = (index_num + nshards - 1) // nshards
+    return jnp.where(input // size == shard_id, input % size, jnp.asarray(ignore_value, input.dtype))
+
+
+@shard_index.check
+def _(input, index_num, nshards, shard_id):
+    if input.ndim < 2:
+        raise errors.bad("shard_index(input)", "at least 2 axes", f"shape {list(input.shape)}")
+    for name, n in (("index_num", index_num), ("nshards", nshards)):
+        if n <= 0:
+            raise errors.bad(f"shard_index({name})", "a number above 0", n)
+    if not 0 <= shard_id < nshards:
+        raise errors.bad("shard_index(shard_id)", f"a number in [0, {nshards - 1}]", shard_id)
+
+
+shard_index.infer(lambda input: same(input))
+shard_index.index(lambda s: [("input", 0, s["index_num"])])

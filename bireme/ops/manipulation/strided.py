@@ -1,0 +1,333 @@
+"""Parts of a tensor by start, end and stride: slices, windows, raw strides."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from bireme.core.base import errors
+from bireme.core.declare.conversion import ints, one_axis
+from bireme.core.declare.conversion import shape as checked_shape
+from bireme.core.declare.op import Ints, Tensor, composite, op
+from bireme.core.graph.graph import sig_of
+from bireme.core.tensor.view import in_a_row, layout, root_of
+from bireme.ops.creation.tensors import clone
+from bireme.ops.indexing.getitem import getitem
+
+# ---------------------------------------------------------------- by start and end
+
+
+def _sliced(name: str, x: Tensor, axes: Any, **bounds: Any) -> Tensor:
+    """`x[start:end:stride]` along several axes."""
+    found = {"axes": ints(axes, 0, f"{name}(axes)")} | {k: ints(v, 0, f"{name}({k})") for k, v in bounds.items()}
+    n = len(found["axes"] or ())
+    for k, v in found.items():
+        if v is None or len(v) != n:
+            raise errors.bad(f"{name}({k})", f"{n} numbers, one for each axis", bounds.get(k))
+    index: list[builtins.slice] = [builtins.slice(None)] * x.ndim
+    for axis, *bound in zip(*found.values()):
+        if x.ndim == 0:
+            raise errors.bad(f"{name}(input)", "a tensor with at least one axis", x)
+        at = one_axis(axis, x.ndim, f"{name}(axes)")
+        if len(bound) == 3 and bound[2] == 0:
+            raise errors.bad(f"{name}(strides)", "strides other than 0", list(bounds["strides"]))
+        index[at] = builtins.slice(*bound)
+    return getitem(x, tuple(index))
+
+
+@composite(method=True, name_arg=False)
+def slice(input: Tensor, axes: Any, starts: Any, ends: Any) -> Tensor:
+    """The part from `starts` to before `ends` along `axes`; both may lie outside, and negative ones count from the end. Shares storage.
+
+    >>> bireme.slice(bireme.to_tensor([1, 2, 3, 4]), [0], [1], [-1]).tolist()
+    [2, 3]
+    """
+    if not isinstance(axes, (list, tuple)) or not axes:
+        raise errors.bad("slice(axes)", "a list of at least one axis", axes)
+    return _sliced("slice", input, axes, starts=starts, ends=ends)
+
+
+@composite(method=True)
+def strided_slice(x: Tensor, axes: Any, starts: Any, ends: Any, strides: Any) -> Tensor:
+    """The elements from `starts` to before `ends` along `axes`, `strides` apart; negative strides go backwards. Shares storage.
+
+    >>> bireme.strided_slice(bireme.to_tensor([1, 2, 3, 4]), [0], [3], [0], [-2]).tolist()
+    [4, 2]
+    """
+    return _sliced("strided_slice", x, axes, starts=starts, ends=ends, strides=strides)
+
+
+@composite(method=True, name_arg=False)
+def narrow(input: Tensor, dim: int, start: Any, length: Any) -> Tensor:
+    """`length` slices along an axis from `start` on. Shares storage.
+
+    >>> bireme.narrow(bireme.to_tensor([1, 2, 3, 4]), 0, 1, 2).tolist()
+    [2, 3]
+    """
+    if input.ndim == 0:
+        raise errors.bad("narrow(input)", "a tensor with at least one axis", input, kind=errors.Unfit)
+    axis = one_axis(dim, input.ndim, "narrow(dim)")
+    n = input.shape[axis]
+    if isinstance(start, Tensor) and (start.ndim or start.dtype.kind != "i"):
+        raise errors.bad("narrow(start)", "an integer or a 0-d integer tensor", start, kind=errors.Unfit)
+    if start is None or length is None:
+        raise errors.bad("narrow(start, length)", "integers", None, kind=TypeError)
+    (first,), (size,) = ints(start, 0, "narrow(start)") or (), ints(length, 0, "narrow(length)") or ()
+    if not -n <= first <= n:
+        raise errors.bad("narrow(start)", f"a place in [{-n}, {n}]", first, kind=errors.Unfit)
+    first += n if first < 0 else 0
+    if not 0 <= size <= n - first:
+        raise errors.bad("narrow(length)", f"a length in [0, {n - first}]", size, kind=errors.Unfit)
+    return getitem(input, (*[builtins.slice(None)] * axis, builtins.slice(first, first + size)))
+
+
+@composite()
+def crop(x: Tensor, shape: Any = None, offsets: Any = None) -> Tensor:
+    """The part of `shape` that starts at `offsets`, as a copy; -1 goes to the end of an axis.
+
+    >>> bireme.crop(bireme.to_tensor([1, 2, 3, 4]), [2], [1]).tolist()
+    [2, 3]
+    """
+    dims = x.shape
+    size = dims if shape is None else list(ints(shape, 0, "crop(shape)") or ())
+    first = [0] * x.ndim if offsets is None else list(ints(offsets, 0, "crop(offsets)") or ())
+    for name, numbers in (("shape", size), ("offsets", first)):
+        if len(numbers) != x.ndim:
+            raise errors.bad(f"crop({name})", f"{x.ndim} numbers, one for each axis", numbers)
+    for i, (n, k, at) in enumerate(zip(dims, size, first)):
+        if not 0 <= at <= n:
+            raise errors.bad("crop(offsets)", f"a place in [0, {n}] for axis {i}", at)
+        size[i] = n - at if k == -1 else k
+        if not 0 <= size[i] <= n - at:
+            raise errors.bad("crop(shape)", f"an extent in [0, {n - at}] for axis {i}", k)
+    return clone(getitem(x, tuple([builtins.slice(at, at + k) for at, k in zip(first, size)])))
+
+
+# ---------------------------------------------------------------- windows
+
+
+def _windows(n: int, size: int, step: int) -> np.ndarray:
+    return np.arange((n - size) // step + 1)[:, None] * step + np.arange(size)
+
+
+def _unfold_numpy(x, axis, size, step):
+    if not x.ndim or not x.size:
+        return x.reshape(size) if x.size else np.zeros(_windowed(x.shape, axis, size, step), x.dtype)
+    return np.moveaxis(np.take(x, _windows(x.shape[axis], size, step), axis), axis + 1, -1)
+
+
+@op(method=True, public="unfold", view=True, numpy=_unfold_numpy)
+def unfold(x: Tensor, axis: int, size: int, step: int) -> Tensor:
+    """Windows of `size` along an axis, `step` apart, their elements along a new last axis. Shares storage.
+
+    >>> bireme.unfold(bireme.to_tensor([1, 2, 3, 4]), 0, 2, 1).tolist()
+    [[1, 2], [2, 3], [3, 4]]
+    """
+    if not x.ndim or not x.size:
+        return x.reshape(size) if x.size else jnp.zeros(_windowed(x.shape, axis, size, step), x.dtype)
+    return jnp.moveaxis(jnp.take(x, _windows(x.shape[axis], size, step), axis, mode="clip"), axis + 1, -1)
+
+
+@unfold.prepare
+def _(arguments):
+    x = arguments["x"]
+    if isinstance(x, Tensor) and isinstance(arguments["axis"], int):
+        arguments["axis"] = one_axis(arguments["axis"], x.ndim, "unfold(axis)")
+
+
+@unfold.check
+def _(x, axis, size, step):
+    n = x.shape[axis] if x.ndim else 1
+    if not 0 <= size <= n or (size == 0 and not x.ndim):
+        raise errors.bad("unfold(size)", f"a size in [0, {n}]", size)
+    if step <= 0:
+        raise errors.bad("unfold(step)", "a step above 0", step)
+
+
+unfold.infer(lambda x, axis, size, step: sig_of(_windowed(x.shape, axis, size, step), x.dtype))
+
+
+def _windowed(dims, axis, size, step):
+    return (*dims[:axis], (dims[axis] - size) // step + 1, *dims[axis + 1 :], size) if dims else (size,)
+
+
+def _fold_numpy(g, axis, size, step, sigs):
+    out = np.zeros(sigs[0].shape, g.dtype)
+    if not out.size or not out.ndim:
+        return g.reshape(()) if out.size else out
+    np.add.at(out, (builtins.slice(None),) * axis + (_windows(out.shape[axis], size, step),), np.moveaxis(g, -1, axis + 1))
+    return out
+
+
+@unfold.grad(numpy=_fold_numpy)
+def _(g, axis, size, step, sigs):
+    out = jnp.zeros(sigs[0].shape, g.dtype)
+    if not out.size or not out.ndim:
+        return g.reshape(()) if out.size else out
+    return out.at[(builtins.slice(None),) * axis + (_windows(out.shape[axis], size, step),)].add(jnp.moveaxis(g, -1, axis + 1))
+
+
+def _window_strides(strides, bound):
+    axis, _, step = bound.attrs
+    return (*strides[:axis], strides[axis] * step, *strides[axis + 1 :], strides[axis]) if strides else (1,)
+
+
+@unfold.put
+def _(source, part, bound, numbers):
+    return _written(source, part, _window_strides(in_a_row(source._value.sig.shape), bound), 0)
+
+
+unfold.layout(lambda sig, strides, first, bound, numbers: (_window_strides(strides, bound), first))
+
+
+# ---------------------------------------------------------------- raw strides
+
+
+def _places(shape, strides, first):
+    at = np.full(shape, first, np.int64)
+    for i, (n, step) in enumerate(zip(shape, strides)):
+        at += (np.arange(n) * step).reshape([-1] + [1] * (len(shape) - i - 1))
+    return at
+
+
+@op(view=True, numpy=lambda x, shape, strides, first: x.reshape(-1)[_places(shape, strides, first)])
+def strided_view(x: Tensor, shape: Ints, strides: Ints, first: int) -> Tensor:
+    """Elements of the flat tensor by strides; use `as_strided`.
+
+    >>> bireme.as_strided(bireme.to_tensor([1, 2, 3, 4]), [2, 2], [1, 2]).tolist()
+    [[1, 3], [2, 4]]
+    """
+    return jnp.take(x.reshape(-1), _places(shape, strides, first), mode="clip")
+
+
+strided_view.infer(lambda x, shape: sig_of(shape, x.dtype))
+
+
+def _gathered_numpy(g, strides, first, sigs):
+    out = np.zeros(sigs[0].size, g.dtype)
+    np.add.at(out, _places(g.shape, strides, first), g)
+    return out.reshape(sigs[0].shape)
+
+
+@strided_view.grad(numpy=_gathered_numpy)
+def _(g, strides, first, sigs):
+    return jnp.zeros(sigs[0].size, g.dtype).at[_places(g.shape, strides, first)].add(g).reshape(sigs[0].shape)
+
+
+@op(numpy=lambda x, part, strides, first: _put_numpy(x, part, strides, first))
+def strided_put(x: Tensor, part: Tensor, strides: Ints, first: int) -> Tensor:
+    """A tensor with elements by strides replaced; for what is written into the result of `as_strided`.
+
+    >>> x = bireme.zeros([4]); x.as_strided([2], [2])[1] = 5.0; x.tolist()
+    [0.0, 0.0, 5.0, 0.0]
+    """
+    return x.reshape(-1).at[_places(part.shape, strides, first)].set(part, unique_indices=True).reshape(x.shape)
+
+
+def _put_numpy(x, part, strides, first):
+    out = np.array(x).reshape(-1)
+    out[_places(part.shape, strides, first)] = part
+    return out.reshape(x.shape)
+
+
+strided_put.infer(lambda x: x)
+
+
+@strided_put.grad(numpy=lambda g, strides, first, sigs: _put_grad_numpy(g, strides, first, sigs[1].shape))
+def _(g, strides, first, sigs):
+    flat, at = g.reshape(-1), _places(sigs[1].shape, strides, first)
+    return flat.at[at].set(0).reshape(g.shape), flat[at]
+
+
+def _put_grad_numpy(g, strides, first, shape):
+    return _put_numpy(g, np.zeros(shape, g.dtype), strides, first), g.reshape(-1)[_places(shape, strides, first)]
+
+
+@op(numpy=lambda x, part, strides, first: _merge_numpy(x, part, strides, first))
+def strided_merge(x: Tensor, part: Tensor, strides: Ints, first: int) -> Tensor:
+    """The same where an element is seen several times: what was written is what is not as it was.
+
+    >>> x = bireme.zeros([3]); x.unfold(0, 2, 1)[0] = 5.0; x.tolist()
+    [5.0, 5.0, 0.0]
+    """
+    flat, at = x.reshape(-1), _places(part.shape, strides, first)
+    return flat.at[jnp.where(_differs(part, flat[at]), at, x.size)].set(part, mode="drop").reshape(x.shape)
+
+
+def _merge_numpy(x, part, strides, first):
+    out, at = np.array(x).reshape(-1), _places(part.shape, strides, first)
+    new = _differs(part, out[at])
+    out[at[new]] = part[new]
+    return out.reshape(x.shape)
+
+
+def _differs(part, old):
+    return (part != old) & ((part == part) | (old == old))  # NaN is as it was where it was NaN
+
+
+strided_merge.infer(lambda x: x)
+
+
+def _merge_grad(g, out, x, part, strides, first, xp, count):
+    """To what was written, shared among the times an element was; elsewhere to x."""
+    flat, at = g.reshape(-1), _places(part.shape, strides, first)
+    hit = _differs(part, x.reshape(-1)[at]) & (part == out.reshape(-1)[at])
+    times = count(at, hit, flat)
+    none = xp.zeros((), flat.dtype)
+    shared = xp.where(hit, flat[at] / xp.where(times == 0, 1, times).astype(flat.dtype)[at], none)
+    return xp.where(times == 0, flat, none).reshape(g.shape), shared
+
+
+def _merge_grad_numpy(g, out, x, part, strides, first):
+    return _merge_grad(g, out, x, part, strides, first, np, lambda at, hit, flat: np.bincount(at.reshape(-1), hit.reshape(-1), flat.size))
+
+
+@strided_merge.grad(numpy=_merge_grad_numpy)
+def _(g, out, x, part, strides, first):
+    return _merge_grad(g, out, x, part, strides, first, jnp, lambda at, hit, flat: jnp.zeros(flat.size, jnp.int32).at[at].add(hit))
+
+
+def _written(source: Tensor, part: Tensor, strides: tuple[int, ...], first: int) -> Tensor:
+    places = _places(part._value.sig.shape, strides, first)
+    return (strided_put if len(np.unique(places)) == places.size else strided_merge)(source, part, strides, first)
+
+
+@strided_view.put
+def _(source, part, bound, numbers):
+    return _written(source, part, *bound.attrs[1:])
+
+
+strided_view.layout(lambda sig, strides, first, bound, numbers: bound.attrs[1:])
+
+
+@composite(method=True)
+def as_strided(x: Tensor, shape: Ints, stride: Ints, offset: int = 0) -> Tensor:
+    """A look at the storage of `x` by strides, from `offset` bytes on; a view's own place in it does not count. Shares storage.
+
+    >>> bireme.as_strided(bireme.to_tensor([1, 2, 3, 4]), [2, 2], [1, 2]).tolist()
+    [[1, 3], [2, 4]]
+    """
+    return strided_on("as_strided", x, shape, stride, offset)
+
+
+def strided_on(name: str, x: Tensor, dims: Any, strides: Any, offset: int) -> Tensor:
+    """The storage of `x` by strides, checked to lie within it."""
+    dims, strides = checked_shape(dims, 0, f"{name}(shape)") or (), tuple(strides or ())
+    if len(dims) != len(strides):
+        raise errors.bad(f"{name}(stride)", f"{len(dims)} strides, one for each axis", list(strides))
+    if offset % x.itemsize:
+        raise errors.bad(f"{name}(offset)", f"a multiple of the {x.itemsize} bytes of an element", offset)
+    whole, first = root_of(x), offset // x.itemsize
+    if whole.dtype is not x.dtype:
+        whole = x  # storage of another type: only what x shows of it
+    reach = [(n - 1) * step for n, step in zip(dims, strides)]
+    low, high = first + sum(r for r in reach if r < 0), first + sum(r for r in reach if r > 0)
+    if 0 not in dims and not 0 <= low <= high < whole._value.sig.size:
+        raise errors.bad(f"{name}(shape)", f"elements within the {whole._value.sig.size} of the storage", f"places {low} to {high}")
+    own, start = layout(x)
+    if whole is not x and own == in_a_row(x._value.sig.shape) and (0 in dims or start <= low <= high < start + x._value.sig.size):
+        whole, first = x, first - start  # all of it lies within x: then gradients go through x
+    return strided_view(whole, dims, strides, first if 0 not in dims else 0)

@@ -1,0 +1,217 @@
+"""What a tensor is and where: questions about its type, size and layout, and the methods that change type or place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bireme.core.base import device as devices
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.base.keywords import renamed
+from bireme.core.declare.op import Tensor
+from bireme.core.tensor.inplace import assign_inplace
+from bireme.core.tensor.tensor import value_of
+from bireme.ops.creation.tensors import full
+from bireme.ops.indexing.masks import where
+from bireme.ops.math.arithmetic import cast
+
+
+def _tensor(x: Any, where: str) -> Tensor:
+    if not isinstance(x, Tensor):
+        raise errors.bad(where, "a Tensor", x, kind=errors.NotTensor)
+    return x
+
+
+def is_floating_point(x: Tensor) -> bool:
+    """Whether the type of `x` is a floating one.
+
+    >>> bireme.is_floating_point(bireme.to_tensor([1.0]))
+    True
+    """
+    return _tensor(x, "is_floating_point(x)").dtype.is_floating
+
+
+def is_integer(x: Tensor) -> bool:
+    """Whether the type of `x` is an integer one; bool is none.
+
+    >>> bireme.is_integer(bireme.to_tensor([1]))
+    True
+    """
+    return _tensor(x, "is_integer(x)").dtype.is_integer
+
+
+@renamed(x="input")
+def is_complex(x: Tensor) -> bool:
+    """Whether the type of `x` is a complex one.
+
+    >>> bireme.is_complex(bireme.to_tensor([1j]))
+    True
+    """
+    return _tensor(x, "is_complex(x)").dtype.is_complex
+
+
+def is_empty(x: Tensor, name: str | None = None) -> Tensor:
+    """Whether `x` has no elements, as a 0-d tensor.
+
+    >>> bireme.is_empty(bireme.zeros([0, 3])).item()
+    True
+    """
+    return Tensor(value_of(_tensor(x, "is_empty(x)")._value.sig.size == 0))
+
+
+def numel(x: Tensor, name: str | None = None) -> Tensor:
+    """The number of elements, as a 0-d tensor; `x.size` is the plain number.
+
+    >>> bireme.numel(bireme.zeros([2, 3])).item()
+    6
+    """
+    return Tensor(value_of(_tensor(x, "numel(x)")._value.sig.size))
+
+
+def rank(input: Tensor) -> Tensor:
+    """The number of axes, as a 0-d int32 tensor; `x.ndim` is the plain number.
+
+    >>> bireme.rank(bireme.zeros([2, 3])).item()
+    2
+    """
+    return Tensor(value_of(_tensor(input, "rank(input)").ndim, dtypes.int32))
+
+
+@errors.named
+def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """The tensor in another type, on another device, or both: `to(dtype)`, `to(device, dtype)`, `to(other)`; itself if nothing changes.
+
+    >>> bireme.to_tensor([1.7]).to("int64").tolist()
+    [1]
+    """
+    device, dtype, blocking = _destination(args, kwargs)
+    del blocking  # a copy is always complete when its values are asked for
+    out = self if device is None else self._to_device(devices.parse(device, "to(device)"))
+    # a type that is given by its name makes a copy in any case, as in Paddle
+    return cast(out, dtype) if isinstance(dtype, str) else out if dtype is None else astype(out, dtype)
+
+
+def _destination(args: tuple, kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
+    first = args[0] if args else kwargs.get("other")
+    if isinstance(first, Tensor):
+        names = ["other", "blocking"]
+    elif args and _names_dtype(first):
+        names = ["dtype", "blocking"]
+    else:
+        names = ["device", "dtype", "blocking"]
+    given = dict(zip(names, args)) | kwargs
+    wrong = [k for k in given if k not in ("device", "dtype", "blocking", "other")]
+    if len(args) > len(names) or wrong or not given:
+        raise errors.bad("to()", "(device, dtype), (dtype) or (other)", f"{len(args)} arguments and {list(kwargs)}", kind=TypeError)
+    if "other" in given:
+        given |= {"device": given["other"].place, "dtype": given["other"].dtype}
+    return given.get("device"), given.get("dtype"), given.get("blocking")
+
+
+def _names_dtype(x: Any) -> bool:
+    if isinstance(x, str):
+        return x.removeprefix("paddle.").removeprefix("bireme.") in dtypes.NAMES
+    return isinstance(x, (dtypes.DType, np.dtype, type))
+
+
+def fill_(self: Tensor, value: float) -> Tensor:
+    """Set every element to a number.
+
+    >>> bireme.to_tensor([1.0, 2.0]).fill_(3).tolist()
+    [3.0, 3.0]
+    """
+    if not isinstance(value, (int, float)):
+        raise errors.bad("fill_(value)", "a number", value, kind=TypeError)
+    return _filled(self, cast(full([], value, "float64"), self.dtype).expand(self.shape), "fill_")
+
+
+def _filled(x: Tensor, new: Tensor, name: str) -> Tensor:
+    """Put constants in the place of `x`; what it was computed from has the gradient 0, not none, as in Paddle."""
+    return assign_inplace(x, new if x.stop_gradient else where(full([], True, "bool"), new, x), name)
+
+
+def zero_(self: Tensor) -> Tensor:
+    """Set every element to zero.
+
+    >>> bireme.to_tensor([1.0, 2.0]).zero_().tolist()
+    [0.0, 0.0]
+    """
+    return _filled(self, full(self.shape, 0, self.dtype), "zero_")
+
+
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """The tensor in the type of another.
+
+    >>> bireme.to_tensor([1.7]).type_as(bireme.to_tensor([1])).tolist()
+    [1]
+    """
+    return astype(self, _tensor(other, "type_as(other)").dtype)
+
+
+def is_same_shape(self: Tensor, y: Tensor, /) -> bool:
+    """Whether another tensor has the same shape.
+
+    >>> bireme.zeros([2]).is_same_shape(bireme.ones([2]))
+    True
+    """
+    return self.shape == _tensor(y, "is_same_shape(y)").shape
+
+
+def astype(self: Tensor, dtype: Any) -> Tensor:
+    """The same numbers in another type; the tensor itself if it has that type.
+
+    >>> x = bireme.to_tensor([1.7]); x.astype("int32").tolist(), x.astype(x.dtype) is x
+    ([1], True)
+    """
+    return self if dtype is not None and dtypes.of(dtype, "astype(dtype)") is self.dtype else cast(self, dtype)
+
+
+def _casts(name: str, dtype: dtypes.DType) -> Any:
+    def method(self: Tensor) -> Tensor:
+        return astype(self, dtype)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"The tensor in {dtype.name}.\n\n>>> bireme.zeros([1]).{name}().dtype\nbireme.{dtype.name}"
+    return method
+
+
+def _answers(name: str, answer: Any, doc: str) -> Any:
+    def method(self: Tensor) -> Any:
+        return self if answer is None else answer
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = doc
+    return method
+
+
+def _install() -> None:
+    for f in (is_floating_point, is_integer, is_complex, is_empty, numel, rank, to, fill_, zero_, type_as, is_same_shape, astype):
+        setattr(Tensor, f.__name__, f)
+    kinds = {d.name: d for d in (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.float16, dtypes.bfloat16,
+                                 dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128)}  # fmt: skip
+    kinds |= {
+        "bool": dtypes.bool_,
+        "byte": dtypes.uint8,
+        "char": dtypes.int8,
+        "short": dtypes.int16,
+        "int": dtypes.int32,
+        "long": dtypes.int64,
+        "half": dtypes.float16,
+        "float": dtypes.float32,
+        "double": dtypes.float64,
+        "cfloat": dtypes.complex64,
+        "cdouble": dtypes.complex128,
+    }
+    for name, dtype in kinds.items():
+        setattr(Tensor, name, _casts(name, dtype))
+    for name, answer in (("is_tensor", True), ("is_dense", True), ("is_dist", False), ("is_sparse", False),
+                         ("is_sparse_coo", False), ("is_sparse_csr", False), ("is_selected_rows", False)):  # fmt: skip
+        doc = f"{answer}, of every tensor here.\n\n>>> bireme.zeros([1]).{name}()\n{answer}"
+        setattr(Tensor, name, _answers(name, answer, doc))
+    for name in ("value", "get_tensor"):
+        setattr(Tensor, name, _answers(name, None, f"The tensor itself.\n\n>>> bireme.ones([1]).{name}().tolist()\n[1.0]"))
+
+
+_install()

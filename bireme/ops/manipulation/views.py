@@ -1,0 +1,215 @@
+"""A tensor's storage seen otherwise: in another shape or type, changed for another, and where the elements lie in it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.base.dtype import DType
+from bireme.core.declare.conversion import ints
+from bireme.core.declare.conversion import shape as checked_shape
+from bireme.core.declare.op import DTypeArg, Tensor, composite, op
+from bireme.core.graph.graph import sig_of
+from bireme.core.tensor import grad_mode
+from bireme.core.tensor.inplace import adopt
+from bireme.core.tensor.view import in_a_row, layout
+from bireme.ops.creation.tensors import clone, full
+from bireme.ops.indexing.getitem import getitem
+from bireme.ops.manipulation.join import concat
+from bireme.ops.manipulation.reshape import ravel, reshaped, resolve_shape, strides_as
+from bireme.ops.manipulation.strided import strided_on
+
+# ---------------------------------------------------------------- another type
+
+
+def _bits(x, dtype):
+    """The same bytes along the last axis in another type."""
+    if x.dtype == dtype:
+        return x
+    if x.dtype == bool:
+        return _bits(x.astype(jnp.uint8), dtype)
+    if dtype.kind == "b":
+        return _bits(x, np.dtype(np.uint8)) != 0
+    if jnp.iscomplexobj(x):
+        pairs = jnp.stack([x.real, x.imag], -1)
+        return _bits(pairs.reshape((*x.shape[:-1], -1)) if x.ndim else pairs, dtype)
+    if np.issubdtype(dtype, np.complexfloating):
+        parts = _bits(x, np.dtype(f"f{dtype.itemsize // 2}"))
+        pairs = parts.reshape((*parts.shape[:-1], -1, 2))
+        return lax.complex(pairs[..., 0], pairs[..., 1])
+    ratio = dtype.itemsize // x.dtype.itemsize
+    if ratio > 1:
+        return lax.bitcast_convert_type(x.reshape((*x.shape[:-1], -1, ratio) if x.size else (*x.shape[:-1], x.shape[-1] // ratio, ratio)), dtype)
+    made = lax.bitcast_convert_type(x, dtype)
+    return made if made.ndim == x.ndim else made.reshape((*x.shape[:-1], made.shape[-1] * (x.shape[-1] if x.ndim else 1)))
+
+
+@op(view=True)
+def view_dtype(x: Tensor, dtype: DTypeArg) -> Tensor:
+    """The same bytes as numbers of another type; use `view`.
+
+    >>> bireme.view(bireme.to_tensor([1.0]), "int32").tolist()
+    [1065353216]
+    """
+    return _bits(x, np.dtype(dtype.np))
+
+
+def _retyped(x, old, new):
+    return (*x.shape[:-1], x.shape[-1] * old // new) if old != new else x.shape
+
+
+@view_dtype.check
+def _(x, dtype):
+    old, new = x.dtype.itemsize, dtype.itemsize
+    if old != new and (not x.ndim or x.shape[-1] * old % new):
+        raise errors.bad("view(x)", f"a last axis whose bytes are whole numbers of {dtype.name}", f"shape {list(x.shape)}, {x.dtype.name}")
+
+
+view_dtype.infer(lambda x, dtype: sig_of(_retyped(x, x.dtype.itemsize, dtype.itemsize), dtype))
+
+
+view_dtype.grad(lambda g, sigs: _bits(g, np.dtype(sigs[0].dtype.np)))
+
+
+@view_dtype.put
+def _(source, part, bound, numbers):
+    return view_dtype(part, source.dtype)
+
+
+@view_dtype.layout
+def _(sig, strides, first, bound, numbers):
+    old, new = sig.dtype.itemsize, bound.attrs[0].itemsize
+    if old == new:
+        return strides, first
+    return ((*[n * old // new for n in strides[:-1]], 1), first * old // new) if strides[-1] == 1 else None
+
+
+_NO_VIEW = "x.reshape(...) copies where it must"
+
+
+@composite(method=True, varargs="shape_or_dtype", alias={"shape_or_dtype": ["dtype", "size"]})
+def view(x: Tensor, shape_or_dtype: Any) -> Tensor:
+    """The same storage in another shape, or its bytes as another type. Always shares it: refused where that cannot be.
+
+    >>> bireme.view(bireme.to_tensor([[1, 2], [3, 4]]), [4]).tolist()
+    [1, 2, 3, 4]
+    """
+    own, _ = layout(x)
+    if isinstance(shape_or_dtype, (str, DType, np.dtype, type)):
+        dtype = dtypes.of(shape_or_dtype, "view(shape_or_dtype)")
+        if dtype.itemsize != x.itemsize and x.ndim and own[-1] != 1:
+            raise errors.bad("view(x)", "elements of the last axis that lie side by side", f"strides {list(own)}", hint="x.contiguous() copies")
+        return view_dtype(x, dtype)
+    if shape_or_dtype is None:
+        raise errors.bad("view(shape_or_dtype)", "a shape or a type", None, kind=TypeError)
+    dims = list(ints(shape_or_dtype, 0, "view(shape_or_dtype)") or ())
+    if 0 in dims and x._value.sig.size:
+        raise errors.bad("view(shape_or_dtype)", f"a shape of {x._value.sig.size} elements, as x has", dims)
+    found = resolve_shape(x._value.sig, dims, "view(shape_or_dtype)")
+    if strides_as(x._value.sig.shape, own, found) is None:
+        raise errors.bad("view(x)", f"elements that lie as shape {list(found)} needs them", f"strides {list(own)}", hint=_NO_VIEW)
+    return reshaped(x, list(found))
+
+
+@composite(method=True)
+def view_as(x: Tensor, other: Tensor) -> Tensor:
+    """The same storage in the shape of another tensor.
+
+    >>> bireme.view_as(bireme.to_tensor([[1, 2], [3, 4]]), bireme.zeros([4])).tolist()
+    [1, 2, 3, 4]
+    """
+    return view(x, other.shape)
+
+
+# ---------------------------------------------------------------- other storage
+
+
+def _free(x: Tensor, name: str) -> None:
+    if grad_mode.state.grad and not x.stop_gradient and x.is_leaf:
+        raise errors.bad(f"{name}(x)", "a tensor that is no leaf, or no_grad()", "a leaf that requires gradients")
+
+
+@errors.named
+def resize_(self: Tensor, shape: Any, fill_zero: bool = False, name: str | None = None) -> Tensor:
+    """Give the tensor another number of elements: the first ones stay, new ones are zeros.
+
+    >>> bireme.to_tensor([1, 2, 3]).resize_([2, 2]).tolist()
+    [[1, 2], [3, 0]]
+    """
+    if not isinstance(shape, (list, tuple)):
+        raise errors.bad("resize_(shape)", "a list of extents", shape)
+    dims = checked_shape(shape, 0, "resize_(shape)") or ()
+    _free(self, "resize_")
+    flat, more = ravel(self), math.prod(dims) - self.size
+    if more > 0:
+        flat = concat([flat, full([more], 0, self.dtype)])
+    return adopt(self, reshaped(clone(getitem(flat, slice(0, math.prod(dims)))), list(dims)))
+
+
+@errors.named
+def set_(self: Tensor, source: Tensor | None = None, shape: Any = None, stride: Any = None, offset: int = 0, name: str | None = None) -> Tensor:
+    """Let the tensor look at the storage of another, by strides from `offset` bytes on; at nothing without a source.
+
+    >>> bireme.to_tensor([1.0]).set_(bireme.to_tensor([2.0, 3.0, 4.0]), [2], [2]).tolist()
+    [2.0, 4.0]
+    """
+    _free(self, "set_")
+    if source is None:
+        return adopt(self, full([0], 0, self.dtype))
+    if not isinstance(source, Tensor):
+        raise errors.bad("set_(source)", "a Tensor", source)
+    if source.dtype is not self.dtype:
+        raise errors.bad("set_(source)", self.dtype.name, source.dtype.name, kind=TypeError)
+    own, first = layout(source)
+    dims = tuple(source.shape) if shape is None else checked_shape(shape, 0, "set_(shape)") or ()
+    steps = ints(stride, 0, "set_(stride)") if stride is not None else own if shape is None else in_a_row(dims)
+    if shape is None and stride is None and not offset:
+        offset = first * source.itemsize
+    return adopt(self, strided_on("set_", source.detach(), dims, steps, offset))  # type: ignore[attr-defined]  # installed by core.view
+
+
+# ---------------------------------------------------------------- where the elements lie
+
+
+def get_strides(self: Tensor) -> list[int]:
+    """Elements of the storage from one index to the next along each axis.
+
+    >>> bireme.zeros([2, 3]).T.get_strides()
+    [1, 3]
+    """
+    return list(layout(self)[0])
+
+
+def _offset(self: Tensor) -> int:
+    """Bytes from the start of the storage to the first element."""
+    return layout(self)[1] * self.itemsize
+
+
+def is_contiguous(self: Tensor) -> bool:
+    """Whether the elements lie in their order, without gaps.
+
+    >>> bireme.zeros([2, 3]).T.is_contiguous()
+    False
+    """
+    return not self._value.sig.size or layout(self)[0] == in_a_row(self._value.sig.shape)
+
+
+def contiguous(self: Tensor) -> Tensor:
+    """The tensor itself if its elements lie in their order, and otherwise a copy whose elements do.
+
+    >>> bireme.zeros([2, 3]).T.contiguous().is_contiguous()
+    True
+    """
+    return self if is_contiguous(self) else clone(self)
+
+
+for _f in (resize_, set_, get_strides, is_contiguous, contiguous):
+    setattr(Tensor, _f.__name__, _f)
+Tensor.strides = property(get_strides, doc=get_strides.__doc__)  # type: ignore[attr-defined]  # a method that Tensor gets here
+Tensor.offset = property(_offset, doc=_offset.__doc__)  # type: ignore[attr-defined]  # a method that Tensor gets here

@@ -1,0 +1,1 @@
+"""Elementwise arithmetic, comparison, bits, rounding, trigonometry, complex numbers and special functions."""

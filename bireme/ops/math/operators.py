@@ -1,0 +1,127 @@
+"""Python's operators on tensors: `x + y`, `x @ y`, `x == y`, `-x`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bireme.core.base import errors
+from bireme.core.declare.known_calls import binary
+from bireme.core.declare.op import Op, Tensor
+from bireme.core.tensor.tensor import value_of
+from bireme.ops.creation import tensors
+from bireme.ops.linalg import matmul
+from bireme.ops.math import arithmetic, bitwise, elementwise, logic
+
+_NUMBERS = (int, float, complex, np.generic)
+_KINDS = "bif"  # of real types, each holding those before it
+
+
+def _operand(y: Any) -> Any:
+    """What may stand on the other side: a tensor, a number, or an array, which becomes a tensor."""
+    if isinstance(y, (Tensor, *_NUMBERS)):
+        return y
+    if isinstance(y, np.ndarray):
+        return Tensor(value_of(y))
+    return NotImplemented
+
+
+def _power(x: Tensor, y: Any) -> Tensor:
+    """`x ** y`: unlike `pow`, an integer tensor to a fractional power is a float."""
+    return arithmetic.power(x, y) if isinstance(y, float) and x.dtype.is_integer else arithmetic.pow.public(x, y)
+
+
+_product = binary(matmul.matmul, _operand)
+
+
+def _matmul(x: Tensor, y: Any) -> Any:
+    """`x @ y`: unlike for `matmul`, what stands on the right takes the type of the left one; two complex types the wider one."""
+    if isinstance(y, np.ndarray):
+        y = Tensor(value_of(y, None if x.dtype.is_complex else x.dtype))
+    if not isinstance(y, Tensor):
+        return NotImplemented
+    if x.dtype is not y.dtype:
+        if _KINDS.find(y.dtype.kind) <= _KINDS.find(x.dtype.kind) and not y.dtype.is_complex:  # fractions are not cut: that is refused
+            y = arithmetic.cast(y, x.dtype)
+        elif x.dtype.is_complex and y.dtype.is_complex:
+            x, y = arithmetic.cast(x, "complex128"), arithmetic.cast(y, "complex128")
+    return _product(x, y)
+
+
+def _rmatmul(x: Tensor, y: Any) -> Any:
+    if isinstance(y, np.ndarray):
+        y = Tensor(value_of(y, x.dtype))
+    return matmul.matmul(y, x) if isinstance(y, Tensor) else NotImplemented
+
+
+def _comparison(op: Any) -> Any:
+    """A comparison; with what is neither tensor nor number it raises, also `==`: the answer False would hide a mistake.
+
+    Text is the exception, as in Paddle: an option may be numbers or a word, so that code asks `x == "same"`.
+    """
+    method, of_text = _binary(op), {"equal": False, "not_equal": True}.get(op.name)
+
+    def compare(x: Tensor, y: Any) -> Any:
+        found = method(x, y)
+        if found is NotImplemented:
+            if isinstance(y, str) and of_text is not None:
+                return tensors.full(x.shape, of_text, "bool")
+            raise errors.bad(f"{op.name}(y)", "a Tensor, a number or an array", y, kind=TypeError)
+        return found
+
+    return compare
+
+
+def _binary(op: Any, swap: bool = False) -> Any:
+    if isinstance(op, Op) and not swap:
+        return binary(op, _operand)
+
+    def method(x: Tensor, y: Any) -> Any:
+        if not isinstance(y, (Tensor, float)):
+            y = _operand(y)
+            if y is NotImplemented:
+                return y
+        return op(y, x) if swap else op(x, y)
+
+    return method
+
+
+def _shift(op: Any) -> Any:
+    """`x << y`, which as a method may be told to shift bits rather than numbers."""
+
+    def method(x: Tensor, y: Any, is_arithmetic: bool = True) -> Any:
+        y = _operand(y)
+        return y if y is NotImplemented else op(x, y, is_arithmetic)
+
+    return method
+
+
+def _install() -> None:
+    pairs = {
+        "add": arithmetic.add, "sub": arithmetic.subtract, "mul": arithmetic.multiply, "truediv": arithmetic.quotient,
+        "floordiv": arithmetic.floor_divide, "mod": arithmetic.remainder, "pow": _power, "and": bitwise.bitwise_and, "or": bitwise.bitwise_or,
+        "xor": bitwise.bitwise_xor, "lshift": bitwise.bitwise_left_shift, "rshift": bitwise.bitwise_right_shift,
+    }  # fmt: skip
+    swapped = {"add", "mul"}  # commutative: the tensor may stand first
+    for name, op in pairs.items():
+        setattr(Tensor, f"__{name}__", (_shift if name in ("lshift", "rshift") else _binary)(op))
+        if name in ("and", "or", "xor"):
+            setattr(Tensor, f"__r{name}__", _binary(op))
+        elif name == "pow":
+            Tensor.__rpow__ = _binary(arithmetic.power, swap=True)  # type: ignore[attr-defined]  # a method that Tensor gets here
+        else:
+            setattr(Tensor, f"__r{name}__", _binary(op, swap=name not in swapped))
+    for old, new in (("div", "truediv"), ("rdiv", "rtruediv"), ("nonzero", "bool"), ("long", "int")):  # names of Python 2 that Paddle still has
+        setattr(Tensor, f"__{old}__", getattr(Tensor, f"__{new}__"))
+    for name, op in {"eq": logic.equal, "ne": logic.not_equal, "lt": logic.less_than, "le": logic.less_equal, "gt": logic.greater_than,
+                     "ge": logic.greater_equal}.items():  # fmt: skip
+        setattr(Tensor, f"__{name}__", _comparison(op))
+    Tensor.__matmul__, Tensor.__rmatmul__ = _matmul, _rmatmul  # type: ignore[attr-defined]  # a method that Tensor gets here
+    Tensor.__neg__ = lambda x: elementwise.neg(x)  # type: ignore[attr-defined]  # a method that Tensor gets here
+    Tensor.__pos__ = lambda x: x  # type: ignore[attr-defined]  # a method that Tensor gets here
+    Tensor.__invert__ = lambda x: bitwise.bitwise_not(x)  # type: ignore[attr-defined]  # a method that Tensor gets here
+    Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]  # a method that Tensor gets here
+
+
+_install()

@@ -1,0 +1,510 @@
+"""Activations."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from scipy import special
+
+from bireme.core.base import errors
+from bireme.core.base.dtype import COMPLEX, FLOAT
+from bireme.core.declare.op import PUBLIC, Axis, DTypeArg, Extra, Key, Shape, Tensor, composite, op
+from bireme.core.graph.graph import sig_of
+from bireme.core.tensor import tape
+from bireme.core.tensor.inplace import assign_inplace
+from bireme.ops._shared.broadcast import conj_of, same, sum_to
+from bireme.ops._shared.compiler_hints import fresh
+from bireme.ops.manipulation.split import split
+from bireme.ops.math.arithmetic import cast
+from bireme.ops.math.elementwise import sigmoid
+from bireme.ops.random.generators import unit
+
+_HALF_ROOT = math.sqrt(0.5)
+_ROOT_2_PI = math.sqrt(2 / math.pi)
+
+
+@op(inplace=True, numpy=lambda x: np.maximum(x, 0), alias={"x": "input"})
+def relu(x: Tensor) -> Tensor:
+    """max(x, 0).
+
+    >>> bireme.nn.functional.relu(bireme.to_tensor([-1.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
+    return jnp.maximum(x, 0)
+
+
+relu.infer(same)
+relu.grad(lambda g, out: jnp.where(out > 0, g, jnp.zeros_like(g)), numpy=True)
+
+
+@op(inplace=True, dtypes=FLOAT, numpy=True)
+def leaky_relu(x: Tensor, negative_slope: Tensor | float = 0.01) -> Tensor:
+    """x where it is not negative, else negative_slope * x.
+
+    >>> bireme.nn.functional.leaky_relu(bireme.to_tensor([-1.0, 2.0]), 0.5).tolist()
+    [-0.5, 2.0]
+    """
+    return jnp.where(x >= 0, x, x * negative_slope.astype(x.dtype))
+
+
+leaky_relu.infer(lambda x: x)
+
+
+@leaky_relu.grad(numpy=True)
+def _(g, x, negative_slope):
+    slope = negative_slope.astype(x.dtype)
+    return jnp.where(x >= 0, g, g * slope), jnp.sum(jnp.where(x >= 0, jnp.zeros_like(x), x) * g).astype(negative_slope.dtype)
+
+
+@leaky_relu.check
+def _(negative_slope):
+    if negative_slope.ndim:
+        raise errors.bad("leaky_relu(negative_slope)", "a number", f"shape {list(negative_slope.shape)}", kind=TypeError)
+
+
+def _gelu_numpy(x, approximate):
+    if approximate:
+        t = x * x
+        t *= np.asarray(0.044715 * _ROOT_2_PI, x.dtype)
+        t += np.asarray(_ROOT_2_PI, x.dtype)
+        t *= x
+        t = np.tanh(t)
+        t += 1
+        t *= x
+        t *= 0.5
+        return t
+    return x * 0.5 * (1 + special.erf(x * np.asarray(_HALF_ROOT, x.dtype)))
+
+
+@op(dtypes=FLOAT, numpy=_gelu_numpy, alias={"x": "input"})
+def gelu(x: Tensor, approximate: bool = False) -> Tensor:
+    """x times the normal distribution function at x; `approximate` uses tanh.
+
+    >>> bireme.nn.functional.gelu(bireme.to_tensor([0.0])).tolist()
+    [0.0]
+    """
+    wide = x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
+    if approximate:
+        y = 0.5 * wide * (1 + jnp.tanh(np.asarray(_ROOT_2_PI, wide.dtype) * (wide + 0.044715 * wide * wide * wide)))
+    else:
+        y = wide * 0.5 * (1 + lax.erf(wide * np.asarray(_HALF_ROOT, wide.dtype)))
+    return y.astype(x.dtype)
+
+
+@gelu.prepare
+def _(arguments):
+    if arguments["approximate"] in ("none", "tanh"):
+        arguments["approximate"] = arguments["approximate"] == "tanh"
+
+
+gelu.infer(lambda x: x)
+
+
+def _gelu_slope(x, approximate, tanh, erf, exp):
+    if approximate:
+        inner = _ROOT_2_PI * (x + 0.044715 * x * x * x)
+        t = tanh(inner)
+        return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * (_ROOT_2_PI * (1 + 3 * 0.044715 * x * x))
+    return 0.5 * (1 + erf(x * _HALF_ROOT)) + x * (exp(-0.5 * x * x) * (0.5 * _ROOT_2_PI))
+
+
+def _gate(x):
+    """0.5 (1 + tanh(u)) of the approximation as 1 / (1 + exp(-2u)): half the instructions, which is what it takes long for on a GPU."""
+    return 1 / (1 + jnp.exp(x * (-2 * _ROOT_2_PI - 2 * 0.044715 * _ROOT_2_PI * (x * x))))
+
+
+@gelu.on("cuda")
+def _(x, approximate):
+    if not approximate or x.dtype.itemsize > 4:
+        return gelu.body(x, approximate)
+    wide = x.astype(jnp.float32)
+    return (wide * _gate(wide)).astype(x.dtype)
+
+
+@gelu.grad(numpy=lambda g, x, approximate, platform: g * _gelu_slope(x, approximate, np.tanh, special.erf, np.exp))
+def _(g, x, approximate, platform):
+    x = fresh(x, platform)
+    wide = x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
+    if platform == "cuda" and approximate and x.dtype.itemsize <= 4:
+        s = _gate(wide)
+        slope = s + s * (1 - s) * (wide * (2 * _ROOT_2_PI + 6 * 0.044715 * _ROOT_2_PI * (wide * wide)))
+        # the product in the narrow type: in the wide one, XLA would write it out for the bias that sums it up
+        return g * slope.astype(x.dtype)
+    return g * _gelu_slope(wide, approximate, jnp.tanh, lax.erf, jnp.exp).astype(x.dtype)
+
+
+@op(dtypes=FLOAT | COMPLEX, alias={"x": "input"}, numpy=lambda x: x * (1 / (1 + np.exp(-x)) if np.iscomplexobj(x) else special.expit(x)))
+def silu(x: Tensor, inplace: Extra = False) -> Tensor:
+    """x times its sigmoid.
+
+    >>> bireme.nn.functional.silu(bireme.to_tensor([0.0])).tolist()
+    [0.0]
+    """
+    return x * (_sigmoid(x) if jnp.iscomplexobj(x) else lax.logistic(x))
+
+
+silu.infer(same)
+
+
+def _sigmoid(x):
+    # the exponential of minus the size cannot overflow; `where` rather than `abs`, whose slope at 0 is 0
+    below = jnp.real(x) < 0
+    e = jnp.exp(jnp.where(below, x, -x))
+    return jnp.where(below, e, 1) / (1 + e)
+
+
+@silu.grad(numpy=True)
+def _(g, x):
+    s = _sigmoid(x)
+    return g * conj_of(s * (1 + x * (1 - s)))
+
+
+def _or_in_place(plain: Any) -> Any:
+    """With `inplace=True`, the tensor itself takes the result."""
+
+    @functools.wraps(plain)
+    def silu(*args: Any, **kwargs: Any) -> Any:
+        since, made = tape.now(), plain(*args, **kwargs)
+        wanted = kwargs.get("inplace", args[1] if len(args) > 1 else False)
+        if not isinstance(wanted, (bool, int)):
+            raise errors.bad("silu(inplace)", "True or False", wanted, kind=TypeError)
+        return assign_inplace(args[0] if args else kwargs.get("x", kwargs.get("input")), made, "silu", since) if wanted else made
+
+    return silu
+
+
+silu.public = PUBLIC["silu"] = _or_in_place(silu.public)
+
+
+@op(dtypes=FLOAT | COMPLEX, amp="high", numpy=True)
+def softplus(x: Tensor, beta: Tensor | float = 1, threshold: Tensor | float = 20) -> Tensor:
+    """log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold.
+
+    >>> round(bireme.nn.functional.softplus(bireme.to_tensor([0.0])).item(), 4)
+    0.6931
+    """
+    scaled = x * beta.astype(x.dtype)
+    smooth = jnp.log1p(jnp.exp(scaled)) if jnp.iscomplexobj(x) else jnp.logaddexp(scaled, np.zeros((), x.dtype))
+    return jnp.where(jnp.real(scaled) > jnp.real(threshold.astype(x.dtype)), x, smooth / beta.astype(x.dtype))
+
+
+softplus.infer(lambda x: x)
+
+
+@softplus.check
+def _(beta, threshold):
+    for name, given in (("beta", beta), ("threshold", threshold)):
+        if given.ndim:
+            raise errors.bad(f"softplus({name})", "a number", f"shape {list(given.shape)}", kind=TypeError)
+
+
+def _logistic(x):
+    if jnp.iscomplexobj(x):
+        return 1 / (1 + jnp.exp(-x))
+    return special.expit(x) if isinstance(x, (np.ndarray, np.generic)) else lax.logistic(x)
+
+
+@softplus.grad(numpy=True)
+def _(g, x, beta, threshold, sigs, needs):
+    factor = beta.astype(x.dtype)
+    scaled = x * factor
+    slope, linear = _logistic(scaled), jnp.real(scaled) > jnp.real(threshold.astype(x.dtype))
+    of_beta = None
+    if needs[1]:
+        smooth = jnp.log1p(jnp.exp(scaled)) if jnp.iscomplexobj(x) else jnp.logaddexp(scaled, np.zeros((), x.dtype))
+        of_beta = sum_to(g * conj_of(jnp.where(linear, 0, (slope * x - smooth / factor) / factor)), sigs[1])
+    return g * conj_of(jnp.where(linear, 1, slope)), of_beta, None
+
+
+def _softmax(x, axis):
+    if x.ndim == 0:
+        return jnp.ones_like(x)
+    e = jnp.exp(x - jnp.max(x, axis=axis, keepdims=True, initial=-np.inf))
+    return e / jnp.sum(e, axis=axis, keepdims=True)
+
+
+def _softmax_numpy(x, axis):
+    if x.ndim == 0:
+        return np.ones_like(x)
+    e = x - np.maximum.reduce(x, axis, None, None, True, -np.inf)
+    np.exp(e, out=e)
+    e /= np.add.reduce(e, axis, None, None, True)
+    return e
+
+
+def _softmax_grad_numpy(g, out, axis):
+    if out.ndim == 0:
+        return np.zeros_like(g)
+    d = g * out
+    d -= out * np.add.reduce(d, axis, None, None, True)
+    return d
+
+
+@op(name="softmax_of", dtypes=FLOAT, numpy=_softmax_numpy, amp="high")
+def softmax_of(x: Tensor, axis: Axis) -> Tensor:
+    """exp(x) divided by its sum along an axis; use `softmax`.
+
+    >>> bireme.nn.functional.softmax(bireme.to_tensor([0.0, 0.0])).tolist()
+    [0.5, 0.5]
+    """
+    return _softmax(x, axis)
+
+
+softmax_of.infer(lambda x: x)
+
+
+@softmax_of.grad(numpy=_softmax_grad_numpy)
+def _(g, out, axis):
+    if out.ndim == 0:
+        return jnp.zeros_like(g)
+    d = g * out
+    return d - out * jnp.sum(d, axis=axis, keepdims=True)
+
+
+@composite(public="nn.functional.softmax", inplace=True, retype=True, alias={"x": "input", "axis": "dim"}, out=True, plain=True)
+def softmax(x: Tensor, axis: int = -1, dtype: DTypeArg = None) -> Tensor:
+    """exp(x) divided by its sum along `axis`.
+
+    >>> bireme.nn.functional.softmax(bireme.to_tensor([0.0, 0.0])).tolist()
+    [0.5, 0.5]
+    """
+    return softmax_of(x if dtype is None or dtype is x.dtype else cast(x, dtype), axis)
+
+
+@composite(name="torch_softmax", public="softmax special.softmax compat.softmax", method="softmax", name_arg=False, out=True,
+           rejects={"x": "input, or bireme.nn.functional.softmax", "axis": "dim, or bireme.nn.functional.softmax"})  # fmt: skip
+def torch_softmax(input: Tensor, dim: int | None = None, dtype: DTypeArg = None) -> Tensor:
+    """exp(input) divided by its sum along `dim`; without one along axis 0 of one or three axes, else along axis 1.
+
+    >>> bireme.softmax(bireme.to_tensor([0.0, 0.0]), dim=0).tolist()
+    [0.5, 0.5]
+    """
+    axis = (0 if input.ndim in (0, 1, 3) else 1) if dim is None else dim
+    return softmax_of(input if dtype is None or dtype is input.dtype else cast(input, dtype), axis)
+
+
+def _without_level(plain: Any) -> Any:
+    """torch's third argument tells it where to warn; it is taken, and means nothing."""
+
+    @functools.wraps(plain)
+    def softmax(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > 2 and type(args[2]) is int:
+            args = (*args[:2], *args[3:])
+        kwargs.pop("_stacklevel", None)
+        return plain(*args, **kwargs)
+
+    return softmax
+
+
+torch_softmax.public = PUBLIC["torch_softmax"] = _without_level(torch_softmax.public)
+Tensor.softmax = torch_softmax.public  # type: ignore[attr-defined]  # a method that Tensor gets here
+
+
+def _log_softmax(x, axis):
+    if x.ndim == 0:
+        return jnp.zeros_like(x)
+    z = x - jnp.max(x, axis=axis, keepdims=True, initial=-np.inf)
+    return z - jnp.log(jnp.sum(jnp.exp(z), axis=axis, keepdims=True))
+
+
+def _log_softmax_numpy(x, axis):
+    if x.ndim == 0:
+        return np.zeros_like(x)
+    z = x - np.maximum.reduce(x, axis, None, None, True, -np.inf)
+    z -= np.log(np.add.reduce(np.exp(z), axis, None, None, True))
+    return z
+
+
+@op(dtypes=FLOAT, numpy=_log_softmax_numpy, amp="high")
+def log_softmax_of(x: Tensor, axis: Axis) -> Tensor:
+    """Logarithm of the softmax; use `log_softmax`.
+
+    >>> round(bireme.nn.functional.log_softmax(bireme.to_tensor([0.0, 0.0])).tolist()[0], 4)
+    -0.6931
+    """
+    return _log_softmax(x, axis)
+
+
+log_softmax_of.infer(lambda x: x)
+
+
+@log_softmax_of.grad(numpy=True)
+def _(g, out, axis):
+    return g - jnp.exp(out) * jnp.sum(g, axis=axis, keepdims=True) if out.ndim else jnp.zeros_like(g)
+
+
+@composite(plain=True)
+def log_softmax(x: Tensor, axis: int = -1, dtype: DTypeArg = None) -> Tensor:
+    """Logarithm of the softmax along `axis`, without overflow.
+
+    >>> round(bireme.nn.functional.log_softmax(bireme.to_tensor([0.0, 0.0])).tolist()[0], 4)
+    -0.6931
+    """
+    return log_softmax_of(x if dtype is None or dtype is x.dtype else cast(x, dtype), axis)
+
+
+@composite(plain=True)
+def swish(x: Tensor) -> Tensor:
+    """x times its sigmoid, as `silu`.
+
+    >>> bireme.nn.functional.swish(bireme.to_tensor([0.0])).tolist()
+    [0.0]
+    """
+    return silu(x)
+
+
+@op(dtypes=FLOAT | COMPLEX, numpy=True)
+def log_sigmoid(x: Tensor) -> Tensor:
+    """Logarithm of the sigmoid, without overflow.
+
+    >>> round(bireme.nn.functional.log_sigmoid(bireme.to_tensor([0.0])).item(), 4)
+    -0.6931
+    """
+    if jnp.iscomplexobj(x):
+        below = jnp.real(x) < 0
+        return jnp.where(below, x, 0) - jnp.log1p(jnp.exp(jnp.where(below, x, -x)))
+    return jnp.minimum(x, 0) - jnp.log1p(jnp.exp(-jnp.abs(x)))
+
+
+log_sigmoid.infer(same)
+log_sigmoid.grad(lambda g, x: g * conj_of(_sigmoid(-x)), numpy=True)
+
+
+def _mish_gate(x):
+    """tanh(log(1 + exp(x))) as a fraction of exponentials: 1 to all digits where exp would overflow."""
+    e = jnp.exp(jnp.minimum(x, 20 if x.dtype.itemsize > 2 else 5))
+    return e * (e + 2) / (e * (e + 2) + 2)
+
+
+@op(dtypes=FLOAT, numpy=True)
+def mish(x: Tensor) -> Tensor:
+    """x times tanh(softplus(x)).
+
+    >>> round(bireme.nn.functional.mish(bireme.to_tensor([1.0])).item(), 4)
+    0.8651
+    """
+    return x * _mish_gate(x)
+
+
+mish.infer(same)
+
+
+@mish.grad(numpy=True)
+def _(g, x):
+    t = _mish_gate(x)
+    return g * (t + x * (1 - t * t) * _sigmoid(x))
+
+
+@op(dtypes=FLOAT | COMPLEX, numpy=True)
+def softsign(x: Tensor) -> Tensor:
+    """x / (1 + |x|).
+
+    >>> bireme.nn.functional.softsign(bireme.to_tensor([-1.0, 3.0])).tolist()
+    [-0.5, 0.75]
+    """
+    return x / (1 + jnp.abs(x))
+
+
+softsign.infer(same)
+
+
+@softsign.grad(numpy=True)
+def _(g, x):
+    size = jnp.abs(x)
+    if not jnp.iscomplexobj(x):
+        return g / jnp.square(1 + size)
+    # what changes the size of a complex number is the part of the gradient that points its way
+    along = jnp.real(jnp.conj(g) * x) / jnp.where(size == 0, 1, size)
+    return g / (1 + size) - along * x / jnp.square(1 + size)
+
+
+@op(dtypes=FLOAT, numpy=True, amp="high")
+def tanhshrink(x: Tensor) -> Tensor:
+    """x - tanh(x).
+
+    >>> bireme.nn.functional.tanhshrink(bireme.to_tensor([0.0])).tolist()
+    [0.0]
+    """
+    return x - jnp.tanh(x)
+
+
+tanhshrink.infer(same)
+tanhshrink.grad(lambda g, x: g * jnp.square(jnp.tanh(x)), numpy=True)
+
+
+@composite(plain=True)
+def glu(x: Tensor, axis: int = -1) -> Tensor:
+    """The first half of `x` along an axis times the sigmoid of the second half.
+
+    >>> bireme.nn.functional.glu(bireme.to_tensor([2.0, 0.0])).tolist()
+    [1.0]
+    """
+    if not -x.ndim <= axis < x.ndim:
+        raise errors.bad("glu(axis)", f"an axis in [{-x.ndim}, {x.ndim - 1}]", axis)
+    if x.dtype not in FLOAT:
+        raise errors.bad("glu(x)", "one of bfloat16, float16, float32, float64", x.dtype.name, kind=errors.NoKernel)
+    if x.shape[axis] % 2:
+        raise errors.bad("glu(x)", f"an even extent of axis {axis}", x)
+    a, b = split(x, 2, axis)
+    return a * sigmoid(b)
+
+
+def _largest_numpy(x, axis):
+    made = np.zeros(x.shape, x.dtype) if x.ndim else np.ones((), x.dtype)
+    if x.ndim and x.size:
+        np.put_along_axis(made, np.argmax(x, axis, keepdims=True), 1, axis)
+    return made
+
+
+@op(dtypes=FLOAT, passes="x", numpy=_largest_numpy)
+def one_hot_of_largest(x: Tensor, axis: Axis) -> Tensor:
+    """1 at the first largest element along an axis and 0 elsewhere; gradients pass as if nothing had been done.
+
+    >>> y = bireme.nn.functional.gumbel_softmax(bireme.to_tensor([0.0, 1.0]), hard=True)
+    >>> sorted(y.tolist())
+    [0.0, 1.0]
+    """
+    if x.ndim == 0:
+        return jnp.ones_like(x)
+    at = jnp.argmax(x, axis=axis, keepdims=True) if x.size else jnp.zeros(x.shape, int)
+    return (lax.broadcasted_iota(at.dtype, x.shape, axis) == at).astype(x.dtype)
+
+
+one_hot_of_largest.infer(lambda x: x)
+one_hot_of_largest.grad(lambda g: g, numpy=True)
+
+
+@composite()
+def gumbel_softmax(x: Tensor, temperature: float = 1.0, hard: bool = False, axis: int = -1) -> Tensor:
+    """Softmax of `x` with Gumbel noise, divided by the temperature; `hard` gives one-hot results with the soft gradient.
+
+    >>> y = bireme.nn.functional.gumbel_softmax(bireme.to_tensor([0.0, 1.0]))
+    >>> round(y.sum().item(), 4)
+    1.0
+    """
+    if temperature <= 0:
+        raise errors.bad("gumbel_softmax(temperature)", "a number above 0", temperature)
+    if x.dtype not in FLOAT:
+        raise errors.bad("gumbel_softmax(x)", "one of bfloat16, float16, float32, float64", x.dtype.name, kind=errors.NoKernel)
+    y = softmax_of((x + gumbel_of(x.shape, x.dtype)) / temperature, axis)
+    return one_hot_of_largest(y, axis) if hard else y
+
+
+@op(differentiable=False, numpy=True)
+def gumbel_of(shape: Shape, dtype: DTypeArg, key: Key = None) -> Tensor:
+    """Numbers of the Gumbel distribution; use `gumbel_softmax`.
+
+    >>> bireme.nn.functional.gumbel_softmax(bireme.to_tensor([0.0, 1.0])).shape
+    [2]
+    """
+    wide = jnp.float64 if dtype.np == np.float64 else jnp.float32
+    # a middle of each step of the uniform numbers: neither logarithm meets a 0
+    return (-jnp.log(-jnp.log(unit(key, shape, wide) + np.asarray(2.0**-25, wide)))).astype(dtype.np)
+
+
+gumbel_of.infer(lambda shape, dtype: sig_of(shape, dtype))

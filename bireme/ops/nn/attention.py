@@ -1,0 +1,402 @@
+"""Attention: softmax of scaled products, with masks of every kind, and what is never larger than a block of rows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.base.dtype import BOOL, FLOAT
+from bireme.core.declare.op import Const, Extra, Tensor, composite, op
+from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec import blas
+from bireme.core.numpy_exec.rebinding import on_numpy
+from bireme.ops.random.generators import randint, unit
+
+BLOCK = 1 << 24  # scores that exist at a time: above it, blocks of rows come one after another
+
+
+def _scores(q, k, mask, bounds, start, shift, scale, softcap):
+    """Masked scaled products of q and k, [batch, heads, rows, keys]; `start` is the place of the first row."""
+    b, h, rows, d = q.shape
+    shared = h // k.shape[1]  # heads of the query that have one head of the keys in common
+    s = jnp.einsum("bhqd,bhkd->bhqk", q.reshape(b, k.shape[1], shared * rows, d), k) * np.asarray(scale, q.dtype)
+    s = s.reshape(b, h, rows, k.shape[2])
+    s = s.astype(jnp.float32) if s.dtype.itemsize < 4 else s
+    least = np.asarray(-np.inf, s.dtype)
+    if softcap:
+        s = jnp.tanh(s / softcap) * softcap
+    if mask is not None:
+        s = jnp.where(mask, s, least) if mask.dtype == jnp.bool_ else s + mask.astype(s.dtype)
+    row = (start + jnp.arange(rows, dtype=jnp.int32))[:, None]
+    if bounds is not None:
+        bounds = jnp.repeat(bounds, h // bounds.shape[1], axis=1)[..., None, :, :] if bounds.shape[1] != 1 else bounds[..., None, :, :]
+        below = (row >= bounds[..., 0]) & (row < bounds[..., 1])
+        above = (row >= bounds[..., 2]) & (row < bounds[..., 3])
+        s = jnp.where(below | above, least, s)
+    if shift is not None:
+        s = jnp.where(row + shift >= jnp.arange(k.shape[2])[None, :], s, least)
+    return s
+
+
+def _weights(s):
+    """Softmax, and the logarithm of its denominator; a row without anything to attend to has zeros."""
+    top = lax.stop_gradient(jnp.max(s, axis=-1, keepdims=True))
+    top = jnp.where(top == -np.inf, np.asarray(0, s.dtype), top)
+    e = jnp.exp(s - top)
+    total = jnp.sum(e, axis=-1, keepdims=True)
+    return e / jnp.where(total == 0, np.asarray(1, s.dtype), total), (top + jnp.log(total))[..., 0]
+
+
+def _part(q, k, v, mask, bounds, drop, start, shift, scale, softcap):
+    """Results and logarithms for a block of rows."""
+    p, lse = _weights(_scores(q, k, mask, bounds, start, shift, scale, softcap))
+    if drop is not None:
+        rate, k0, k1 = drop
+        # another stream for each block; the hash tells neighbouring keys apart
+        keep = unit((k0 ^ (jnp.uint32(start) * np.uint32(0x9E3779B9)), k1), p.shape, jnp.float32) >= rate
+        keep = lax.optimization_barrier(keep)  # once: fused into each of its uses, the bits would be made over and over
+        p = jnp.where(keep, p * jnp.where(rate < 1, 1 / (1 - rate), 0).astype(p.dtype), np.asarray(0, p.dtype))
+    b, h, rows, n = p.shape
+    out = jnp.einsum("bhqk,bhkd->bhqd", p.astype(v.dtype).reshape(b, v.shape[1], -1, n), v)
+    return out.reshape(b, h, rows, v.shape[-1]), lse
+
+
+def _block(b, h, rows, n):
+    """How many rows have their scores at a time."""
+    return rows if b * h * rows * n <= BLOCK else min(rows, max(16, BLOCK // (b * h * n) // 16 * 16))
+
+
+def attend(query, key, value, mask=None, bounds=None, drop=None, shift=None, scale=None, softcap=0.0):
+    """Attention of [batch, rows, heads, width] and the logarithms of its denominators, [batch, heads, rows].
+
+    Never more than BLOCK scores exist: longer inputs are gone through by blocks of rows, whose backward pass computes
+    its scores again.
+    """
+    b, rows, h, d = query.shape
+    n = key.shape[1]
+    scale = 1 / math.sqrt(max(d, 1)) if scale is None else scale
+    q, k, v = (jnp.transpose(x, (0, 2, 1, 3)) for x in (query, key, value))
+    k, v = (x if x.shape[0] == b else jnp.broadcast_to(x, (b, *x.shape[1:])) for x in (k, v))
+    if 0 in (b, rows, h, n, d):
+        wide = jnp.float32 if q.dtype.itemsize < 4 else q.dtype
+        return jnp.zeros((b, rows, h, v.shape[-1]), q.dtype), jnp.full((b, h, rows), -np.inf, wide)
+    mask = mask if mask is None else mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
+    if _block(b, h, rows, n) == rows:
+        out, lse = _part(q, k, v, mask, bounds, drop, 0, shift, scale, softcap)
+        return jnp.transpose(out, (0, 2, 1, 3)), lse
+    size = _block(b, h, rows, n)
+    count = -(-rows // size)
+
+    def blocks(x):
+        x = jnp.pad(x, ((0, 0), (0, 0), (0, count * size - rows), (0, 0)))
+        return jnp.moveaxis(x.reshape(*x.shape[:2], count, size, x.shape[-1]), 2, 0)
+
+    by_row = mask is not None and mask.shape[2] != 1
+
+    @jax.checkpoint
+    def step(_, given):
+        start, q, own = given
+        return None, _part(q, k, v, own if by_row else mask, bounds, drop, start, shift, scale, softcap)
+
+    given = (jnp.arange(count, dtype=jnp.int32) * size, blocks(q), blocks(mask) if by_row else None)
+    out, lse = lax.scan(step, None, given)[1]
+    out = jnp.moveaxis(out, 0, 2).reshape(b, h, count * size, -1)[:, :, :rows]
+    return jnp.transpose(out, (0, 2, 1, 3)), jnp.moveaxis(lse, 0, 2).reshape(b, h, count * size)[:, :, :rows]
+
+
+def check_shapes(where, query, key, value, mask=None, mask_name="attn_mask"):
+    """What must hold of queries, keys, values and a mask."""
+    for name, s in (("query", query), ("key", key), ("value", value)):
+        if s.ndim != 4:
+            raise errors.bad(f"{where}({name})", "shape [batch, sequence, heads, width]", f"shape {list(s.shape)}")
+    fits = key.shape[:3] == value.shape[:3] and query.shape[3] == key.shape[3] and key.shape[0] in (1, query.shape[0])
+    if not fits:
+        got = f"shapes {list(query.shape)}, {list(key.shape)} and {list(value.shape)}"
+        raise errors.bad(f"{where}(key, value)", "keys and values of one length that match the query", got)
+    heads, shared = query.shape[2], key.shape[2]
+    if heads != shared and (not shared or heads % shared):
+        raise errors.bad(f"{where}(key)", f"{heads} heads, as the query has, or a number that divides it", f"{shared}")
+    if mask is not None:
+        full = (query.shape[0], heads, query.shape[1], key.shape[1])
+        if mask.ndim > 4 or any(m not in (1, n) for m, n in zip(reversed(mask.shape), reversed(full))):
+            raise errors.bad(f"{where}({mask_name})", f"a mask that broadcasts to {list(full)}", f"shape {list(mask.shape)}")
+        if mask.dtype not in FLOAT | BOOL:
+            raise errors.bad(f"{where}({mask_name})", "a bool or floating mask", mask.dtype.name, kind=errors.NoKernel)
+
+
+class _Steps:
+    """The interpreter's attention: nothing is traced for a new length, and of long rows a block at a time has its scores."""
+
+    def __init__(self, query, key, value, mask, bounds=None, drop=None, shift=None, scale=None, softcap=0.0):
+        self.b, self.rows, self.h, d = query.shape
+        self.n, self.shared = key.shape[1], self.h // key.shape[2]
+        self.kind = query.dtype
+        self.wide = np.dtype(np.float32) if self.kind.itemsize < 4 else self.kind
+        self.q, self.k, self.v = self.split(query, self.shared), self.split(key, 1), self.split(value, 1)
+        self.scale = np.asarray(1 / math.sqrt(max(d, 1)) if scale is None else scale, self.wide)
+        self.mask = mask if mask is None else mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
+        self.bounds, self.drop, self.shift, self.softcap = bounds, drop, shift, softcap
+        self.size = _block(self.b, self.h, self.rows, self.n)
+        self.blocks = [slice(start, min(start + self.size, self.rows)) for start in range(0, self.rows, self.size)]
+
+    def split(self, x, shared):
+        """[batch, heads of the keys, heads that share them, rows, width] of [batch, rows, heads, width]."""
+        x = np.swapaxes(x, 1, 2)
+        return np.ascontiguousarray(x.reshape(x.shape[0], x.shape[1] // shared, shared, *x.shape[2:]), self.wide)
+
+    def joined(self, x):
+        """The other way round, in the type of the operands."""
+        return np.swapaxes(x.reshape(x.shape[0], -1, *x.shape[3:]), 1, 2).astype(self.kind)
+
+    def by_head(self, x):
+        """What is given for each head, or once for all, beside the scores."""
+        return x[:, :, None] if x.shape[1] == 1 else x.reshape(x.shape[0], -1, self.shared, *x.shape[2:])
+
+    def weights(self, rows):
+        """Weights, the factor of each that dropout leaves, logarithms of the denominators, and what the cap made of the scores."""
+        s, bent, least = blas.matmul(self.q[..., rows, :], np.swapaxes(self.k, -1, -2)) * self.scale, None, np.asarray(-np.inf, self.wide)
+        row = np.arange(self.rows)[rows, None]
+        if self.softcap:
+            bent = np.tanh(s / self.softcap)
+            s = bent * np.asarray(self.softcap, self.wide)
+        if self.mask is not None:
+            own = self.by_head(self.mask[:, :, rows] if self.mask.shape[2] != 1 else self.mask)
+            s = np.where(own, s, least) if own.dtype == bool else s + own.astype(self.wide)
+        if self.bounds is not None:
+            ends = self.bounds if self.bounds.shape[1] == 1 else np.repeat(self.bounds, self.h // self.bounds.shape[1], axis=1)
+            ends = ends[..., None, :, :]
+            hidden = ((row >= ends[..., 0]) & (row < ends[..., 1])) | ((row >= ends[..., 2]) & (row < ends[..., 3]))
+            s = np.where(self.by_head(hidden), least, s)
+        if self.shift is not None:
+            s = np.where(row + self.shift >= np.arange(self.n), s, least)
+        top = s.max(-1, keepdims=True)
+        top[top == -np.inf] = 0
+        e = np.exp(s - top)
+        total = e.sum(-1, keepdims=True)
+        with np.errstate(divide="ignore"):
+            lse = (top + np.log(total))[..., 0]
+        total[total == 0] = 1
+        return e / total, self.left(rows, s.shape), lse, bent
+
+    def left(self, rows, shape):
+        if self.drop is None:
+            return None
+        rate, k0, k1 = self.drop
+        key = (k0 ^ np.uint32(rows.start * 0x9E3779B9 & 0xFFFFFFFF), k1)
+        keep = _unit_numpy(key, (self.b, self.h, self.size, self.n), np.dtype(np.float32))[:, :, : rows.stop - rows.start] >= rate
+        return (keep * np.asarray(1 / (1 - rate) if rate < 1 else 0, self.wide)).reshape(shape)
+
+
+_unit_numpy = on_numpy(unit)
+
+
+def _attention_numpy(query, key, value, mask, causal):
+    return _rows_numpy(query, key, value, mask, None, None, None, 0 if causal else None, None, 0.0)[0]
+
+
+def _attention_grad_numpy(g, query, key, value, mask, causal, platform):
+    found = _rows_grad_numpy((g, None), query, key, value, mask, None, None, None, 0 if causal else None, None, 0.0)
+    return found[: 3 if mask is None else 4]
+
+
+def _drop_numpy(seed, rate):
+    return None if seed is None else (rate.astype(np.float32), *seed.astype(np.uint32)[:2])
+
+
+def _rows_numpy(query, key, value, mask, bounds, seed, rate, shift, scale, softcap):
+    if 0 in (*query.shape, *key.shape):
+        wide = np.float32 if query.dtype.itemsize < 4 else query.dtype
+        lse = np.full((query.shape[0], query.shape[2], query.shape[1]), -np.inf, wide)
+        return np.zeros((*query.shape[:3], value.shape[3]), query.dtype), lse
+    steps, outs, logs = _Steps(query, key, value, mask, bounds, _drop_numpy(seed, rate), shift, scale, softcap), [], []
+    for rows in steps.blocks:
+        p, left, lse, _ = steps.weights(rows)
+        outs.append(blas.matmul(p if left is None else p * left, steps.v))
+        logs.append(lse)
+    return steps.joined(np.concatenate(outs, -2)), np.concatenate(logs, -1).reshape(steps.b, steps.h, steps.rows)
+
+
+def _rows_grad_numpy(g, query, key, value, mask, bounds, seed, rate, shift, scale, softcap):
+    given, rest = [a for a in (query, key, value, mask) if a is not None], [None for a in (bounds, seed, rate) if a is not None]
+    if 0 in (*query.shape, *key.shape, *value.shape):
+        return *[None if a.dtype == bool else np.zeros_like(a) for a in given], *rest
+    steps = _Steps(query, key, value, mask, bounds, _drop_numpy(seed, rate), shift, scale, softcap)
+    more, of_logs = g
+    more, dq = steps.split(more, steps.shared), np.empty_like(steps.q)
+    of_logs = None if of_logs is None else of_logs.reshape(*steps.q.shape[:4], 1)
+    dk, dv = np.zeros((steps.b, *steps.k.shape[1:]), steps.wide), np.zeros((steps.b, *steps.v.shape[1:]), steps.wide)
+    dm = None if mask is None or mask.dtype == bool else np.zeros(steps.mask.shape, steps.wide)
+    for rows in steps.blocks:
+        (p, left, _, bent), now = steps.weights(rows), more[..., rows, :]
+        dv += blas.matmul(np.swapaxes(p if left is None else p * left, -1, -2), now).sum(2, keepdims=True)
+        ds = blas.matmul(now, np.swapaxes(steps.v, -1, -2))
+        ds = ds if left is None else ds * left
+        ds = p * (ds - (ds * p).sum(-1, keepdims=True))
+        if of_logs is not None:
+            ds += p * of_logs[..., rows, :]
+        if dm is not None:
+            own = ds.reshape(steps.b, steps.h, *ds.shape[3:])
+            part = dm if dm.shape[2] == 1 else dm[:, :, rows]
+            part += own.sum(tuple([i for i in range(4) if dm.shape[i] == 1 != own.shape[i]]), keepdims=True)
+        if bent is not None:
+            ds *= 1 - bent * bent
+        dq[..., rows, :] = blas.matmul(ds, steps.k) * steps.scale
+        dk += blas.matmul(np.swapaxes(ds, -1, -2), steps.q[..., rows, :] * steps.scale).sum(2, keepdims=True)
+    dk, dv = [a if len(key) == steps.b else a.sum(0, keepdims=True) for a in (dk, dv)]
+    of_mask = [] if mask is None else [None if dm is None else dm.reshape(mask.shape).astype(mask.dtype)]
+    return steps.joined(dq), steps.joined(dk), steps.joined(dv), *of_mask, *rest
+
+
+@op(promote="query key value", dtypes=FLOAT, amp="low", numpy=_attention_numpy)
+def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+    """Softmax attention on [batch, sequence, heads, width]; use `scaled_dot_product_attention`.
+
+    >>> q = bireme.ones([1, 2, 1, 4])
+    >>> bireme.nn.functional.scaled_dot_product_attention(q, q, q).shape
+    [1, 2, 1, 4]
+    """
+    return attend(query, key, value, mask, shift=0 if causal else None)[0]
+
+
+attention.infer(lambda query, value: sig_of((*query.shape[:3], value.shape[3]), query.dtype))
+attention.check(lambda query, key, value, mask: check_shapes("scaled_dot_product_attention", query, key, value, mask))
+
+
+def _fused(query, key, value, mask, causal):
+    """cuDNN's kernel as a function of queries, keys and values; None where dtype, width or a mask rule it out."""
+    wide = query.shape[-1] % 8 or query.shape[-1] > 128 or query.shape[-1] != value.shape[-1]
+    if query.dtype.itemsize != 2 or wide or mask is not None or 0 in query.shape or 0 in key.shape or query.shape[0] != key.shape[0]:
+        return None
+    return lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=causal, implementation="cudnn")
+
+
+@attention.on("cuda")
+def _(query, key, value, mask, causal):
+    fused = _fused(query, key, value, mask, causal)
+    if fused is None:
+        return attend(query, key, value, mask, shift=0 if causal else None)[0]
+    # called as its own forward rule: the call in backward is then the very same one, and XLA computes it once
+    return jax.vjp(fused, query, key, value)[0]
+
+
+@attention.grad(numpy=_attention_grad_numpy)
+def _(g, query, key, value, mask, causal, platform):
+    fused = _fused(query, key, value, mask, causal) if platform == "cuda" else None
+    if fused is not None:
+        return jax.vjp(fused, query, key, value)[1](g)
+    shift = 0 if causal else None
+    if mask is None or mask.dtype == jnp.bool_:
+        grads = jax.vjp(lambda q, k, v: attend(q, k, v, mask, shift=shift)[0], query, key, value)[1](g)
+        return (*grads, None)[: 3 if mask is None else 4]
+    return jax.vjp(lambda q, k, v, m: attend(q, k, v, m, shift=shift)[0], query, key, value, mask)[1](g)
+
+
+@op(promote="query key value", dtypes=FLOAT, amp="low", numpy=_rows_numpy)
+def attention_rows(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bounds: Tensor | None, seed: Tensor | None, rate: Tensor | float,
+                   shift: Any = None, scale: Const = None, softcap: Const = 0.0) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Attention and the logarithms of its denominators; what lies under scaled_dot_product_attention and its kin.
+
+    Row r attends to key c unless `bounds[..., c, :]`, two ranges of rows, has r in one of them, or `shift` is given and
+    c > r + shift. With a `seed` of two integers, weights are dropped at this `rate`.
+
+    >>> q = bireme.ones([1, 2, 1, 4])
+    >>> bireme.ops.nn.attention.attention_rows(q, q, q, None, None, None, 0.0, scale=0.25)[1].tolist()
+    [[[1.6931471824645996, 1.6931471824645996]]]
+    """
+    return attend(query, key, value, mask, bounds, _drop(seed, rate), shift, scale, softcap)
+
+
+def _drop(seed, rate):
+    """The rate and the two keys of the stream; None without a seed."""
+    if seed is None:
+        return None
+    words = seed.astype(jnp.uint32)
+    return rate.astype(jnp.float32), words[0], words[1]
+
+
+@attention_rows.infer
+def _(query, value):
+    wide = dtypes.float64 if query.dtype is dtypes.float64 else dtypes.float32
+    out = sig_of((*query.shape[:3], value.shape[3]), query.dtype)
+    return out, sig_of((query.shape[0], query.shape[2], query.shape[1]), wide)
+
+
+@attention.effort
+@attention_rows.effort
+def _(query, key):
+    """Some passes over the scores, and two products for each of them."""
+    batch, rows, heads, width = query.shape
+    return batch * heads * rows * key.shape[1] * (12 + width // 4)
+
+
+attention_rows.check(lambda query, key, value, mask: check_shapes("attention", query, key, value, mask))
+
+
+@attention_rows.grad(numpy=_rows_grad_numpy)
+def _(g, query, key, value, mask, bounds, seed, rate, shift, scale, softcap):
+    drop = _drop(seed, rate)
+    slopes = [x for x in (query, key, value) if x is not None]
+    if mask is not None and mask.dtype != jnp.bool_:
+        slopes.append(mask)
+
+    def forward(q, k, v, m=mask):
+        return attend(q, k, v, m, bounds, drop, shift, scale, softcap)
+
+    found = [*jax.vjp(forward, *slopes)[1](tuple(g))]
+    if mask is not None and len(found) == 3:
+        found.append(None)
+    return (*found, *[None for x in (bounds, seed, rate) if x is not None])
+
+
+@op(promote="query key", dtypes=FLOAT)
+def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, shift: int = 0, scale: Const = None) -> Tensor:
+    """Softmax of the scaled products of queries and keys, [batch, heads, rows, keys].
+
+    >>> q = bireme.ones([1, 2, 1, 4])
+    >>> bireme.nn.functional.flash_attention.flash_attention(q, q, q, return_softmax=True)[1].tolist()
+    [[[[0.5, 0.5], [0.5, 0.5]]]]
+    """
+    q, k = (jnp.transpose(x, (0, 2, 1, 3)) for x in (query, key))
+    if 0 in (*q.shape, *k.shape):
+        return jnp.zeros((*q.shape[:3], k.shape[2]), query.dtype)
+    k = k if k.shape[0] == q.shape[0] else jnp.broadcast_to(k, (q.shape[0], *k.shape[1:]))
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    return _weights(_scores(q, k, mask, None, 0, shift if causal else None, scale, 0.0))[0].astype(query.dtype)
+
+
+attention_weights.check(lambda query, key, mask: check_shapes("attention_weights", query, key, key, mask, "mask"))
+
+
+def check_rate(where: str, rate: Any) -> None:
+    if not isinstance(rate, Tensor) and not 0 <= rate <= 1:
+        raise errors.bad(where, "a probability in [0, 1]", rate)
+
+
+@composite(plain=True)
+def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
+                                 is_causal: bool = False, training: bool = True, name: Extra = None,
+                                 backend: Any = None) -> Tensor:  # fmt: skip
+    """Attention on [batch, sequence, heads, width]; a bool mask keeps where it is true, another is added to the scores.
+
+    Keys and values may have fewer heads than the queries; the batch may be left out.
+
+    >>> q = bireme.ones([1, 2, 1, 4])
+    >>> bireme.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).shape
+    [1, 2, 1, 4]
+    """
+    check_rate("scaled_dot_product_attention(dropout_p)", dropout_p)
+    single = query.ndim == 3
+    query, key, value = (x.unsqueeze(0) if x.ndim == 3 else x for x in (query, key, value))
+    if dropout_p and training:
+        seed = randint(-(2**31), 2**31, [2], "int64")
+        out = attention_rows(query, key, value, attn_mask, None, seed, float(dropout_p), 0 if is_causal else None)[0]
+    else:
+        out = attention(query, key, value, attn_mask, is_causal)
+    return out.squeeze(0) if single else out

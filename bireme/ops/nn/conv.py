@@ -1,0 +1,325 @@
+"""Convolutions and transposed convolutions over one, two and three axes; `conv_lowering` says how they are computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bireme.core.base import errors
+from bireme.core.base.dtype import FLOAT
+from bireme.core.declare.op import Attr, Tensor, op
+from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec import convolution
+from bireme.core.numpy_exec.convolution import places
+from bireme.ops.nn import conv_lowering, window_args
+
+# ---------------------------------------------------------------- both kinds, by NumPy's or XLA's three functions
+
+
+def _last(data_format: str) -> bool:
+    return data_format[-1] == "C"
+
+
+def _wide(x: Any, platform: str = "cpu") -> Any:
+    """Half precision is added up in float32: by cuDNN itself, on CPU here."""
+    return x.astype(np.float32) if x.dtype.itemsize < 4 and platform != "cuda" else x
+
+
+def _finished(out: Any, bias: Any, dtype: Any, last: bool) -> Any:
+    if bias is not None:
+        out = out + (bias if last else bias.reshape(-1, *[1] * (out.ndim - 2)))
+    return out if out.dtype == dtype else out.astype(dtype)
+
+
+def _bias_grad(g: Any, sigs: tuple, needs: tuple, last: bool) -> Any:
+    if len(sigs) < 3 or not needs[2]:
+        return None
+    channel = g.ndim - 1 if last else 1
+    total = g.sum(tuple([i for i in range(g.ndim) if i != channel]))
+    return total if sigs[2].size == total.size else total.sum(keepdims=True)
+
+
+def _conv(x, weight, bias, stride, padding, dilation, groups, data_format, by=conv_lowering, **on):
+    last = _last(data_format)
+    out = by.forward(_wide(x, **on), _wide(weight, **on), stride, padding, dilation, groups, last, **on)
+    return _finished(out, bias, x.dtype, last)
+
+
+def _conv_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=conv_lowering, **on):
+    last = _last(data_format)
+    g, x, w = _wide(g, **on), _wide(x, **on), _wide(weight, **on)
+    rest = (stride, padding, dilation, groups, last)
+    dx = by.input_grad(g, w, window_args.spatial(x.shape, last), *rest, **on) if needs[0] else None
+    dw = by.weight_grad(x, g, w.shape[2:], *rest, **on) if needs[1] else None
+    return dx, dw, _bias_grad(g, sigs, needs, last)
+
+
+def _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format, by=conv_lowering, **on):
+    last = _last(data_format)
+    out = by.input_grad(_wide(x, **on), _wide(weight, **on), output_size, stride, padding, dilation, groups, last, **on)
+    return _finished(out, bias, x.dtype, last)
+
+
+def _transposed_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=conv_lowering, **on):
+    last = _last(data_format)
+    g, x, w = _wide(g, **on), _wide(x, **on), _wide(weight, **on)
+    rest = (stride, padding, dilation, groups, last)
+    dx = by.forward(g, w, *rest, **on) if needs[0] else None
+    dw = by.weight_grad(g, x, w.shape[2:], *rest, **on) if needs[1] else None
+    return dx, dw, _bias_grad(g, sigs, needs, last)
+
+
+# ---------------------------------------------------------------- checks and inference
+
+
+def _complete(name: str, n: int, transposed: bool = False) -> Callable:
+    """Numbers for each axis, and the padding as what is added before and after it."""
+
+    def prepare(arguments):
+        x, weight = arguments["x"], arguments["weight"]
+        if not (isinstance(x, Tensor) and isinstance(weight, Tensor)):
+            return  # refused by name afterwards
+        last = window_args.channels_last(arguments["data_format"], n, name)
+        window_args.check_image(name, x, n, last)
+        if weight.ndim != n + 2:
+            shape = "[in, out / groups, " if transposed else "[out, in / groups, "
+            raise errors.bad(f"{name}(weight)", f"kernels of shape {shape}{window_args.AXES[n]}]", f"shape {weight.shape}")
+        stride = window_args.per_axis(arguments["stride"], n, f"{name}(stride)")
+        dilation = window_args.per_axis(arguments["dilation"], n, f"{name}(dilation)")
+        edges = window_args.edges_of(arguments["padding"], n, last, f"{name}(padding)")
+        dims, window = window_args.spatial(x.shape, last), weight.shape[2:]
+        if edges == "SAME":
+            dilation = (1,) * n  # as Paddle has it
+        arguments["stride"], arguments["dilation"] = stride, dilation
+        padding = window_args.settled(edges, dims, window, stride)
+        if not transposed:
+            padding = window_args.reached(padding, dims, [(k - 1) * d + 1 for k, d in zip(window, dilation)], stride)
+        arguments["padding"] = padding
+        if transposed:
+            arguments["output_size"] = _output_size(name, arguments, dims, window, stride, padding, dilation)
+            arguments["output_padding"] = (0,) * n
+
+    return prepare
+
+
+def _output_size(name, arguments, dims, window, stride, padding, dilation):
+    """Several extents have the same number of windows: the least of them, or more by `output_padding`, or as asked."""
+    n = len(dims)
+    least = [(m - 1) * s - a - b + (k - 1) * d + 1 for m, s, (a, b), k, d in zip(dims, stride, padding, window, dilation)]
+    extra, asked = arguments["output_padding"], arguments["output_size"]
+    more = window_args.per_axis(extra, n, f"{name}(output_padding)", least=0) if extra is not None else (0,) * n
+    if asked is None:
+        for e, s in zip(more, stride):
+            if e >= s:
+                raise errors.bad(f"{name}(output_padding)", f"less than the stride, {s}", e)
+        return tuple([m + e for m, e in zip(least, more)])
+    if any(more):
+        raise errors.bad(f"{name}(output_padding)", "none, because output_size is given", list(more))
+    sizes = window_args.per_axis(asked, n, f"{name}(output_size)", least=0)
+    for size, m, s in zip(sizes, least, stride):
+        if not m <= size < m + s:
+            raise errors.bad(f"{name}(output_size)", f"{m} to {m + s - 1}", size)
+    return sizes
+
+
+def _check(name: str, transposed: bool = False) -> Callable:
+    where_in, where_out = ("weight.shape[0]", "weight.shape[1]") if transposed else ("weight.shape[1]", "weight.shape[0]")
+
+    def check(x, weight, bias, stride, padding, dilation, groups, data_format):
+        last = _last(data_format)
+        channels = x.shape[-1 if last else 1]
+        if groups < 1:
+            raise errors.bad(f"{name}(groups)", "1 or more", groups)
+        wanted = weight.shape[0] if transposed else weight.shape[1] * groups
+        if channels != wanted:
+            raise errors.bad(f"{name}(x)", f"{wanted} channels, as {where_in} says for groups = {groups}", channels)
+        if weight.shape[0] % groups:
+            raise errors.bad(f"{name}(weight)", f"a first axis that {groups} groups divide", f"shape {list(weight.shape)}")
+        outputs = weight.shape[1] * groups if transposed else weight.shape[0]
+        if bias is not None and (bias.ndim != 1 or bias.size not in (1, outputs)):
+            raise errors.bad(f"{name}(bias)", f"shape [{outputs}], as {where_out} says", f"shape {list(bias.shape)}")
+        if 0 in (weight.shape[0], *weight.shape[2:]):
+            raise errors.bad(f"{name}(weight)", "kernels with elements", f"shape {list(weight.shape)}")
+        if not transposed and x.size:
+            for m, k, s, d, p in zip(window_args.spatial(x.shape, last), weight.shape[2:], stride, dilation, padding):
+                room, window = m + sum(p), (k - 1) * d + 1
+                if room < window and window_args.count(m, window, s, p):  # one step short of a place there is an empty result, as Paddle has it
+                    raise errors.bad(f"{name}(weight)", f"a kernel within {room} elements", window)
+
+    return check
+
+
+def _check_size(name: str, check: Callable) -> Callable:
+    def with_size(x, weight, bias, stride, padding, dilation, groups, output_size, data_format):
+        check(x, weight, bias, stride, padding, dilation, groups, data_format)
+        if min(output_size) < 0:
+            raise errors.bad(f"{name}(padding)", "at most as much as there is to cut off", f"a result of shape {list(output_size)}")
+
+    return with_size
+
+
+def _shaped(x, channels, dims, data_format):
+    return sig_of((x.shape[0], *dims, channels) if _last(data_format) else (x.shape[0], channels, *dims), x.dtype)
+
+
+def _infer(x, weight, stride, padding, dilation, data_format):
+    dims = zip(window_args.spatial(x.shape, _last(data_format)), weight.shape[2:], stride, padding, dilation)
+    return _shaped(x, weight.shape[0], [places(*each) for each in dims], data_format)
+
+
+def _infer_transposed(x, weight, groups, output_size, data_format):
+    return _shaped(x, weight.shape[1] * groups, output_size, data_format)
+
+
+def _flops(x, weight, bias=None):
+    """At stride 1; which axis has the channels is seen from what divides it."""
+    channels = x.shape[1] if weight.shape[1] and x.shape[1] % weight.shape[1] == 0 else x.shape[-1]
+    return x.size // max(channels, 1) * weight.size
+
+
+def _effort(x, weight, stride):
+    """The interpreter writes out all windows and reads them again; the rest takes 100 us, however few they are."""
+    return 200_000 + 3 * x.size * math.prod(weight.shape[2:]) // math.prod(stride)
+
+
+def _transposed_effort(x, weight):
+    return 200_000 + 3 * x.size * math.prod(weight.shape[2:])
+
+
+# ---------------------------------------------------------------- the operators
+
+
+def _conv_numpy(x, weight, bias, stride, padding, dilation, groups, data_format):
+    return _conv(x, weight, bias, stride, padding, dilation, groups, data_format, by=convolution)
+
+
+def _conv_grad_numpy(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, platform):
+    return _conv_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=convolution)
+
+
+def _conv_grad_jax(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, platform):
+    return _conv_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, platform=platform)
+
+
+def _on_cuda(x, weight, bias, stride, padding, dilation, groups, data_format):
+    return _conv(x, weight, bias, stride, padding, dilation, groups, data_format, platform="cuda")
+
+
+def _complete_conv(made: Any, n: int) -> None:
+    made.prepare(_complete(made.name, n))
+    made.check(_check(made.name))
+    made.infer(_infer)
+    made.flops(_flops)
+    made.effort(_effort)
+    made.grad(_conv_grad_jax, numpy=_conv_grad_numpy)
+    made.on("cuda")(_on_cuda)
+
+
+@op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_conv_numpy)
+def conv1d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, dilation: Attr = 1, groups: int = 1,
+           data_format: str = "NCL") -> Tensor:  # fmt: skip
+    """Convolution of sequences with kernels [out, in / groups, length].
+
+    >>> bireme.nn.functional.conv1d(bireme.ones([1, 1, 4]), bireme.ones([1, 1, 2])).tolist()
+    [[[2.0, 2.0, 2.0]]]
+    """
+    return _conv(x, weight, bias, stride, padding, dilation, groups, data_format)
+
+
+@op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_conv_numpy)
+def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, dilation: Attr = 1, groups: int = 1,
+           data_format: str = "NCHW") -> Tensor:  # fmt: skip
+    """Convolution of images with kernels [out, in / groups, height, width].
+
+    >>> bireme.nn.functional.conv2d(bireme.ones([1, 1, 3, 3]), bireme.ones([1, 1, 2, 2])).tolist()
+    [[[[4.0, 4.0], [4.0, 4.0]]]]
+    """
+    return _conv(x, weight, bias, stride, padding, dilation, groups, data_format)
+
+
+@op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_conv_numpy)
+def conv3d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, dilation: Attr = 1, groups: int = 1,
+           data_format: str = "NCDHW") -> Tensor:  # fmt: skip
+    """Convolution of volumes with kernels [out, in / groups, depth, height, width].
+
+    >>> bireme.nn.functional.conv3d(bireme.ones([1, 1, 2, 2, 2]), bireme.ones([1, 1, 2, 2, 2])).tolist()
+    [[[[[8.0]]]]]
+    """
+    return _conv(x, weight, bias, stride, padding, dilation, groups, data_format)
+
+
+for _made, _n in ((conv1d, 1), (conv2d, 2), (conv3d, 3)):
+    _complete_conv(_made, _n)
+
+
+# ---------------------------------------------------------------- transposed; Paddle has groups before dilation but for two axes
+
+
+def _swapped_numpy(x, weight, bias, stride, padding, output_padding, groups, dilation, output_size, data_format):
+    return _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format, by=convolution)
+
+
+def _transposed_numpy(x, weight, bias, stride, padding, output_padding, dilation, groups, output_size, data_format):
+    return _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format, by=convolution)
+
+
+def _transposed_grad_numpy(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, platform):
+    return _transposed_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=convolution)
+
+
+def _transposed_grad_jax(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, platform):
+    return _transposed_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, platform=platform)
+
+
+def _transposed_on_cuda(x, weight, bias, stride, padding, output_padding, dilation, groups, output_size, data_format):
+    return _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format, platform="cuda")
+
+
+def _complete_transposed(made: Any, n: int) -> None:
+    made.prepare(_complete(made.name, n, transposed=True))
+    made.check(_check_size(made.name, _check(made.name, transposed=True)))
+    made.infer(_infer_transposed)
+    made.flops(_flops)
+    made.effort(_transposed_effort)
+    made.grad(_transposed_grad_jax, numpy=_transposed_grad_numpy)
+    made.on("cuda")(_transposed_on_cuda)
+
+
+@op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_swapped_numpy)
+def conv1d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, output_padding: Attr = 0,
+                     groups: int = 1, dilation: Attr = 1, output_size: Attr = None, data_format: str = "NCL") -> Tensor:  # fmt: skip
+    """The transpose of a convolution, of sequences with kernels [in, out / groups, length]: each element adds a kernel to the result.
+
+    >>> bireme.nn.functional.conv1d_transpose(bireme.ones([1, 1, 2]), bireme.ones([1, 1, 2])).tolist()
+    [[[1.0, 2.0, 1.0]]]
+    """
+    return _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format)
+
+
+@op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_transposed_numpy)
+def conv2d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, output_padding: Attr = 0,
+                     dilation: Attr = 1, groups: int = 1, output_size: Attr = None, data_format: str = "NCHW") -> Tensor:  # fmt: skip
+    """The transpose of a convolution, of images with kernels [in, out / groups, height, width]: each element adds a kernel to the result.
+
+    >>> bireme.nn.functional.conv2d_transpose(bireme.ones([1, 1, 1, 2]), bireme.ones([1, 1, 1, 2])).tolist()
+    [[[[1.0, 2.0, 1.0]]]]
+    """
+    return _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format)
+
+
+@op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_swapped_numpy)
+def conv3d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, output_padding: Attr = 0,
+                     groups: int = 1, dilation: Attr = 1, output_size: Attr = None, data_format: str = "NCDHW") -> Tensor:  # fmt: skip
+    """The transpose of a convolution, of volumes with kernels [in, out / groups, depth, height, width].
+
+    >>> bireme.nn.functional.conv3d_transpose(bireme.ones([1, 1, 1, 1, 2]), bireme.ones([1, 1, 1, 1, 2])).tolist()
+    [[[[[1.0, 2.0, 1.0]]]]]
+    """
+    return _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format)
+
+
+for _made, _n in ((conv1d_transpose, 1), (conv2d_transpose, 2), (conv3d_transpose, 3)):
+    _complete_transposed(_made, _n)

@@ -1,0 +1,210 @@
+"""Convolutions by XLA: which form is fast at which shapes. Images are in their own data format, kernels [outputs, channels / groups, *window].
+
+A convolution is linear in the image and in the kernel, so either gradient is the transpose of some form of it, and the
+form that gives the result soonest need not be the one with the fastest transpose. On CUDA cuDNN has them all. On CPU:
+- few places for the window, or many groups, are products of matrices: XLA's own operator is up to 50 times slower there
+- a window of one element is a product too, one channel a group a sum of shifted images, few groups a convolution each
+- two axes are what XLA's operator is made for: a third is folded into the channels, a missing one added
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+import platform as machine
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from bireme.core.numpy_exec.convolution import places, taps
+
+_FEW = 49  # places of the window
+_DIMENSIONS = {1: ("NWC", "WIO", "NWC"), 2: ("NHWC", "HWIO", "NHWC"), 3: ("NDHWC", "DHWIO", "NDHWC")}
+# measured: with wide vectors (AVX) XLA's operator gives the kernel's gradient two to three times faster than products do, without them slower
+_WIDE = machine.machine().lower() in ("x86_64", "amd64")
+
+
+def move(x, last: bool):
+    """Channels last: given channels first, XLA would turn both operands by itself, and slower; between two convolutions they cancel."""
+    return x if last else x.transpose(0, *range(2, x.ndim), 1)
+
+
+def back(x, last: bool):
+    return x if last else x.transpose(0, x.ndim - 1, *range(1, x.ndim - 1))
+
+
+def _dims(x, last):
+    return x.shape[1:-1] if last else x.shape[2:]
+
+
+def _count(x, w, stride, pads, dilation, last):
+    return tuple([places(*axis) for axis in zip(_dims(x, last), w.shape[2:], stride, pads, dilation)])
+
+
+def _padded(x, pads, first):
+    """Zeros around the spatial axes, which start at `first`."""
+    if not any(a or b for a, b in pads):
+        return x
+    rest = x.ndim - first - len(pads)
+    return lax.pad(x, np.zeros((), x.dtype), [*[(0, 0, 0)] * first, *[(a, b, 0) for a, b in pads], *[(0, 0, 0)] * rest])
+
+
+# ---------------------------------------------------------------- the forms
+
+
+def _operator(x, w, stride, pads, dilation, groups, last):
+    kernel = w.transpose(*range(2, w.ndim), 1, 0)
+    numbers = _DIMENSIONS[x.ndim - 2]
+    made = lax.conv_general_dilated(move(x, last), kernel, stride, pads, rhs_dilation=dilation, dimension_numbers=numbers, feature_group_count=groups)
+    return back(made, last)
+
+
+def _product(x, w, stride, pads, dilation, groups, last):
+    """The kernel, as it is, times the windows side by side; the transpose adds each share where it came from.
+
+    The channels come first, so that nothing is turned but blocks of an image: turning the kernel would take longer than the product.
+    """
+    out, batch = _count(x, w, stride, pads, dilation, last), x.shape[0]
+    grown = _padded(jnp.moveaxis(x, -1 if last else 1, 0), pads, 2)
+    rows = jnp.stack([grown[:, :, *at] for at in taps(w.shape[2:], stride, dilation, out)], 1)
+    if groups == 1:
+        made = w.reshape(w.shape[0], -1) @ rows.reshape(-1, batch * math.prod(out))
+    else:
+        made = w.reshape(groups, w.shape[0] // groups, -1) @ rows.reshape(groups, -1, batch * math.prod(out))
+    return jnp.moveaxis(made.reshape(w.shape[0], batch, *out), 0, -1 if last else 1)
+
+
+def _pointwise(x, w, stride, pads, dilation, groups, last):
+    """A window of one element without padding: a product in the layout of the others."""
+    seen = move(x, last)[:, *[slice(None, None, s) for s in stride]]
+    made = lax.dot_general(seen.reshape(-1, seen.shape[-1]), w.reshape(w.shape[:2]), (((1,), (1,)), ((), ())))
+    return back(made.reshape(*seen.shape[:-1], -1), last)
+
+
+def _depthwise(x, w, stride, pads, dilation, groups, last):
+    """One channel a group: the sum of shifted images, each times its place in the kernel; in the layout that it is given."""
+    out, first = _count(x, w, stride, pads, dilation, last), 1 if last else 2
+    grown, front = _padded(x, pads, first), (slice(None),) * first
+    per = w.shape[0] // groups
+    kernel = jnp.moveaxis(w.reshape(groups, per, -1), -1, 0).reshape(-1, groups, per, *[1] * (0 if last else len(out)))
+    axis = x.ndim if last else 2  # beside the channels: the outputs of each
+    parts = []
+    for at, k in zip(taps(w.shape[2:], stride, dilation, out), kernel):
+        seen = grown[*front, *at]
+        parts.append(seen * jnp.squeeze(k, 1) if per == 1 else jnp.expand_dims(seen, axis) * k)
+    made = functools.reduce(operator.add, parts)
+    return made if per == 1 else made.reshape(_shaped(x.shape[0], w.shape[0], out, last))
+
+
+def _folded(x, w, stride, pads, dilation, last, of):
+    """Three axes as two: the slices that a window meets along the first stand side by side in the channels."""
+    x = move(x, last)
+    depth = places(x.shape[1], w.shape[2], stride[0], pads[0], dilation[0])
+    grown = _padded(x, pads[:1], 1)
+    slices = [grown[:, *at] for at in taps(w.shape[2:3], stride[:1], dilation[:1], (depth,))]
+    flat = jnp.concatenate(slices, -1).reshape(x.shape[0] * depth, *x.shape[2:4], -1)
+    kernel = jnp.moveaxis(w, 2, 1).reshape(w.shape[0], -1, *w.shape[3:])
+    made = _on_cpu(flat, kernel, stride[1:], pads[1:], dilation[1:], 1, True, of)
+    return back(made.reshape(x.shape[0], depth, *made.shape[1:]), last)
+
+
+def _on_cpu(x, w, stride, pads, dilation, groups, last, of):
+    """`of` is "out" for the result, "x" or "w" where its transpose is to give that gradient."""
+    channels = x.shape[-1 if last else 1]
+    if w.shape[1] == 1 < groups:
+        return _depthwise(x, w, stride, pads, dilation, groups, last)
+    if x.ndim == 3:
+        axis = 1 if last else 2
+        made = _on_cpu(jnp.expand_dims(x, axis), w[:, :, None], (1, *stride), ((0, 0), *pads), (1, *dilation), groups, last, of)
+        return jnp.squeeze(made, axis)
+    if 1 < groups <= 8:
+        axis = -1 if last else 1
+        parts = zip(jnp.split(x, groups, axis), jnp.split(w, groups, 0))
+        return jnp.concatenate([_on_cpu(a, b, stride, pads, dilation, 1, last, of) for a, b in parts], axis)
+    if x.ndim == 5 and groups == 1:
+        return _folded(x, w, stride, pads, dilation, last, of)
+    count = math.prod(_count(x, w, stride, pads, dilation, last))
+    few = count <= _FEW or groups > 1 or (of == "x" and count <= 256 <= w.shape[0]) or (of == "w" and not _WIDE and channels >= 16)
+    if max(w.shape[2:]) == 1 and not any(a or b for a, b in pads) and count > _FEW and groups == 1:
+        form = _pointwise
+    else:
+        form = _product if few else _operator
+    return form(x, w, stride, pads, dilation, groups, last)
+
+
+def _convolve(x, w, stride, pads, dilation, groups, last, of, platform):
+    if platform == "cuda":
+        return _operator(x, w, stride, pads, dilation, groups, last)
+    return _on_cpu(x, w, stride, pads, dilation, groups, last, of)
+
+
+# ---------------------------------------------------------------- the three functions
+
+
+def _shaped(batch, channels, dims, last):
+    return (batch, *dims, channels) if last else (batch, channels, *dims)
+
+
+def forward(x, w, stride, pads, dilation, groups, last, platform="cpu"):
+    """The convolution of an image with a kernel."""
+    shape = _shaped(x.shape[0], w.shape[0], _count(x, w, stride, pads, dilation, last), last)
+    if not (x.size and w.size and math.prod(shape)):
+        return jnp.zeros(shape, x.dtype)
+    return _convolve(x, w, stride, pads, dilation, groups, last, "out", platform)
+
+
+def input_grad(g, w, dims, stride, pads, dilation, groups, last, platform="cpu"):
+    """The gradient of an image of extents `dims`."""
+    shape = _shaped(g.shape[0], w.shape[1] * groups, dims, last)
+    if not (g.size and w.size and math.prod(shape)):
+        return jnp.zeros(shape, g.dtype)
+    if platform != "cuda" and w.shape[1] == 1 and w.shape[0] == groups > 1:
+        return _depthwise_input_grad(g, w, dims, stride, pads, dilation, groups, last)
+    fixed = (w, stride, pads, dilation, groups, last, "x", platform)
+    return jax.linear_transpose(lambda x: _convolve(x, *fixed), jax.ShapeDtypeStruct(shape, g.dtype))(g)[0]
+
+
+def weight_grad(x, g, window, stride, pads, dilation, groups, last, platform="cpu"):
+    """The gradient of a kernel over `window`."""
+    axis = -1 if last else 1
+    shape = (g.shape[axis], x.shape[axis] // groups, *window)
+    if not (x.size and g.size):
+        return jnp.zeros(shape, g.dtype)
+    if platform != "cuda" and shape[1] == 1 and shape[0] == groups > 1:
+        return _depthwise_weight_grad(x, g, shape, stride, pads, dilation, last)
+    fixed = (stride, pads, dilation, groups, last, "w", platform)
+    return jax.linear_transpose(lambda w: _convolve(x, w, *fixed), jax.ShapeDtypeStruct(shape, g.dtype))(g)[0]
+
+
+def _depthwise_input_grad(g, w, dims, stride, pads, dilation, groups, last):
+    """The gradient, spread by the stride, under the turned kernel; the transpose would add as many padded images as there are shifts."""
+    config = []
+    for n, m, k, s, (a, _), d in zip(dims, _dims(g, last), w.shape[2:], stride, pads, dilation):
+        config.append(((k - 1) * d - a, n + a - (m - 1) * s - 1, s - 1))
+    still = (0, 0, 0)
+    spread = lax.pad(g, np.zeros((), g.dtype), [still, *config, still] if last else [still, still, *config])
+    none, ones = ((0, 0),) * len(dims), (1,) * len(dims)
+    return _depthwise(spread, jnp.flip(w, range(2, w.ndim)), ones, none, dilation, groups, last)
+
+
+def _depthwise_weight_grad(x, g, shape, stride, pads, dilation, last):
+    """A loop over the window, whose body is compiled once."""
+    first = 1 if last else 2
+    x = lax.optimization_barrier(_padded(x, pads, first))
+    window, channels = shape[2:], shape[0]
+    sizes = [(m - 1) * s + 1 for m, s in zip(_dims(g, last), stride)]
+    full = (x.shape[0], *sizes, channels) if last else (x.shape[0], channels, *sizes)
+    starts = np.stack(np.meshgrid(*[np.arange(k) * d for k, d in zip(window, dilation)], indexing="ij"), -1).reshape(-1, len(window))
+    steps, zero = (*(slice(None),) * first, *[slice(None, None, s) for s in stride]), np.int32(0)
+    ones = jnp.ones((g.size // channels,), g.dtype)
+
+    def tap(_, at):
+        q = lax.dynamic_slice(x, (zero, *at, zero) if last else (zero, zero, *at), full)[steps]
+        if last:  # a product with ones adds faster than a sum along the first axes
+            return None, ones @ (q * g).reshape(-1, channels)
+        return None, jnp.sum(q * g, axis=(0, *range(2, q.ndim)))
+
+    return lax.scan(tap, None, jnp.asarray(starts, jnp.int32))[1].T.reshape(shape)

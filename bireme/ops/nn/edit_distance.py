@@ -1,0 +1,77 @@
+"""How many edits lie between two sequences: what speech and text recognition are measured by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.declare.op import Tensor, composite, op
+from bireme.core.graph.graph import sig_of
+from bireme.ops.creation.tensors import full
+
+
+@op(differentiable=False, name_arg=False, dtypes=dtypes.INT)
+def edit_distance_of(input: Tensor, label: Tensor, input_length: Tensor, label_length: Tensor) -> Tensor:
+    """Insertions, deletions and substitutions that turn each row's first tokens into its label's; use `edit_distance`.
+
+    >>> from bireme.ops.nn.edit_distance import edit_distance
+    >>> edit_distance(bireme.to_tensor([[1, 2, 3]]), bireme.to_tensor([[1, 3, 4, 1]]), normalized=False)[1].tolist()
+    [[3.0]]
+    """
+    (batch, steps), width = input.shape, label.shape[1]
+    places = jnp.arange(width + 1, dtype=jnp.float32)
+    first = jnp.broadcast_to(places, (batch, width + 1))
+
+    def step(row, at):
+        token, number = at
+        kept = jnp.minimum(row[:, 1:] + 1, row[:, :-1] + (label != token[:, None]))
+        reached = jnp.concatenate([jnp.broadcast_to(number, (batch, 1)), kept], axis=1)
+        # insertions cost 1 for each place to the right: the least of all places to the left, each with its way
+        row = places + lax.cummin(reached - places, axis=1)
+        return row, row
+
+    _, rows = lax.scan(step, first, (input.T, jnp.arange(1, steps + 1, dtype=jnp.float32)))
+    return jnp.concatenate([first[None], rows])[input_length, jnp.arange(batch), label_length]
+
+
+edit_distance_of.infer(lambda input, label, input_length, label_length: sig_of(input.shape[:1], dtypes.float32))
+
+
+@edit_distance_of.check
+def _(input, label, input_length, label_length):
+    if input.ndim != 2 or label.ndim != 2 or input.shape[0] != label.shape[0]:
+        raise errors.bad("edit_distance(label)", "two matrices with one row for each sequence", f"shapes {list(input.shape)} and {list(label.shape)}")
+    for name, length in (("input_length", input_length), ("label_length", label_length)):
+        if length.shape != input.shape[:1]:
+            raise errors.bad(f"edit_distance({name})", f"one length for each of {input.shape[0]} rows", f"shape {list(length.shape)}")
+
+
+edit_distance_of.index(lambda s: [(f"{n}_length", 0, s[n].shape[1] + 1) for n in ("input", "label") if s[n].ndim == 2])
+
+
+@composite()
+def edit_distance(input: Tensor, label: Tensor, normalized: bool = True, ignored_tokens: Any = None, input_length: Tensor | None = None,
+                  label_length: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The number of rows, and for each how many edits lead from `input` to `label`, over the label's length where `normalized`.
+
+    Rows are as wide as the longest sequence where lengths are given, and are sequences themselves where not.
+
+    >>> from bireme.ops.nn.edit_distance import edit_distance
+    >>> x, y = bireme.to_tensor([[1, 2, 3], [4, 5, 6]]), bireme.to_tensor([[1, 3, 4, 1], [4, 5, 8, 1]])
+    >>> edit_distance(x, y)[1].tolist()
+    [[0.75], [0.5]]
+    """
+    if ignored_tokens:
+        raise errors.bad("edit_distance(ignored_tokens)", "None: tokens are taken out before", ignored_tokens)
+    rows = input.shape[:1]
+    lengths = []
+    for tokens, length in ((input, input_length), (label, label_length)):
+        lengths.append(full(rows, tokens.shape[-1], "int64") if length is None else length.reshape([-1]))
+    found = edit_distance_of(input, label, *lengths)
+    if normalized:
+        found = found / lengths[1].astype("float32")
+    return full([1], rows[0] if rows else 0, "int64"), found.reshape([-1, 1])

@@ -1,0 +1,215 @@
+"""Images of another size: interpolation along each spatial axis with weights known beforehand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from bireme.core.base import errors
+from bireme.core.base.dtype import FLOAT, INT
+from bireme.core.declare.op import Attr, Tensor, composite, op
+from bireme.core.graph.graph import sig_of
+
+FORMATS = {3: ("NCW", "NWC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}
+MODES = {"linear": (3,), "bilinear": (4,), "bicubic": (4,), "trilinear": (5,), "nearest": (3, 4, 5), "area": (3, 4, 5)}
+
+
+def _taps(mode: str, n: int, m: int, ratio: np.float32, align_corners: bool, align_mode: int) -> tuple[np.ndarray, np.ndarray]:
+    """For each of `m` results, the places of its sources among `n` elements and their weights; both of shape [taps, m]."""
+    i = np.arange(m, dtype=np.float32)
+    if mode == "area":
+        begin, end = (np.arange(m) * n) // m, -((-(np.arange(m) + 1) * n) // m)
+        at = begin + np.arange(int((end - begin).max(initial=1)))[:, None]
+        return np.minimum(at, n - 1), np.where(at < end, 1 / np.maximum(end - begin, 1), 0.0)
+    if mode == "nearest":
+        at = (ratio * i + (np.float32(0.5) if align_corners else 0)).astype(np.int64)
+        return np.minimum(at, n - 1)[None], np.ones((1, m))
+    half = not align_corners and (align_mode == 0 or mode == "bicubic")
+    source = ratio * (i + np.float32(0.5)) - np.float32(0.5) if half else ratio * i
+    if mode == "bicubic":
+        first = np.floor(source)
+        t = (source - first).astype(np.float64)
+        near = [_cubic(t + 1, True), _cubic(t, False), _cubic(1 - t, False), _cubic(2 - t, True)]
+        at = first.astype(np.int64) + np.arange(-1, 3)[:, None]
+        return np.clip(at, 0, n - 1), np.stack(near)
+    source = np.maximum(source, 0)
+    first = np.minimum(source.astype(np.int64), n - 1)
+    t = (source - first).astype(np.float64)
+    return np.stack([first, np.minimum(first + 1, n - 1)]), np.stack([1 - t, t])
+
+
+def _cubic(t: np.ndarray, far: bool) -> np.ndarray:
+    """Keys' kernel with a = -0.75, beyond the nearest neighbours or between them."""
+    a = -0.75
+    return ((a * t - 5 * a) * t + 8 * a) * t - 4 * a if far else ((a + 2) * t - (a + 3)) * t * t + 1
+
+
+def _plans(shape, axes, sizes, scales, mode, align_corners, align_mode):
+    """By axis: its taps, or the whole number of times each element is repeated, or None where nothing changes."""
+    for axis, m, scale in zip(axes, sizes, scales):
+        n, one = shape[axis], np.float32(1)
+        if align_corners:
+            ratio = np.float32(n - 1) / np.float32(m - 1) if m > 1 else np.float32(0)
+        else:
+            ratio = one / np.float32(scale) if scale else np.float32(n) / np.float32(m)
+        if m == 1:  # a single result stands at the beginning
+            ratio = np.float32(0)
+        if mode == "nearest" and not align_corners and m % n == 0 and (m == 1 or ratio == np.float32(n) / np.float32(m)):
+            yield axis, m // n, None
+        else:
+            yield axis, 0, _taps(mode, n, m, ratio, align_corners, align_mode)
+
+
+def _matrix(taps, n, dtype):
+    at, weights = taps
+    found = np.zeros((at.shape[1], n))
+    for a, w in zip(at, weights):
+        found[np.arange(at.shape[1]), a] += w
+    return found.astype(dtype)
+
+
+def _wide(x):
+    return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
+
+
+@op(dtypes=FLOAT | INT, amp="wide", numpy=True)
+def resize_of(x: Tensor, axes: Attr, sizes: Attr, scales: Attr, mode: str, align_corners: bool, align_mode: int) -> Tensor:
+    """Interpolated along some axes; use `interpolate`.
+
+    >>> bireme.nn.functional.interpolate(bireme.to_tensor([[[0.0, 2.0]]]), [3], mode="linear", align_corners=True).tolist()
+    [[[0.0, 1.0, 2.0]]]
+    """
+    y = _wide(x) if mode != "nearest" else x
+    for axis, times, taps in _plans(x.shape, axes, sizes, scales, mode, align_corners, align_mode):
+        if taps is None:
+            if times > 1:
+                shape = [*y.shape[: axis + 1], times, *y.shape[axis + 1 :]]
+                y = jnp.broadcast_to(jnp.expand_dims(y, axis + 1), shape).reshape(*y.shape[:axis], y.shape[axis] * times, *y.shape[axis + 1 :])
+            continue
+        at, weights = taps
+        if len(at) > 4:  # many taps: a product with the matrix of all weights
+            y = jnp.moveaxis(jnp.tensordot(y, _matrix(taps, y.shape[axis], y.dtype), ((axis,), (1,))), -1, axis)
+            continue
+        shape = [-1 if i == axis else 1 for i in range(y.ndim)]
+        parts = [jnp.take(y, a, axis=axis, mode="clip") for a in at]
+        y = parts[0] if mode == "nearest" else sum([p * w.astype(y.dtype).reshape(shape) for p, w in zip(parts, weights)])
+    return y.astype(x.dtype)
+
+
+@resize_of.check
+def _(x, mode):
+    if not (x.dtype.is_floating or mode == "nearest" or (mode == "linear" and x.dtype.name == "uint8")):
+        raise errors.bad("interpolate(x)", f"a floating type for mode {mode}", x.dtype.name, kind=errors.NoKernel)
+
+
+@resize_of.infer
+def _(x, axes, sizes):
+    new = list(x.shape)
+    for axis, m in zip(axes, sizes):
+        new[axis] = m
+    return sig_of(tuple(new), x.dtype)
+
+
+@resize_of.grad(numpy=True)
+def _(g, sigs, axes, sizes, scales, mode, align_corners, align_mode):
+    # products with the transposed weights: a scatter of the taps is slower
+    y, shape = _wide(g), sigs[0].shape
+    if not y.size:
+        return jnp.zeros(shape, g.dtype)
+    for axis, times, taps in _plans(shape, axes, sizes, scales, mode, align_corners, align_mode):
+        if taps is None:
+            if times > 1:
+                y = jnp.sum(y.reshape(*y.shape[:axis], shape[axis], times, *y.shape[axis + 1 :]), axis=axis + 1)
+        else:
+            y = jnp.moveaxis(jnp.tensordot(y, _matrix(taps, shape[axis], y.dtype), ((axis,), (0,))), -1, axis)
+    return y.astype(g.dtype)
+
+
+def _target(name: str, x: Any, axes: list[int], size: Any, scale_factor: Any, recompute: bool, whole: bool) -> tuple[tuple, tuple]:
+    """Sizes of the spatial axes, and the factors where they decide (0 where they do not); fractions of sizes are cut off unless `whole`."""
+    count = len(axes)
+    if size is not None:
+        given = size.tolist() if isinstance(size, Tensor) or hasattr(size, "tolist") else size
+        given = list(given) if isinstance(given, (list, tuple)) else [given]
+        given = [n.item() if isinstance(n, Tensor) or getattr(n, "shape", None) == () else n for n in given]
+        if not whole:
+            given = [int(n) if isinstance(n, float) and math.isfinite(n) else n for n in given]
+        if len(given) == 1 and count > 1 and not isinstance(size, (list, tuple, Tensor)):
+            given = given * count
+        if len(given) != count or not all(isinstance(n, (int, np.integer)) for n in given):
+            raise errors.bad(f"{name}(size)", f"{count} integers", size, kind=TypeError)
+        if min(given) < 1:
+            raise errors.bad(f"{name}(size)", "sizes of 1 or more", list(given), kind=errors.Unfit)
+        return tuple([int(n) for n in given]), (0.0,) * count
+    given = scale_factor.tolist() if isinstance(scale_factor, Tensor) or hasattr(scale_factor, "tolist") else scale_factor
+    given = list(given) if isinstance(given, (list, tuple)) else [given] * count
+    given = [n.item() if isinstance(n, Tensor) or getattr(n, "shape", None) == () else n for n in given]
+    if not all(isinstance(n, (int, float)) for n in given):
+        raise errors.bad(f"{name}(scale_factor)", f"one number or {count}", scale_factor, kind=TypeError)
+    given = [float(n) for n in given]
+    if len(given) != count:
+        raise errors.bad(f"{name}(scale_factor)", f"one number or {count}", scale_factor)
+    if min(given) <= 0 or not all(math.isfinite(s) for s in given):
+        raise errors.bad(f"{name}(scale_factor)", "numbers above 0", scale_factor)
+    sizes = tuple([int(np.float32(x.shape[a]) * np.float32(s)) for a, s in zip(axes, given)])
+    if min(sizes) < 1:
+        raise errors.bad(f"{name}(scale_factor)", "factors that leave an element", given)
+    return sizes, (0.0,) * count if recompute else tuple(given)
+
+
+@composite(plain=True)
+def interpolate(x: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: Any = False, align_mode: int = 0,
+                data_format: str | None = None, recompute_scale_factor: bool | None = None) -> Tensor:  # fmt: skip
+    """An image, sequence or volume of another size, given as `size` or as a factor of the present one.
+
+    Modes are nearest, linear, bilinear, bicubic, trilinear and area. With `align_corners` the outermost elements keep their place.
+
+    >>> bireme.nn.functional.interpolate(bireme.to_tensor([[[[1.0, 2.0]]]]), scale_factor=2).tolist()
+    [[[[1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 2.0, 2.0]]]]
+    """
+    return _interpolated("interpolate", x, size, scale_factor, mode, align_corners, align_mode, data_format, recompute_scale_factor)
+
+
+@composite(plain=True)
+def upsample(x: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: Any = False, align_mode: int = 0,
+             data_format: str | None = None) -> Tensor:  # fmt: skip
+    """Another name of `interpolate`.
+
+    >>> bireme.nn.functional.upsample(bireme.to_tensor([[[[1.0, 2.0]]]]), size=[1, 4]).tolist()
+    [[[[1.0, 1.0, 2.0, 2.0]]]]
+    """
+    return _interpolated("upsample", x, size, scale_factor, mode, align_corners, align_mode, data_format, None)
+
+
+def _interpolated(name, x, size, scale_factor, mode, align_corners, align_mode, data_format, recompute):
+    kind = str(mode).lower()
+    if kind not in MODES:
+        raise errors.bad(f"{name}(mode)", f"one of {', '.join(MODES)}", mode)
+    if x.ndim not in MODES[kind]:
+        expected = " or ".join([str(n) for n in MODES[kind]])
+        raise errors.bad(f"{name}(x)", f"{expected} axes for mode {kind}", f"shape {x.shape}")
+    if not isinstance(align_corners, (bool, np.bool_)):
+        raise errors.bad(f"{name}(align_corners)", "True or False", align_corners, kind=TypeError)
+    if align_corners and kind == "nearest":
+        raise errors.bad(f"{name}(align_corners)", f"False with mode {kind}", align_corners)
+    if align_mode not in (0, 1):
+        raise errors.bad(f"{name}(align_mode)", "0 or 1", align_mode)
+    if kind == "area" and size is not None:
+        scale_factor = None  # Paddle reads the size alone
+    if (size is None) == (scale_factor is None):
+        raise errors.bad(f"{name}(size, scale_factor)", "one of the two", "none" if size is None else "both")
+    if recompute and size is not None:
+        raise errors.bad(f"{name}(recompute_scale_factor)", "False with size", recompute)
+    first, last = FORMATS[x.ndim]
+    layout = first if data_format is None or (data_format == "NCL" and x.ndim == 3) else last if data_format == "NLC" and x.ndim == 3 else data_format
+    if layout not in (first, last):
+        raise errors.bad(f"{name}(data_format)", f"{first} or {last}", data_format)
+    axes = list(range(1, x.ndim - 1)) if layout == last else list(range(2, x.ndim))
+    if min([x.shape[a] for a in axes]) < 1:
+        raise errors.bad(f"{name}(x)", "spatial axes with elements", f"shape {x.shape}")
+    sizes, scales = _target(name, x, axes, size, scale_factor, bool(recompute) or kind == "area", kind == "area")
+    inner = "linear" if kind in ("bilinear", "trilinear") else kind
+    return resize_of(x, tuple(axes), sizes, scales, inner, bool(align_corners), align_mode)

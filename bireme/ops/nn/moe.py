@@ -1,0 +1,166 @@
+"""Tokens of a mixture of experts: sorted by expert, and put together again; and a sample of the classes that a batch needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.base.dtype import BOOL, FLOAT, INT
+from bireme.core.declare.op import Extra, Ints, Key, Tensor, composite, op
+from bireme.core.graph.graph import sig_of
+from bireme.ops.random.generators import bits
+
+# ---------------------------------------------------------------- experts
+
+
+@op(dtypes=FLOAT | INT | BOOL)
+def moe_permute_of(hidden: Tensor, scale: Tensor | None, routes: Tensor, probs: Tensor, places: Ints, gather: bool) -> tuple[Tensor, ...]:
+    """Rows for each expert one after another, padded with zeros; use `moe_permute`.
+
+    >>> bireme.ops.nn.moe.moe_permute_of(bireme.ones([1, 2]), None, bireme.to_tensor([[0]]), bireme.ones([1, 1]), [2], True)[0].tolist()
+    [[1.0, 1.0], [0.0, 0.0]]
+    """
+    tokens, total = hidden.shape[0], sum(places)
+    starts = np.cumsum((0, *places[:-1]))
+    chosen = routes[:, :, None] == jnp.arange(len(places), dtype=routes.dtype)  # [tokens, k, experts]
+    mine = jnp.any(chosen, axis=1)
+    nth = jnp.cumsum(mine, axis=0, dtype=jnp.int32) - 1
+    rowmap = jnp.where(mine & (nth < np.asarray(places)), nth + starts.astype(np.int32), -1).astype(jnp.int32)
+    # row by row the token it comes from, one past the last for padding
+    source = (
+        jnp.full((total + 1,), tokens, jnp.int32).at[jnp.where(rowmap < 0, total, rowmap)].set(jnp.arange(tokens, dtype=jnp.int32)[:, None])[:total]
+    )
+    expert = np.repeat(np.arange(len(places)), places)
+    weight = jnp.sum(jnp.where(chosen, probs[:, :, None], 0), axis=1)
+
+    def rows(x):
+        return jnp.concatenate([x, jnp.zeros((1, *x.shape[1:]), x.dtype)])[source]
+
+    filled = rows(hidden) if gather else jnp.zeros((total, hidden.shape[1]), hidden.dtype)
+    scales = jnp.zeros((0,), jnp.float32) if scale is None else rows(scale)
+    at = jnp.concatenate([weight, jnp.zeros((1, len(places)), weight.dtype)])[source, expert]
+    return filled, rowmap, at, scales
+
+
+def _check_routes(where: str, routes: Tensor, experts: int) -> None:
+    if routes.ndim != 2 or routes.dtype.kind != "i":
+        raise errors.bad(f"{where}(expert_routemap_topk)", "integers of shape [tokens, experts of each]", routes)
+    if not isinstance(experts, int) or experts < 1:
+        raise errors.bad(f"{where}(num_experts)", "an integer of 1 or more", experts)
+
+
+@composite()
+def moe_permute(hidden_states: Tensor, scale: Tensor | None, expert_routemap_topk: Tensor, expert_prob_topk: Tensor, num_experts: int,
+                tokens_per_expert: Any, padding_alignment: int, do_gather: bool = True, name: Extra = None) -> Any:  # fmt: skip
+    """Tokens sorted by expert, each expert's padded to a multiple of `padding_alignment`; where each went, their weights, their scales.
+
+    >>> x, to, p = bireme.to_tensor([[1.0], [2.0]]), bireme.to_tensor([[1], [0]], dtype="int32"), bireme.ones([2, 1])
+    >>> [t.tolist() for t in bireme.nn.functional.moe_permute(x, None, to, p, 2, [1, 1], 1)[:2]]
+    [[[2.0], [1.0]], [[-1, 1], [0, -1]]]
+    """
+    where = "moe_permute"
+    _check_routes(where, expert_routemap_topk, num_experts)
+    if hidden_states.ndim != 2 or hidden_states.shape[0] != expert_routemap_topk.shape[0]:
+        raise errors.bad(f"{where}(hidden_states)", f"shape [{expert_routemap_topk.shape[0]}, width]", f"shape {hidden_states.shape}")
+    if expert_prob_topk.shape != expert_routemap_topk.shape:
+        raise errors.bad(f"{where}(expert_prob_topk)", f"shape {expert_routemap_topk.shape}", f"shape {expert_prob_topk.shape}")
+    counts = list(tokens_per_expert)
+    if len(counts) != num_experts or any(int(n) < 0 for n in counts):
+        raise errors.bad(f"{where}(tokens_per_expert)", f"{num_experts} counts", counts)
+    if padding_alignment < 1:
+        raise errors.bad(f"{where}(padding_alignment)", "1 or more", padding_alignment)
+    places = [-(-int(n) // padding_alignment) * padding_alignment for n in counts]
+    return moe_permute_of(hidden_states, scale, expert_routemap_topk, expert_prob_topk, places, do_gather)
+
+
+@op(dtypes=FLOAT)
+def moe_unpermute_of(rows: Tensor, rowmap: Tensor, routes: Tensor, probs: Tensor, wide: bool) -> tuple[Tensor, Tensor]:
+    """Sums of each token's rows, and its weights; use `moe_unpermute`.
+
+    >>> x, one = bireme.ones([1, 2]), bireme.zeros([1, 1], "int32")
+    >>> bireme.ops.nn.moe.moe_unpermute_of(x, one, one, bireme.ones([1]), True)[0].tolist()
+    [[1.0, 1.0]]
+    """
+    kind = jnp.promote_types(rows.dtype, jnp.float32) if wide else rows.dtype
+    none = rows.shape[0]
+    own = jnp.concatenate([rows, jnp.zeros((1, rows.shape[1]), rows.dtype)])[jnp.where(rowmap < 0, none, rowmap)]
+    at = jnp.where(routes < 0, -1, jnp.take_along_axis(rowmap, jnp.maximum(routes, 0).astype(jnp.int32), axis=1, mode="clip"))
+    weights = jnp.concatenate([probs.reshape(-1), jnp.zeros((1,), probs.dtype)])[jnp.where(at < 0, none, at)]
+    return jnp.sum(own.astype(kind), axis=1).astype(rows.dtype), weights
+
+
+@moe_unpermute_of.infer
+def _(rows, rowmap, routes, probs):
+    return sig_of((rowmap.shape[0], rows.shape[1]), rows.dtype), sig_of(routes.shape, probs.dtype)
+
+
+@composite()
+def moe_unpermute(hidden_states_unzipped: Tensor, zipped_expertwise_rowmap: Tensor, expert_routemap_topk: Tensor, token_prob_unzipped: Tensor,
+                  total_zipped_tokens: int, num_experts: int, use_mix_precision: bool = True, name: Extra = None) -> Any:  # fmt: skip
+    """What `moe_permute` did, undone: the sum of each token's rows, and its weights in the order of its experts.
+
+    >>> x, to, p = bireme.to_tensor([[1.0], [2.0]]), bireme.to_tensor([[1], [0]], dtype="int32"), bireme.ones([2, 1])
+    >>> rows, at, weights, _ = bireme.nn.functional.moe_permute(x, None, to, p, 2, [1, 1], 1)
+    >>> bireme.nn.functional.moe_unpermute(rows, at, to, weights, 2, 2)[0].tolist()
+    [[1.0], [2.0]]
+    """
+    where = "moe_unpermute"
+    _check_routes(where, expert_routemap_topk, num_experts)
+    tokens = expert_routemap_topk.shape[0]
+    if zipped_expertwise_rowmap.shape != [tokens, num_experts]:
+        raise errors.bad(f"{where}(zipped_expertwise_rowmap)", f"shape {[tokens, num_experts]}", f"shape {zipped_expertwise_rowmap.shape}")
+    if int(total_zipped_tokens) != tokens:
+        raise errors.bad(f"{where}(total_zipped_tokens)", f"{tokens}, the rows of expert_routemap_topk", total_zipped_tokens)
+    if hidden_states_unzipped.ndim != 2 or token_prob_unzipped._value.sig.size != hidden_states_unzipped.shape[0]:
+        got = f"shapes {hidden_states_unzipped.shape} and {token_prob_unzipped.shape}"
+        raise errors.bad(f"{where}(hidden_states_unzipped, token_prob_unzipped)", "shape [rows, width] and one number for each row", got)
+    return moe_unpermute_of(hidden_states_unzipped, zipped_expertwise_rowmap, expert_routemap_topk, token_prob_unzipped, use_mix_precision)
+
+
+# ---------------------------------------------------------------- classes
+
+
+@op(differentiable=False, dtypes=INT)
+def class_centers(label: Tensor, num_classes: int, key: Key = None) -> tuple[Tensor, ...]:
+    """Labels counted among the classes of the batch, all classes with those first, and how many those are; use `class_center_sample`.
+
+    >>> label = bireme.to_tensor([3, 1, 3])
+    >>> bireme.ops.nn.moe.class_centers(label, 4)[0].tolist()
+    [1, 0, 1]
+    """
+    present = jnp.zeros((num_classes,), bool).at[label].set(True)
+    # the classes of the batch by number, then the others in random order
+    index = jnp.arange(num_classes, dtype=jnp.uint64)
+    noise = ((bits(key, (num_classes,)).astype(jnp.uint64) >> np.uint64(1)) | np.uint64(1 << 31)) << np.uint64(31)
+    order = jnp.argsort(jnp.where(present, index, noise | index))
+    place = jnp.cumsum(present.astype(label.dtype)) - 1
+    return place[label].astype(label.dtype), order.astype(label.dtype), jnp.count_nonzero(present).astype(label.dtype)
+
+
+class_centers.index(lambda named: [("label", 0, named["num_classes"])], "class_center_sample")
+class_centers.infer(lambda label, num_classes: (label, sig_of((num_classes,), label.dtype), sig_of((), label.dtype)))
+
+
+@composite(name_arg=False)
+def class_center_sample(label: Tensor, num_classes: int, num_samples: int, group: Any = None) -> Any:
+    """All classes among the labels and random others, `num_samples` together at least, and the labels counted among them.
+
+    >>> [t.tolist() for t in bireme.nn.functional.class_center_sample(bireme.to_tensor([3, 1, 3]), 4, 1)]
+    [[1, 0, 1], [1, 3]]
+    """
+    where = "class_center_sample"
+    if not (group is None or group is False or hasattr(group, "is_member")):
+        raise errors.bad(f"{where}(group)", "None, False or a group", group)
+    if label.ndim != 1 or not label.shape[0]:
+        raise errors.bad(f"{where}(label)", "a row of one label at least", f"shape {label.shape}")
+    if label.dtype not in (dtypes.int32, dtypes.int64):
+        raise errors.bad(f"{where}(label)", "int32 or int64", label.dtype.name, kind=errors.NoKernel)
+    num_classes, num_samples = int(num_classes), int(num_samples)
+    if not 0 < num_samples <= num_classes:
+        raise errors.bad(f"{where}(num_samples)", f"a count in [1, {num_classes}]", num_samples)
+    places, order, count = class_centers(label, num_classes)
+    return places, order[: max(num_samples, int(count))]

@@ -1,0 +1,437 @@
+"""Normalisation: over the last axes, over the batch, over groups of channels, over neighbouring channels, to length one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from bireme.core.base import errors
+from bireme.core.base.dtype import FLOAT
+from bireme.core.declare.conversion import ints
+from bireme.core.declare.op import Ints, Tensor, composite, op
+from bireme.ops._shared.barrier import tie
+from bireme.ops._shared.compiler_hints import fresh, in_rows
+from bireme.ops.linalg.norms import norm
+
+
+def _wide(x):
+    return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
+
+
+def _moments(x, axes, epsilon, one_pass):
+    """Mean and 1 / deviation, in float32 at least.
+
+    Two passes on CPU: one would lose digits for large means. On a GPU the row is read once, by the kernel that makes it,
+    and summed in float64, which keeps the digits and costs nothing beside the reading.
+    """
+    kind = jnp.promote_types(x.dtype, jnp.float32)
+    if one_pass and x.dtype != jnp.float64:
+        row = x.astype(jnp.float64)
+        mean = jnp.mean(row, axis=axes, keepdims=True)
+        variance = jnp.maximum(jnp.mean(row * row, axis=axes, keepdims=True) - mean * mean, 0).astype(kind)
+        mean = mean.astype(kind)
+    else:
+        x = _wide(x)
+        mean = jnp.mean(x, axis=axes, keepdims=True)
+        variance = jnp.mean(jnp.square(x - mean), axis=axes, keepdims=True)
+    return mean, 1 / jnp.sqrt(variance + epsilon.astype(kind))
+
+
+def _normalised(x, axes, epsilon, one_pass=False):
+    """(x - mean) / deviation, and 1 / deviation."""
+    mean, inv = _moments(x, axes, epsilon, one_pass)
+    return (_wide(x) - mean) * inv, inv
+
+
+def _forward(x, weight, bias, epsilon, axes, one_pass=False):
+    y, _ = _normalised(x, axes, epsilon, one_pass)
+    if weight is not None:
+        y = y * _wide(weight)
+    if bias is not None:
+        y = y + _wide(bias)
+    return y.astype(x.dtype)
+
+
+def _forward_numpy(x, weight, bias, epsilon, axes):
+    count = math.prod([x.shape[i] for i in axes])
+    mean = np.add.reduce(x, axes, None, None, True)
+    mean /= count
+    y = x - mean
+    scale = np.add.reduce(y * y, axes, None, None, True)
+    scale /= count
+    scale += epsilon
+    np.sqrt(scale, out=scale)
+    y /= scale
+    if weight is not None:
+        y *= weight
+    if bias is not None:
+        y += bias
+    return y
+
+
+@op(dtypes=FLOAT, numpy=_forward_numpy, numbers={"epsilon": "float32"}, amp="high")
+def layer_norm_of(x: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: Tensor | float, axes: Ints) -> Tensor:
+    """Normalised over the last axes; use `layer_norm`.
+
+    >>> bireme.nn.functional.layer_norm(bireme.to_tensor([[1.0, 3.0]]), 2).shape
+    [1, 2]
+    """
+    return _forward(x, weight, bias, epsilon, axes)
+
+
+layer_norm_of.infer(lambda x: x)
+
+
+@layer_norm_of.on("cuda")
+def _(x, weight, bias, epsilon, axes):
+    return _forward(in_rows(x, "cuda"), weight, bias, epsilon, axes, one_pass=True)
+
+
+def _backward(g, x, weight, bias, epsilon, axes, platform):
+    x, g = in_rows(x, platform), in_rows(g, platform)
+    mean, inv = _moments(x, axes, epsilon, platform == "cuda")  # as in forward, so that XLA computes them once
+    y = (_wide(fresh(x, platform)) - mean) * inv
+    wide = _wide(g)
+    d = wide if weight is None else wide * _wide(weight)
+    # numbers of rows stay numbers: weighing to make them anew inside of every reader takes XLA half of a compile on a GPU
+    average, dot = fresh((jnp.mean(d, axis=axes, keepdims=True), jnp.mean(d * y, axis=axes, keepdims=True)), platform)
+    grads = [((d - average - y * dot) * inv).astype(x.dtype)]
+    front = tuple(range(x.ndim - len(axes)))
+    if weight is not None:
+        grads.append(jnp.sum(wide * y, axis=front).reshape(weight.shape).astype(weight.dtype))
+    if bias is not None:
+        grads.append(jnp.sum(wide, axis=front).reshape(bias.shape).astype(bias.dtype))
+    return (*grads, None)
+
+
+layer_norm_of.grad(_backward, numpy=True)
+
+
+@composite(plain=True)
+def layer_norm(x: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, epsilon: float = 1e-05) -> Tensor:
+    """Mean 0 and variance 1 over the last axes, which have `normalized_shape`; then scaled and shifted.
+
+    >>> bireme.nn.functional.layer_norm(bireme.to_tensor([[1.0, 3.0]]), 2, epsilon=0.0).tolist()
+    [[-1.0, 1.0]]
+    """
+    wanted = list(ints(normalized_shape, 0, "layer_norm(normalized_shape)") or ())
+    n = len(wanted)
+    if n == 0 or x.shape[-n:] != wanted:
+        raise errors.bad("layer_norm(x)", f"last axes of shape {wanted}", x)
+    for name, t in (("weight", weight), ("bias", bias)):
+        if t is not None and t._value.sig.size != math.prod(wanted):
+            raise errors.bad(f"layer_norm({name})", f"{math.prod(wanted)} elements", t)
+        if t is not None and t.dtype.is_complex:
+            raise errors.bad(f"layer_norm({name})", "real numbers", t, kind=errors.NoKernel)
+    shaped = [t if t is None or n == 1 or t.shape == wanted else t.reshape(wanted) for t in (weight, bias)]
+    return layer_norm_of(x, *shaped, epsilon, tuple(range(x.ndim - n, x.ndim)))
+
+
+# ---------------------------------------------------------------- over the batch
+
+LAST = ("NLC", "NHWC", "NDHWC")
+FIRST = ("NC", "NCL", "NCHW", "NCDHW")
+
+
+def _channel_axis(name: str, x: Any, data_format: Any) -> int:
+    """The axis of the channels, of a tensor with a batch and channels."""
+    if data_format not in FIRST and data_format not in LAST:
+        raise errors.bad(f"{name}(data_format)", f"one of {', '.join([*FIRST, *LAST])}", data_format)
+    if x.ndim < 2:
+        raise errors.bad(f"{name}(x)", "a batch of channels: 2 axes or more", f"shape {list(x.shape)}", kind=errors.Unfit)
+    return x.ndim - 1 if data_format in LAST else 1
+
+
+def _check_channels(name: str, x: Any, axis: int, **vectors: Any) -> None:
+    count, shapes = x.shape[axis], {which: tuple(t.shape) for which, t in vectors.items() if t is not None}
+    for which, shape in shapes.items():
+        if shape == (count,):
+            continue
+        if len(shape) == 1 and len(shapes) > 1 and set(shapes.values()) == {shape}:  # they agree, as a layer's do: it is the input
+            raise errors.bad(f"{name}(x)", f"{shape[0]} channels in axis {axis}, as {which} has", f"shape {list(x.shape)}")
+        raise errors.bad(f"{name}({which})", f"shape [{count}], one number a channel", f"shape {list(shape)}")
+
+
+def _of_channels(v, like, axis):
+    """A number for each channel, in a shape that broadcasts."""
+    return _wide(v).astype(_wide(like).dtype).reshape([-1 if i == axis else 1 for i in range(like.ndim)])
+
+
+def _channel_sum(x, axis):
+    """Sum for each channel; first over the axes behind it, which is faster than over all at once."""
+    if axis < x.ndim - 1:
+        x = jnp.sum(x, axis=tuple(range(axis + 1, x.ndim)))
+    return jnp.sum(x, axis=tuple(range(axis)))
+
+
+def _over_batch(x, epsilon, axis, one_pass):
+    """(x - mean) / deviation, and for each channel 1 / deviation, mean and variance."""
+    x = _wide(x)
+    part = 1 / max(1, x.size // max(1, x.shape[axis]))
+    first = x[tuple([slice(None) if i == axis else slice(0, 1) for i in range(x.ndim)])] if one_pass and x.size else None
+    d = x if first is None else x - first
+    mean = _channel_sum(d, axis) * part
+    if first is None:
+        d = d - _of_channels(mean, x, axis)
+        variance = _channel_sum(d * d, axis) * part
+    else:
+        variance = jnp.maximum(_channel_sum(d * d, axis) * part - mean * mean, 0)
+        d = d - _of_channels(mean, x, axis)
+        mean = mean + first.reshape(-1)
+    inv = 1 / jnp.sqrt(variance + epsilon.astype(x.dtype))
+    return d * _of_channels(inv, x, axis), inv, mean, variance
+
+
+def _batch_forward(x, running_mean, running_var, weight, bias, momentum, epsilon, axis, one_pass=False):
+    y, _, mean, variance = _over_batch(x, epsilon, axis, one_pass)
+    if weight is not None:
+        y = y * _of_channels(weight, x, axis)
+    if bias is not None:
+        y = y + _of_channels(bias, x, axis)
+    old = momentum.astype(mean.dtype)
+    kept = [(_wide(r).astype(mean.dtype) * old + now * (1 - old)).astype(r.dtype) for r, now in ((running_mean, mean), (running_var, variance))]
+    return [y.astype(x.dtype), *kept]
+
+
+@op(dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32", "momentum": "float32"})
+def batch_norm_of(x: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor | None, bias: Tensor | None, momentum: Tensor | float,
+                  epsilon: Tensor | float, axis: int) -> list[Tensor]:  # fmt: skip
+    """Normalised over all axes but the channels', and the running statistics that follow; use `batch_norm`.
+
+    >>> x = bireme.to_tensor([[1.0], [3.0]])
+    >>> bireme.nn.functional.batch_norm(x, bireme.zeros([1]), bireme.ones([1]), training=True, epsilon=0.0).tolist()
+    [[-1.0], [1.0]]
+    """
+    return _batch_forward(x, running_mean, running_var, weight, bias, momentum, epsilon, axis)
+
+
+@batch_norm_of.on("cuda")
+def _(x, running_mean, running_var, weight, bias, momentum, epsilon, axis):
+    return _batch_forward(x, running_mean, running_var, weight, bias, momentum, epsilon, axis, one_pass=True)
+
+
+batch_norm_of.infer(lambda x, running_mean, running_var: [x, running_mean, running_var])
+
+
+@batch_norm_of.grad(numpy=True)
+def _(g, x, weight, bias, momentum, epsilon, axis, sigs, platform):
+    y, inv, _, _ = _over_batch(x, epsilon, axis, platform == "cuda")  # as in forward, so that XLA computes it once
+    wide, count = _wide(g[0]), max(1, x.size // max(1, x.shape[axis]))
+    old = momentum.astype(y.dtype)
+    mean_grad, variance_grad = [_wide(t).astype(y.dtype) for t in g[1:]]
+    total, dot = _channel_sum(wide, axis), _channel_sum(wide * y, axis)
+    scale = inv if weight is None else inv * _wide(weight).astype(y.dtype)
+    level = (scale * total - mean_grad * (1 - old)) / count
+    slope = (scale * dot - variance_grad * (1 - old) * 2 / inv) / count
+    found = wide * _of_channels(scale, x, axis) - _of_channels(level, x, axis) - y * _of_channels(slope, x, axis)
+    grads = [found.astype(x.dtype), mean_grad * old, variance_grad * old]
+    if weight is not None:
+        grads.append(dot.astype(weight.dtype))
+    if bias is not None:
+        grads.append(total.astype(bias.dtype))
+    return (*[t.astype(s.dtype.np) for t, s in zip(grads, sigs)], None, None)
+
+
+@op(dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32"})
+def normalised_by(
+    x: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: Tensor | float, axis: int
+) -> Tensor:
+    """Normalised with statistics that are given; use `batch_norm`.
+
+    >>> bireme.nn.functional.batch_norm(bireme.to_tensor([[3.0]]), bireme.to_tensor([1.0]), bireme.to_tensor([4.0]), epsilon=0.0).tolist()
+    [[1.0]]
+    """
+    scale = 1 / jnp.sqrt(_of_channels(variance, x, axis) + epsilon.astype(_wide(x).dtype))
+    if weight is not None:
+        scale = scale * _of_channels(weight, x, axis)
+    y = (_wide(x) - _of_channels(mean, x, axis)) * scale
+    return (y if bias is None else y + _of_channels(bias, x, axis)).astype(x.dtype)
+
+
+normalised_by.infer(lambda x: x)
+
+
+@composite()
+def batch_norm(x: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, training: bool = False,
+               momentum: float = 0.9, epsilon: float = 1e-05, data_format: str = "NCHW", use_global_stats: bool | None = None) -> Tensor:  # fmt: skip
+    """Mean 0 and variance 1 for each channel: of the batch while training, which moves the running statistics, else by those.
+
+    The new running statistics are `momentum` times the old ones plus the rest of the batch's; its variance is the biased one.
+
+    >>> mean, x = bireme.zeros([1]), bireme.to_tensor([[1.0], [3.0]])
+    >>> y = bireme.nn.functional.batch_norm(x, mean, bireme.ones([1]), training=True, momentum=0.5)
+    >>> mean.tolist()
+    [1.0]
+    """
+    axis = _channel_axis("batch_norm", x, data_format)
+    _check_channels("batch_norm", x, axis, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    if not training if use_global_stats is None else use_global_stats:
+        return normalised_by(x, running_mean, running_var, weight, bias, epsilon, axis)
+    if x._value.sig.size == x.shape[axis]:  # one element a channel has no variance: Paddle hands it on, and so do its users expect
+        y = x * 1.0
+        for t in (weight, bias):  # which have no part in it, and gradients all the same: zeros
+            y = y if t is None else tie([y], t)[0]
+        return y
+    y, mean, variance = batch_norm_of(x, running_mean, running_var, weight, bias, momentum, epsilon, axis)
+    if x._value.sig.size:
+        running_mean._assign_value(mean)
+        running_var._assign_value(variance)
+    return y
+
+
+# ---------------------------------------------------------------- over groups of channels
+
+
+def _grouped(shape: Any, groups: int, axis: int) -> tuple[list[int], tuple[int, ...], list[int]]:
+    """The shape with the channels' axis cut into groups, the axes of one group, and the shape of a number for each channel."""
+    parts = [groups, shape[axis] // groups]
+    axes = tuple([i if i < axis else i + 1 for i in range(1, len(shape)) if i != axis] + [axis + 1])
+    cut = [*shape[:axis], *parts, *shape[axis + 1 :]]
+    return cut, tuple(sorted(axes)), [1] * axis + parts + [1] * (len(shape) - axis - 1)
+
+
+def _group_forward(x, weight, bias, epsilon, groups, axis, one_pass=False):
+    cut, axes, numbers = _grouped(x.shape, groups, axis)
+    y, _ = _normalised(x.reshape(cut), axes, epsilon, one_pass)
+    if weight is not None:
+        y = y * _wide(weight).reshape(numbers)
+    if bias is not None:
+        y = y + _wide(bias).reshape(numbers)
+    return y.reshape(x.shape).astype(x.dtype)
+
+
+@op(dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32"}, amp="high")
+def group_norm_of(x: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: Tensor | float, groups: int, axis: int) -> Tensor:
+    """Normalised over each group of channels of each sample; use `group_norm`.
+
+    >>> bireme.nn.functional.group_norm(bireme.to_tensor([[1.0, 3.0]]), 1, 0.0).tolist()
+    [[-1.0, 1.0]]
+    """
+    return _group_forward(x, weight, bias, epsilon, groups, axis)
+
+
+group_norm_of.infer(lambda x: x)
+
+
+@group_norm_of.on("cuda")
+def _(x, weight, bias, epsilon, groups, axis):
+    return _group_forward(x, weight, bias, epsilon, groups, axis, one_pass=True)
+
+
+@group_norm_of.grad(numpy=True)
+def _(g, x, weight, bias, epsilon, groups, axis, platform):
+    cut, axes, numbers = _grouped(x.shape, groups, axis)
+    y, inv = _normalised(x.reshape(cut), axes, epsilon, platform == "cuda")
+    wide = _wide(g).reshape(cut)
+    d = wide if weight is None else wide * _wide(weight).reshape(numbers)
+    mean, dot = jnp.mean(d, axis=axes, keepdims=True), jnp.mean(d * y, axis=axes, keepdims=True)
+    grads = [((d - mean - y * dot) * inv).reshape(x.shape).astype(x.dtype)]
+    if weight is not None:
+        grads.append(_channel_sum((wide * y).reshape(x.shape), axis).astype(weight.dtype))
+    if bias is not None:
+        grads.append(_channel_sum(wide.reshape(x.shape), axis).astype(bias.dtype))
+    return (*grads, None)
+
+
+@composite(plain=True)
+def group_norm(x: Tensor, num_groups: int, epsilon: float = 1e-05, weight: Tensor | None = None, bias: Tensor | None = None,
+               data_format: str = "NCHW") -> Tensor:  # fmt: skip
+    """Mean 0 and variance 1 over each of `num_groups` groups of channels of each sample; then scaled and shifted by channel.
+
+    >>> bireme.nn.functional.group_norm(bireme.to_tensor([[1.0, 3.0, 5.0, 5.0]]), 2, 0.0625).tolist()
+    [[-0.9701425433158875, 0.9701425433158875, 0.0, 0.0]]
+    """
+    if data_format == "NC":
+        raise errors.bad("group_norm(data_format)", f"one of {', '.join([*FIRST[1:], *LAST])}", data_format)
+    axis = _channel_axis("group_norm", x, data_format)
+    if num_groups < 1 or x.shape[axis] % num_groups:
+        raise errors.bad("group_norm(num_groups)", f"a divisor of the {x.shape[axis]} channels", num_groups)
+    _check_channels("group_norm", x, axis, weight=weight, bias=bias)
+    return group_norm_of(x, weight, bias, epsilon, num_groups, axis)
+
+
+@composite(plain=True)
+def instance_norm(x: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
+                  bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.9, eps: float = 1e-05,
+                  data_format: str = "NCHW") -> Tensor:  # fmt: skip
+    """Mean 0 and variance 1 over each channel of each sample; then scaled and shifted by channel. Running statistics have no part in it.
+
+    >>> bireme.nn.functional.instance_norm(bireme.to_tensor([[[1.0, 3.0]]]), eps=0.0).tolist()
+    [[[-1.0, 1.0]]]
+    """
+    _channel_axis("instance_norm", x, data_format)
+    channels = x.shape[1]  # Paddle takes the second axis for the channels' whatever data_format says
+    _check_channels("instance_norm", x, 1, weight=weight, bias=bias)
+    return group_norm_of(x, weight, bias, eps, channels, 1) if channels else x * 1.0
+
+
+# ---------------------------------------------------------------- over neighbours, and to length one
+
+
+@op(dtypes=FLOAT, numpy=True, numbers={"alpha": "float32", "beta": "float32", "k": "float32"})
+def local_response_norm_of(x: Tensor, alpha: Tensor | float, beta: Tensor | float, k: Tensor | float, size: int, axis: int) -> Tensor:
+    """Divided by a power of the mean square of neighbouring channels; use `local_response_norm`.
+
+    >>> bireme.nn.functional.local_response_norm(bireme.ones([1, 1, 1]), 1, alpha=3.0, beta=0.5).tolist()
+    [[[0.5]]]
+    """
+    wide = _wide(x)
+    alpha, beta, k = [t.astype(wide.dtype) for t in (alpha, beta, k)]
+    return (wide * (k + alpha * (_neighbours(wide * wide, size, size // 2, axis) / size)) ** -beta).astype(x.dtype)
+
+
+def _neighbours(x, size, before, axis):
+    """The sum of `size` neighbours along an axis, so many of them before the element."""
+    n, at = x.shape[axis], [slice(None)] * axis
+    grown = jnp.pad(x, [(before, size - 1 - before) if i == axis else (0, 0) for i in range(x.ndim)])
+    return sum([grown[(*at, slice(i, i + n))] for i in range(size)])
+
+
+local_response_norm_of.infer(lambda x: x)
+
+
+@local_response_norm_of.grad(numpy=True)
+def _(g, x, alpha, beta, k, size, axis):
+    kind, x, g = g.dtype, _wide(x), _wide(g)
+    alpha, beta, k = [t.astype(x.dtype) for t in (alpha, beta, k)]
+    base = k + alpha * (_neighbours(x * x, size, size // 2, axis) / size)
+    share = g * x * base ** (-beta - 1)
+    found = g * base**-beta - (2 * alpha * beta / size) * x * _neighbours(share, size, (size - 1) // 2, axis)
+    return found.astype(kind), None, None, None
+
+
+@composite(plain=True)
+def local_response_norm(x: Tensor, size: int, alpha: float = 0.0001, beta: float = 0.75, k: float = 1.0, data_format: str = "NCHW") -> Tensor:
+    """Each element over (k + alpha * the mean square of `size` channels around it) ** beta; channels outside count as 0.
+
+    >>> bireme.nn.functional.local_response_norm(bireme.ones([1, 1, 1]), 1, alpha=3.0, beta=0.5).tolist()
+    [[[0.5]]]
+    """
+    if x.ndim < 3:
+        raise errors.bad("local_response_norm(x)", "3 axes or more", f"shape {list(x.shape)}")
+    if not all(x.shape[1:]):
+        raise errors.bad("local_response_norm(x)", "elements along each axis but the first", f"shape {list(x.shape)}")
+    if size < 1:
+        raise errors.bad("local_response_norm(size)", "a number of 1 or more", size)
+    if data_format == "NC":
+        raise errors.bad("local_response_norm(data_format)", f"one of {', '.join([*FIRST[1:], *LAST])}", data_format)
+    axis = _channel_axis("local_response_norm", x, data_format)
+    return local_response_norm_of(x, alpha, beta, k, size, axis)
+
+
+@composite(plain=True)
+def normalize(x: Tensor, p: float = 2, axis: int = 1, epsilon: float = 1e-12) -> Tensor:
+    """Divided by its p-norm along an axis, or by `epsilon` where that is larger.
+
+    >>> bireme.nn.functional.normalize(bireme.to_tensor([[3.0, 4.0]])).tolist()
+    [[0.6000000238418579, 0.800000011920929]]
+    """
+    if x.ndim and not -x.ndim <= axis < x.ndim:
+        raise errors.bad("normalize(axis)", f"an axis in [{-x.ndim}, {x.ndim - 1}]", axis)
+    if not x.dtype.is_floating:
+        raise errors.bad("normalize(x)", "a floating type", x.dtype.name, kind=errors.NoKernel)
+    length = norm(x, p=float(p), axis=axis, keepdim=True)
+    return x / length.clip(min=epsilon)

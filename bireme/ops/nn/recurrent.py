@@ -1,0 +1,379 @@
+"""Recurrences: one direction of one layer over a whole sequence, or one step of it."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.base.dtype import FLOAT
+from bireme.core.declare.op import Tensor, op
+from bireme.core.graph.graph import sig_of
+from bireme.ops.nn import recurrent_numpy
+
+GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
+
+
+def _wide(x):
+    """The type that states are carried in: half precision would lose digits at every step."""
+    return jnp.float32 if x.dtype.itemsize < 4 else x.dtype
+
+
+def _times(x, weight):
+    return jnp.matmul(x.astype(weight.dtype), weight.T, preferred_element_type=_wide(weight))
+
+
+def _hidden(h, weight_hh, bias_hh):
+    """The state's part of the gates."""
+    made = _times(h, weight_hh)
+    return made if bias_hh is None else made + bias_hh.astype(made.dtype)
+
+
+def _rule(mode):
+    """The function (states, input's part of the gates, state's part) -> states."""
+
+    def lstm(states, given, own):
+        i, f, g, o = jnp.split(given + own, 4, axis=-1)
+        c = jax.nn.sigmoid(f) * states[1] + jax.nn.sigmoid(i) * jnp.tanh(g)
+        return (jax.nn.sigmoid(o) * jnp.tanh(c), c)
+
+    def gru(states, given, own):
+        (h,) = states
+        xr, xz, xc = jnp.split(given, 3, axis=-1)
+        hr, hz, hc = jnp.split(own, 3, axis=-1)
+        z = jax.nn.sigmoid(xz + hz)
+        new = jnp.tanh(xc + jax.nn.sigmoid(xr + hr) * hc)
+        return (new + z * (h - new),)
+
+    def simple(states, given, own):
+        return (jnp.tanh(given + own) if mode == "RNN_TANH" else jax.nn.relu(given + own),)
+
+    return {"LSTM": lstm, "GRU": gru}.get(mode, simple)
+
+
+def _stepper(mode, weight_hh, bias_hh, weight_ho):
+    """The function (states, input's part of the gates) -> states."""
+    rule = _rule(mode)
+
+    def step(states, given):
+        h, *rest = rule(states, given, _hidden(states[0], weight_hh, bias_hh))
+        return (h if weight_ho is None else _times(h, weight_ho.T), *rest)
+
+    return step
+
+
+@op(promote="x h c weight_ih weight_hh bias_ih bias_hh weight_ho", dtypes=FLOAT, amp="low", numpy=recurrent_numpy.forward)
+def recurrence_of(x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None,
+                  weight_ho: Tensor | None, lengths: Tensor | None, mode: str, reverse: bool = False, time_major: bool = False,
+                  masked: bool = True) -> tuple[Tensor, ...]:  # fmt: skip
+    """One step, or a sequence whose states are projected, with the gradient that jax derives; use `recurrence`.
+
+    >>> one, x = bireme.ones([1, 1]), bireme.to_tensor([[[1.0], [2.0]]])
+    >>> bireme.ops.nn.recurrent.recurrence_of(x, bireme.zeros([1, 1]), None, one, one, None, None, None, None, "RNN_RELU")[0].tolist()
+    [[[1.0], [3.0]]]
+    """
+    kind, wide = x.dtype, _wide(x)
+    step = _stepper(mode, weight_hh, bias_hh, weight_ho)
+    # the product with the inputs does not depend on the states: one large product instead of many small ones
+    given = _times(x, weight_ih)
+    given = given if bias_ih is None else given + bias_ih.astype(wide)
+    states = tuple([s.astype(wide) for s in (h, c) if s is not None])
+    if x.ndim == 2:
+        return tuple([s.astype(kind) for s in step(states, given)])
+    given = given if time_major else jnp.swapaxes(given, 0, 1)
+
+    def advance(states, now):
+        new = step(states, now)
+        return new, new[0].astype(kind)
+
+    def advance_until(states, now):
+        now, t = now
+        inside = (t < lengths)[:, None]
+        new = step(states, now)
+        out = jnp.where(inside, new[0], jnp.zeros((), wide)) if masked else new[0]
+        return tuple([jnp.where(inside, a, b) for a, b in zip(new, states, strict=True)]), out.astype(kind)
+
+    if lengths is None:
+        states, outs = lax.scan(advance, states, given, reverse=reverse)
+    else:
+        states, outs = lax.scan(advance_until, states, (given, jnp.arange(given.shape[0], dtype=lengths.dtype)), reverse=reverse)
+    return (outs if time_major else jnp.swapaxes(outs, 0, 1), *[s.astype(kind) for s in states])
+
+
+@recurrence_of.grad(numpy=recurrent_numpy.backward)
+def _(g, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, lengths, mode, reverse, time_major, masked):
+    """The one that jax derives; said here, for the interpreter has its own."""
+    operands = {
+        "x": x, "h": h, "c": c, "weight_ih": weight_ih, "weight_hh": weight_hh, "bias_ih": bias_ih, "bias_hh": bias_hh, "weight_ho": weight_ho,
+    }  # fmt: skip
+    given = {name: a for name, a in operands.items() if a is not None}
+    fixed = {**operands, "lengths": lengths, "mode": mode, "reverse": reverse, "time_major": time_major, "masked": masked}
+    outs, pull = jax.vjp(lambda *parts: recurrence_of.body(**{**fixed, **dict(zip(given, parts, strict=True))}), *given.values())
+    return (*pull(tuple([a.astype(out.dtype) for a, out in zip(g, outs, strict=True)])), *([] if lengths is None else [None]))
+
+
+@recurrence_of.infer
+def _(x, h, c):
+    states = (h,) if c is None else (h, c)
+    states = tuple([sig_of(s.shape, x.dtype) for s in states])
+    return states if x.ndim == 2 else (sig_of((*x.shape[:2], h.shape[1]), x.dtype), *states)
+
+
+@recurrence_of.check
+def _check(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, lengths, mode, time_major):
+    if mode not in GATES:
+        raise errors.bad("recurrence_of(mode)", "'LSTM', 'GRU', 'RNN_TANH' or 'RNN_RELU'", mode)
+    name = mode.removesuffix("_TANH").removesuffix("_RELU")
+    where, width = f"{name}(inputs)", weight_ih.shape[-1]
+    if x.ndim not in (2, 3) or x.shape[-1] != width:
+        wanted = f"shape [batch, {width}] for one step, or [{'steps, batch' if time_major else 'batch, steps'}, {width}]"
+        raise errors.bad(where, wanted, f"shape {list(x.shape)}")
+    if (c is None) == (mode == "LSTM"):
+        raise errors.bad(f"{name}(states)", "a hidden and a cell state" if c is None else "one state", "one" if c is None else "two")
+    batch, units = x.shape[1 if x.ndim == 3 and time_major else 0], weight_ih.shape[0] // GATES[mode]
+    out = units if weight_ho is None else weight_ho.shape[-1]
+    gates = (GATES[mode] * units,)
+    shapes = (("hidden state", h, (batch, out)), ("cell state", c, (batch, units)), ("weight_hh", weight_hh, (*gates, out)),
+        ("bias_ih", bias_ih, gates), ("bias_hh", bias_hh, gates), ("weight_ho", weight_ho, (units, out)),
+        ("sequence_length", lengths, (batch,)))  # fmt: skip
+    for what, sig, wanted in shapes:
+        if sig is not None and sig.shape != wanted:
+            raise errors.bad(f"{name}({what})", f"shape {list(wanted)}", f"shape {list(sig.shape)}")
+    if lengths is not None and lengths.dtype.kind != "i":
+        raise errors.bad(f"{name}(sequence_length)", "integers", lengths.dtype.name, kind=errors.NoKernel)
+
+
+@recurrence_of.effort
+def _effort(x, time_major):
+    """A step of the interpreter's loop takes some 20 us, however few the elements."""
+    return 40_000 * x.shape[0 if time_major else 1] if x.ndim == 3 else 0
+
+
+# ---------------------------------------------------------------- sequences, with a gradient that multiplies weights once
+
+
+def _sequence(x, time_major):
+    """[steps * batch, width], step by step: the input is turned, not the gates, which are four times as much."""
+    x = x if time_major else jnp.swapaxes(x, 0, 1)
+    return x.reshape(-1, x.shape[-1])
+
+
+def _given(x, weight_ih, bias_ih, time_major):
+    """The inputs' part of the gates, [steps, batch, gates]: it does not depend on the states, so one large product makes it."""
+    batch, steps = (x.shape[1], x.shape[0]) if time_major else x.shape[:2]
+    made = _times(_sequence(x, time_major), weight_ih)
+    return (made if bias_ih is None else made + bias_ih.astype(made.dtype)).reshape(steps, batch, -1)
+
+
+def _within(lengths, steps):
+    """Which rows of each step lie within their length, [steps, batch, 1]."""
+    return (jnp.arange(steps, dtype=lengths.dtype)[:, None] < lengths)[..., None]
+
+
+@op(promote="x h c weight_ih weight_hh bias_ih bias_hh", dtypes=FLOAT, amp="low", numpy=recurrent_numpy.sequence_forward)
+def sequence_of(x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None,
+                lengths: Tensor | None, mode: str, reverse: bool = False, time_major: bool = False,
+                masked: bool = True) -> tuple[Tensor, ...]:  # fmt: skip
+    """Outputs and last states, and what the gradient reads: the states before each step and their part of the gates; use `recurrence`.
+
+    >>> one, x = bireme.ones([1, 1]), bireme.to_tensor([[[1.0], [2.0]]])
+    >>> bireme.ops.nn.recurrent.sequence_of(x, bireme.zeros([1, 1]), None, one, one, None, None, None, "RNN_RELU")[0].tolist()
+    [[[1.0], [3.0]]]
+    """
+    kind, wide, rule = x.dtype, _wide(x), _rule(mode)
+    given = _given(x, weight_ih, bias_ih, time_major)
+    inside = None if lengths is None else _within(lengths, len(given))
+    turned = lax.optimization_barrier(weight_hh.T)  # once, and not in each step
+
+    def step(states, now):
+        now, inside = now
+        own = jnp.matmul(states[0].astype(kind), turned, preferred_element_type=wide)
+        own = own if bias_hh is None else own + bias_hh.astype(wide)
+        new = rule(states, now, own)
+        out = new[0]
+        if inside is not None:
+            out = jnp.where(inside, out, jnp.zeros((), wide)) if masked else out
+            new = tuple([jnp.where(inside, a, b) for a, b in zip(new, states, strict=True)])
+        return new, (out.astype(kind), *states, own)
+
+    states = tuple([s.astype(wide) for s in (h, c) if s is not None])
+    states, (outs, *kept) = lax.scan(step, states, (given, inside), reverse=reverse)
+    return (outs if time_major else jnp.swapaxes(outs, 0, 1), *[s.astype(kind) for s in states], *kept)
+
+
+@sequence_of.infer
+def _(x, h, c, weight_hh, time_major):
+    wide = x.dtype if x.dtype.np.itemsize >= 4 else dtypes.float32
+    batch, steps = (x.shape[1], x.shape[0]) if time_major else x.shape[:2]
+    count, units = 1 if c is None else 2, h.shape[1]
+    last = [sig_of((batch, units), x.dtype)] * count
+    kept = [sig_of((steps, batch, units), wide)] * count
+    return (sig_of((*x.shape[:2], units), x.dtype), *last, *kept, sig_of((steps, batch, weight_hh.shape[0]), wide))
+
+
+sequence_of.effort(_effort)
+
+
+@sequence_of.check
+def _(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, mode, time_major):
+    _check(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, None, lengths, mode, time_major)
+
+
+@sequence_of.grad(numpy=recurrent_numpy.sequence_backward)
+def _(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, mode, reverse, time_major, masked):
+    """Step by step only what depends on the step after; all products of weights with whole sequences are one each."""
+    kind, wide, rule, count = x.dtype, _wide(x), _rule(mode), 1 if c is None else 2
+    before, own = tuple(out[1 + count : -1]), out[-1]
+    more, last, more_before, more_own = g[0], g[1 : 1 + count], tuple(g[1 + count : -1]), g[-1]
+    more = (more if time_major else jnp.swapaxes(more, 0, 1)).astype(wide)
+    given = _given(x, weight_ih, bias_ih, time_major)
+    inside = None if lengths is None else _within(lengths, len(given))
+    if inside is not None and masked:
+        more = jnp.where(inside, more, jnp.zeros((), wide))
+
+    def step(grads, now):
+        more, more_before, more_own, before, given, own, inside = now
+        stay = [0.0] * count
+        if inside is not None:
+            zero = jnp.zeros((), wide)
+            stay, grads = [jnp.where(inside, zero, a) for a in grads], [jnp.where(inside, a, zero) for a in grads]
+        _, pull = jax.vjp(rule, before, given, own)
+        states, of_given, of_own = pull((grads[0] + more, *grads[1:]))
+        of_own = (of_own + more_own).astype(kind)
+        by_product = [jnp.matmul(of_own, weight_hh, preferred_element_type=wide), *[0.0] * (count - 1)]
+        new = tuple([sum(parts) for parts in zip(states, by_product, stay, more_before, strict=True)])
+        return new, (of_given.astype(kind), of_own)
+
+    grads = tuple([a.astype(wide) for a in last])
+    grads, parts = lax.scan(step, grads, (more, more_before, more_own, before, given, own, inside), reverse=not reverse)
+    of_given, of_own = [part.reshape(-1, part.shape[-1]) for part in parts]
+    dx = jnp.matmul(of_given, weight_ih, preferred_element_type=wide).reshape(*given.shape[:2], -1)
+    over_rows = (((0,), (0,)), ((), ()))
+    found = [
+        dx if time_major else jnp.swapaxes(dx, 0, 1), *grads,
+        lax.dot_general(of_given, _sequence(x, time_major), over_rows, preferred_element_type=wide),
+        lax.dot_general(of_own, before[0].reshape(len(of_own), -1).astype(kind), over_rows, preferred_element_type=wide),
+    ]  # fmt: skip
+    found += [jnp.sum(part.astype(wide), axis=0) for part, bias in ((of_given, bias_ih), (of_own, bias_hh)) if bias is not None]
+    return (*[a.astype(kind) for a in found], *([] if lengths is None else [None]))
+
+
+# ---------------------------------------------------------------- an LSTM without lengths, whose gradient is faster still
+
+
+def _before(first, states, reverse):
+    """What each step starts from."""
+    return jnp.concatenate([states[1:], first[None]] if reverse else [first[None], states[:-1]])
+
+
+def _halves(units, dtype):
+    """Factor and shift that make a sigmoid of a tanh, for three of the four gates."""
+    half = np.repeat(np.array([0.5, 0.5, 1.0, 0.5], dtype), units)
+    return half, np.repeat(np.array([0.5, 0.5, 0.0, 0.5], dtype), units)
+
+
+@op(promote="x h c weight_ih weight_hh bias_ih bias_hh", dtypes=FLOAT, amp="low", numpy=recurrent_numpy.lstm_forward)
+def lstm_of(x: Tensor, h: Tensor, c: Tensor, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None,
+            reverse: bool = False, time_major: bool = False) -> tuple[Tensor, ...]:  # fmt: skip
+    """Outputs and last states of an LSTM, and what its gradient reads: gates and cells of every step; use `recurrence`.
+
+    >>> one, zero = bireme.ones([4, 1]), bireme.zeros([1, 1])
+    >>> bireme.ops.nn.recurrent.lstm_of(bireme.zeros([1, 2, 1]), zero, zero, one, one, None, None)[0].tolist()
+    [[[0.0], [0.0]]]
+    """
+    kind, wide = x.dtype, _wide(x)
+    # one tanh for all gates: sigmoid(z) = tanh(z / 2) / 2 + 1 / 2; the halves of z are taken before the loop, where they are exact
+    half, shift = _halves(h.shape[1], wide)
+    given = _given(x, weight_ih, bias_ih, time_major)
+    given = (given if bias_hh is None else given + bias_hh.astype(wide)) * half
+    turned = lax.optimization_barrier(weight_hh.T * half.astype(kind))  # once, and not in each step
+
+    def step(states, now):
+        h, c = states
+        gates = jnp.tanh(now + jnp.matmul(h.astype(kind), turned, preferred_element_type=wide)) * half + shift
+        i, f, g, o = jnp.split(gates, 4, axis=-1)
+        c = f * c + i * g
+        h = o * jnp.tanh(c)
+        return (h, c), (h.astype(kind), gates, c)
+
+    (h, c), (outs, gates, cells) = lax.scan(step, (h.astype(wide), c.astype(wide)), given, reverse=reverse)
+    return outs if time_major else jnp.swapaxes(outs, 0, 1), h.astype(kind), c.astype(kind), gates, cells
+
+
+@lstm_of.infer
+def _(x, h, time_major):
+    wide = x.dtype if x.dtype.np.itemsize >= 4 else dtypes.float32
+    batch, steps, units = *((x.shape[1], x.shape[0]) if time_major else x.shape[:2]), h.shape[1]
+    state = sig_of((batch, units), x.dtype)
+    kept = sig_of((steps, batch, 4 * units), wide), sig_of((steps, batch, units), wide)
+    return (sig_of((*x.shape[:2], units), x.dtype), state, state, *kept)
+
+
+lstm_of.effort(_effort)
+
+
+@lstm_of.check
+def _(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, time_major):
+    _check(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, None, None, "LSTM", time_major)
+
+
+@lstm_of.grad(numpy=recurrent_numpy.lstm_backward)
+def _(g, out, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major):
+    """Step by step only what depends on the step after; all products of weights with whole sequences are one each."""
+    kind, wide = x.dtype, _wide(x)
+    outs, _, _, gates, cells = out
+    more, last_h, last_c, more_gates, more_cells = g
+    if not time_major:
+        more, outs = jnp.swapaxes(more, 0, 1), jnp.swapaxes(outs, 0, 1)
+
+    # what the loop multiplies with does not depend on it: for all steps at once
+    i, f, g, o = jnp.split(gates, 4, axis=-1)
+    t = jnp.tanh(cells)
+    own = jnp.concatenate([i * (1 - i), f * (1 - f), 1 - g * g, o * (1 - o)], -1)
+    more_gates = more_gates * own
+    own = own * jnp.concatenate([g, _before(c.astype(wide), cells, reverse), i, t], -1)
+    own, of_h = lax.optimization_barrier((own, o * (1 - t * t)))
+
+    def step(states, now):
+        dh, dc = states
+        more, more_gates, more_c, own, of_h, f = now
+        dh = dh + more.astype(wide)
+        dc = dc + more_c + dh * of_h
+        dz = (jnp.concatenate([dc, dc, dc, dh], -1) * own + more_gates).astype(kind)
+        return (jnp.matmul(dz, weight_hh, preferred_element_type=wide), dc * f), dz
+
+    given = (more, more_gates, more_cells, own, of_h, f)
+    (dh, dc), dz = lax.scan(step, (last_h.astype(wide), last_c.astype(wide)), given, reverse=not reverse)
+    flat = dz.reshape(-1, dz.shape[-1])
+    # both weights at once: one product of twice the width is faster than two
+    seen = jnp.concatenate([_sequence(x, time_major), _before(h, outs, reverse).reshape(-1, h.shape[-1])], 1)
+    dw = lax.dot_general(flat, seen, (((0,), (0,)), ((), ())), preferred_element_type=wide)
+    dx = jnp.matmul(flat, weight_ih, preferred_element_type=wide).reshape(*dz.shape[:2], -1)
+    total = jnp.sum(flat.astype(wide), axis=0)
+    width = x.shape[-1]
+    grads = [dx if time_major else jnp.swapaxes(dx, 0, 1), dh, dc, dw[:, :width], dw[:, width:]]
+    return tuple([a.astype(kind) for a in (*grads, *[total for bias in (bias_ih, bias_hh) if bias is not None])])
+
+
+def recurrence(x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None,
+               weight_ho: Tensor | None, lengths: Tensor | None, mode: str, reverse: bool = False, time_major: bool = False,
+               masked: bool = True) -> tuple[Tensor, ...]:  # fmt: skip
+    """All outputs and the last states of a recurrence over x of shape [batch, steps, width]; x without steps makes one step.
+
+    From `lengths` on the states stay as they are; the outputs there are zero, or with `masked=False` what a step would give.
+
+    >>> one, x = bireme.ones([1, 1]), bireme.to_tensor([[[1.0], [2.0]]])
+    >>> bireme.ops.nn.recurrent.recurrence(x, bireme.zeros([1, 1]), None, one, one, None, None, None, None, "RNN_RELU")[0].tolist()
+    [[[1.0], [3.0]]]
+    """
+    whole = weight_ho is None and x.ndim == 3 and x.size
+    if whole and mode == "LSTM" and c is not None and lengths is None:
+        return tuple(lstm_of(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, reverse, time_major)[:3])
+    if whole:
+        return tuple(
+            sequence_of(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, lengths, mode, reverse, time_major, masked)[: 2 if c is None else 3]
+        )
+    return recurrence_of(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, lengths, mode, reverse, time_major, masked)

@@ -1,0 +1,388 @@
+"""Images: pixels moved between channels and space, shifts in time, sampling at given places, masks of sequences."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.base.dtype import FLOAT
+from bireme.core.declare.conversion import ints
+from bireme.core.declare.op import Attr, DTypeArg, Tensor, composite, op
+from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec.rebinding import on_numpy
+
+
+def _channels_last(name: str, x: Any, data_format: Any) -> bool:
+    if data_format not in ("NCHW", "NHWC"):
+        raise errors.bad(f"{name}(data_format)", "NCHW or NHWC", data_format)
+    if x.ndim != 4:
+        raise errors.bad(f"{name}(x)", "images of 4 axes", f"shape {x.shape}")
+    if not x.dtype.is_floating:
+        raise errors.bad(f"{name}(x)", "a floating type", x.dtype.name, kind=errors.NoKernel)
+    return data_format == "NHWC"
+
+
+def _factor(name: str, which: str, n: Any) -> int:
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
+        raise errors.bad(f"{name}({which})", "an integer", n, kind=TypeError)
+    if n < 1:
+        raise errors.bad(f"{name}({which})", "a number of 1 or more", n)
+    return int(n)
+
+
+@composite(plain=True)
+def pixel_shuffle(x: Tensor, upscale_factor: Any, data_format: str = "NCHW") -> Tensor:
+    """Each factor**2 channels become a square of pixels.
+
+    >>> bireme.nn.functional.pixel_shuffle(bireme.arange(4.0).reshape([1, 4, 1, 1]), 2).tolist()
+    [[[[0.0, 1.0], [2.0, 3.0]]]]
+    """
+    r = _factor("pixel_shuffle", "upscale_factor", upscale_factor)
+    last = _channels_last("pixel_shuffle", x, data_format)
+    n, c, h, w = [x.shape[i] for i in ((0, 3, 1, 2) if last else (0, 1, 2, 3))]
+    if c % (r * r):
+        raise errors.bad("pixel_shuffle(x)", f"channels in multiples of {r * r}", f"shape {x.shape}")
+    if last:
+        return x.reshape([n, h, w, c // (r * r), r, r]).transpose([0, 1, 4, 2, 5, 3]).reshape([n, h * r, w * r, c // (r * r)])
+    return x.reshape([n, c // (r * r), r, r, h, w]).transpose([0, 1, 4, 2, 5, 3]).reshape([n, c // (r * r), h * r, w * r])
+
+
+@composite(plain=True)
+def pixel_unshuffle(x: Tensor, downscale_factor: Any, data_format: str = "NCHW") -> Tensor:
+    """Each square of pixels becomes factor**2 channels: the inverse of `pixel_shuffle`.
+
+    >>> bireme.nn.functional.pixel_unshuffle(bireme.arange(4.0).reshape([1, 1, 2, 2]), 2).shape
+    [1, 4, 1, 1]
+    """
+    r = _factor("pixel_unshuffle", "downscale_factor", downscale_factor)
+    last = _channels_last("pixel_unshuffle", x, data_format)
+    n, c, h, w = [x.shape[i] for i in ((0, 3, 1, 2) if last else (0, 1, 2, 3))]
+    if h % r or w % r:
+        raise errors.bad("pixel_unshuffle(x)", f"height and width in multiples of {r}", f"shape {x.shape}")
+    if last:
+        return x.reshape([n, h // r, r, w // r, r, c]).transpose([0, 1, 3, 5, 2, 4]).reshape([n, h // r, w // r, c * r * r])
+    return x.reshape([n, c, h // r, r, w // r, r]).transpose([0, 1, 3, 5, 2, 4]).reshape([n, c * r * r, h // r, w // r])
+
+
+@composite(plain=True)
+def channel_shuffle(x: Tensor, groups: Any, data_format: str = "NCHW") -> Tensor:
+    """Channels dealt out over the groups: the first of each group, then the second of each, and so on.
+
+    >>> bireme.nn.functional.channel_shuffle(bireme.arange(4.0).reshape([1, 4, 1, 1]), 2).flatten().tolist()
+    [0.0, 2.0, 1.0, 3.0]
+    """
+    g = _factor("channel_shuffle", "groups", groups)
+    last = _channels_last("channel_shuffle", x, data_format)
+    n, c, h, w = [x.shape[i] for i in ((0, 3, 1, 2) if last else (0, 1, 2, 3))]
+    if c % g:
+        raise errors.bad("channel_shuffle(groups)", f"a divisor of the {c} channels", g)
+    if last:
+        return x.reshape([n, h, w, g, c // g]).transpose([0, 1, 2, 4, 3]).reshape(x.shape)
+    return x.reshape([n, g, c // g, h, w]).transpose([0, 2, 1, 3, 4]).reshape(x.shape)
+
+
+@op(dtypes=FLOAT, numpy=True)
+def temporal_shift(x: Tensor, seg_num: int, shift_ratio: float = 0.25, name: Any = None, data_format: str = "NCHW") -> Tensor:
+    """Some channels moved one frame back, as many one frame forth, in clips of `seg_num` frames; zeros come in at the ends.
+
+    >>> x = bireme.arange(8.0).reshape([2, 4, 1, 1])
+    >>> bireme.nn.functional.temporal_shift(x, 2, 0.25).reshape([2, 4]).tolist()
+    [[0.0, 5.0, 2.0, 3.0], [0.0, 0.0, 6.0, 7.0]]
+    """
+    first = x if data_format == "NCHW" else jnp.moveaxis(x, 3, 1)
+    clips = first.reshape(first.shape[0] // seg_num, seg_num, *first.shape[1:])
+    c = first.shape[1]
+    a, b = int(c * np.float32(shift_ratio)), int(c * 2 * np.float32(shift_ratio))
+    forth, back, rest = clips[:, :, :a], clips[:, :, a:b], clips[:, :, b:]
+    zero = [(0, 0)] * 3
+    forth = jnp.pad(forth[:, :-1], [(0, 0), (1, 0), *zero])
+    back = jnp.pad(back[:, 1:], [(0, 0), (0, 1), *zero])
+    out = jnp.concatenate([forth, back, rest], axis=2).reshape(first.shape)
+    return out if data_format == "NCHW" else jnp.moveaxis(out, 1, 3)
+
+
+temporal_shift.infer(lambda x: x)
+
+
+@temporal_shift.prepare
+def _(arguments):
+    x, n, ratio = arguments["x"], arguments["seg_num"], arguments["shift_ratio"]
+    arguments["name"] = None
+    if isinstance(x, Tensor):
+        _channels_last("temporal_shift", x, arguments["data_format"])
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
+            raise errors.bad("temporal_shift(seg_num)", "an integer", n, kind=TypeError)
+        if n < 1 or x.shape[0] % n:
+            raise errors.bad("temporal_shift(seg_num)", f"a divisor of the {x.shape[0]} frames", n)
+        if not isinstance(ratio, (int, float, np.number)) or not 0 < ratio < 0.5:
+            raise errors.bad("temporal_shift(shift_ratio)", "a number between 0 and 0.5", ratio)
+
+
+# ---------------------------------------------------------------- sampling
+
+
+def _unnormalised(t, n, align_corners):
+    """Coordinates from [-1, 1] in pixels."""
+    return (t + 1) * ((n - 1) / 2) if align_corners else ((t + 1) * n - 1) / 2
+
+
+def _inside(t, n, padding_mode, align_corners):
+    """Coordinates brought back into the image, unless what is outside counts as zero."""
+    if padding_mode == "zeros":
+        return t
+    if padding_mode == "reflection":
+        low, span = (0.0, n - 1) if align_corners else (-0.5, n)
+        if not span:
+            return jnp.zeros_like(t)
+        t = jnp.abs(t - low)
+        t = t - jnp.floor(t / (2 * span)) * (2 * span)
+        t = jnp.minimum(t, 2 * span - t) + low
+    return jnp.clip(t, 0, n - 1)
+
+
+def _flat(places, dims):
+    """Whole places counted row by row, and whether they are inside."""
+    flat, valid = 0, True
+    for p, n in zip(places, dims):
+        inside = (p >= 0) & (p <= n - 1)  # not for NaN either
+        valid = valid & inside
+        flat = flat * n + jnp.where(inside, p, np.zeros((), p.dtype)).astype(jnp.int32)
+    return flat, valid
+
+
+def _pixels(rows, dims, places):
+    """Rows of channels at whole places, zeros outside; `rows` has shape [batch, pixels, channels]."""
+    flat, valid = _flat(places, dims)
+    batch = jnp.arange(rows.shape[0], dtype=jnp.int32).reshape(-1, *[1] * (flat.ndim - 1))
+    return jnp.where(valid[..., None], rows[batch, flat], np.zeros((), rows.dtype))
+
+
+@op(promote="x grid", dtypes=FLOAT, numpy=True)
+def grid_sample(x: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool = True) -> Tensor:
+    """An image or volume read at the places of `grid`, whose coordinates (x, y, z) go from -1 to 1 over the image.
+
+    >>> x = bireme.to_tensor([[[[1.0, 3.0]]]])
+    >>> bireme.nn.functional.grid_sample(x, bireme.to_tensor([[[[0.0, 0.0]]]])).tolist()
+    [[[[2.0]]]]
+    """
+    dims, kind = x.shape[2:], x.dtype
+    if not x.size or not grid.size:
+        return jnp.zeros((*x.shape[:2], *grid.shape[1:-1]), kind)
+    if kind.itemsize < 4:
+        x, grid = x.astype(jnp.float32), grid.astype(jnp.float32)
+    rows = jnp.moveaxis(x, 1, -1).reshape(x.shape[0], -1, x.shape[1])
+    at = []
+    for i, n in enumerate(dims):  # the grid has the last axis first
+        t = _unnormalised(grid[..., len(dims) - 1 - i], n, align_corners)
+        at.append(_inside(t, n, padding_mode, align_corners))
+    if mode == "nearest":
+        found = _pixels(rows, dims, [jnp.round(t) for t in at])
+    else:
+        low = [jnp.floor(t) for t in at]  # which has no slope
+        found = 0
+        for corner in np.ndindex(*[2] * len(dims)):
+            weight = 1
+            for c, t, a in zip(corner, at, low):
+                weight = weight * (t - a if c else 1 - (t - a))
+            found = found + _pixels(rows, dims, [a + c for c, a in zip(corner, low)]) * weight[..., None]
+    return jnp.moveaxis(found, -1, 1).astype(kind)
+
+
+def _slope(t, n, padding_mode, align_corners):
+    """How fast a coordinate moves where `_inside` has brought it, for one in [-1, 1]; at an edge as just inside of it."""
+    scale = np.asarray((n - 1) / 2 if align_corners else n / 2, t.dtype)
+    if padding_mode == "zeros":
+        return jnp.full_like(t, scale)
+    if padding_mode == "reflection":
+        low, span = (0.0, n - 1) if align_corners else (-0.5, n)
+        if not span:
+            return jnp.zeros_like(t)
+        scale = jnp.where(t < low, -scale, scale)
+        t = jnp.abs(t - low)
+        t = t - jnp.floor(t / (2 * span)) * (2 * span)
+        scale = jnp.where(t > span, -scale, scale)
+        t = jnp.minimum(t, 2 * span - t) + low
+    return jnp.where((t >= 0) & (t <= n - 1), scale, np.zeros((), t.dtype))
+
+
+def _grid_grads(g, x, grid, mode, padding_mode, align_corners, needs, add):
+    """`add(shape, places, values)` gives zeros to which values [batch, places, channels] were added."""
+    dims, kind = x.shape[2:], g.dtype
+    if not x.size or not grid.size:
+        return jnp.zeros(x.shape, kind), jnp.zeros(grid.shape, kind)
+    if kind.itemsize < 4:
+        g, x, grid = [a.astype(jnp.float32) for a in (g, x, grid)]
+    rows = jnp.moveaxis(x, 1, -1).reshape(x.shape[0], -1, x.shape[1])
+    g = jnp.moveaxis(g, 1, -1)
+    raw = [_unnormalised(grid[..., len(dims) - 1 - i], n, align_corners) for i, n in enumerate(dims)]
+    at = [_inside(t, n, padding_mode, align_corners) for t, n in zip(raw, dims)]
+    low = [jnp.floor(t) for t in at]
+    total, slopes = 0, [0] * len(dims)
+    for corner in np.ndindex(*[1 if mode == "nearest" else 2] * len(dims)):
+        places = [jnp.round(t) for t in at] if mode == "nearest" else [a + c for c, a in zip(corner, low)]
+        weights = [jnp.ones_like(t) if mode == "nearest" else t - a if c else 1 - (t - a) for c, t, a in zip(corner, at, low)]
+        flat, valid = _flat(places, dims)
+        if needs[0]:
+            share = jnp.where(valid, math.prod(weights), np.zeros((), g.dtype))
+            total = total + add(rows.shape, flat.reshape(x.shape[0], -1), (g * share[..., None]).reshape(x.shape[0], -1, x.shape[1]))
+        if needs[1] and mode != "nearest":
+            weighed = jnp.sum(g * _pixels(rows, dims, places), axis=-1)
+            for i, c in enumerate(corner):
+                others = math.prod([w for k, w in enumerate(weights) if k != i])
+                slopes[i] = slopes[i] + (weighed if c else -weighed) * others
+    dx = jnp.moveaxis(total.reshape(x.shape[0], *dims, x.shape[1]), -1, 1).astype(kind) if needs[0] else None
+    if mode == "nearest":
+        return dx, jnp.zeros(grid.shape, kind)
+    found = [s * _slope(t, n, padding_mode, align_corners) for s, t, n in zip(slopes, raw, dims)] if needs[1] else None
+    return dx, jnp.stack(found[::-1], axis=-1).astype(kind) if needs[1] else None
+
+
+def _added(shape, places, values):
+    return jnp.zeros(shape, values.dtype).at[jnp.arange(shape[0], dtype=jnp.int32)[:, None], places].add(values)
+
+
+def _added_numpy(shape, places, values):
+    made = np.zeros(shape, values.dtype)
+    np.add.at(made, (np.arange(shape[0])[:, None], places), values)
+    return made
+
+
+_grid_grads_numpy = on_numpy(_grid_grads)
+
+
+@grid_sample.grad(numpy=lambda g, x, grid, mode, padding_mode, align_corners, needs: _grid_grads_numpy(
+    g, x, grid, mode, padding_mode, align_corners, needs, _added_numpy))  # fmt: skip
+def _(g, x, grid, mode, padding_mode, align_corners, needs):
+    return _grid_grads(g, x, grid, mode, padding_mode, align_corners, needs, _added)
+
+
+grid_sample.infer(lambda x, grid: sig_of((*x.shape[:2], *grid.shape[1:-1]), x.dtype))
+
+
+@grid_sample.prepare
+def _(arguments):
+    if arguments["mode"] not in ("bilinear", "nearest"):
+        raise errors.bad("grid_sample(mode)", "'bilinear' or 'nearest'", arguments["mode"])
+    if arguments["padding_mode"] not in ("zeros", "border", "reflection"):
+        raise errors.bad("grid_sample(padding_mode)", "'zeros', 'border' or 'reflection'", arguments["padding_mode"])
+    if not isinstance(arguments["align_corners"], bool):
+        raise errors.bad("grid_sample(align_corners)", "True or False", arguments["align_corners"], kind=TypeError)
+
+
+@grid_sample.check
+def _(x, grid):
+    if x.ndim not in (4, 5):
+        raise errors.bad("grid_sample(x)", "4 or 5 axes", f"shape {list(x.shape)}")
+    if grid.ndim != x.ndim or grid.shape[-1] != x.ndim - 2 or grid.shape[0] != x.shape[0]:
+        places = ", any" * (x.ndim - 2)
+        raise errors.bad("grid_sample(grid)", f"shape [{x.shape[0]}{places}, {x.ndim - 2}]", f"shape {list(grid.shape)}")
+
+
+@op(dtypes=FLOAT)
+def affine_grid_of(theta: Tensor, dims: Attr, align_corners: bool) -> Tensor:
+    """Places of pixels after an affine map; use `affine_grid`.
+
+    >>> bireme.nn.functional.affine_grid(bireme.to_tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), [1, 1, 1, 2]).tolist()
+    [[[[-1.0, 0.0], [1.0, 0.0]]]]
+    """
+    kind = jnp.float32 if theta.dtype.itemsize < 4 else theta.dtype
+    lines = []
+    for n in dims:
+        line = np.linspace(-1, 1, n) if n > 1 else np.zeros(n)
+        lines.append(line if align_corners else line * (n - 1) / max(n, 1))
+    base = np.stack([*np.meshgrid(*lines, indexing="ij")[::-1], np.ones(dims)], axis=-1).reshape(-1, len(dims) + 1)
+    found = jnp.einsum("pk,nck->npc", base.astype(kind), theta.astype(kind), precision=lax.Precision.HIGHEST)
+    return found.reshape(theta.shape[0], *dims, len(dims)).astype(theta.dtype)
+
+
+affine_grid_of.infer(lambda theta, dims: sig_of((theta.shape[0], *dims, len(dims)), theta.dtype))
+
+
+@composite(plain=True)
+def affine_grid(theta: Tensor, out_shape: Any, align_corners: bool = True) -> Tensor:
+    """For `grid_sample`: where each pixel of the result lies after the map `theta` of shape [batch, 2, 3], or [batch, 3, 4] for volumes.
+
+    >>> bireme.nn.functional.affine_grid(bireme.to_tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), [1, 1, 1, 2]).tolist()
+    [[[[-1.0, 0.0], [1.0, 0.0]]]]
+    """
+    wanted = list(ints(out_shape, 0, "affine_grid(out_shape)") or ())
+    if len(wanted) not in (4, 5):
+        raise errors.bad("affine_grid(out_shape)", "4 or 5 numbers", wanted)
+    count = len(wanted) - 2
+    if theta.ndim != 3 or theta.shape[1:] != [count, count + 1]:
+        raise errors.bad("affine_grid(theta)", f"shape [batch, {count}, {count + 1}]", f"shape {theta.shape}")
+    if wanted[0] != theta.shape[0]:
+        raise errors.bad("affine_grid(out_shape)", f"a batch of {theta.shape[0]}, as in theta", wanted)
+    return affine_grid_of(theta, tuple(wanted[2:]), align_corners)
+
+
+# ---------------------------------------------------------------- sequences
+
+
+@composite()
+def sequence_mask(x: Tensor, maxlen: Any = None, dtype: DTypeArg = "int64") -> Tensor:
+    """Ones at the first `x` of `maxlen` places for each length in `x`; the longest length is taken where there is no `maxlen`.
+
+    >>> bireme.nn.functional.sequence_mask(bireme.to_tensor([1, 3])).tolist()
+    [[1, 0, 0], [1, 1, 1]]
+    """
+    if isinstance(maxlen, (Tensor, np.ndarray, np.generic)) and maxlen.size == 1:
+        maxlen = maxlen.item()
+    if isinstance(maxlen, float):
+        maxlen = int(maxlen)  # Paddle cuts fractions off
+    if maxlen is not None and not isinstance(maxlen, (int, np.integer)):
+        raise errors.bad("sequence_mask(maxlen)", "an integer", maxlen, kind=TypeError)
+    if maxlen is None or maxlen < 0:
+        maxlen = int(x.max().item()) if x._value.sig.size else 0
+    return sequence_mask_of(x, maxlen, dtype or dtypes.float64)
+
+
+@op(differentiable=False, numpy=True)
+def sequence_mask_of(x: Tensor, maxlen: int, dtype: DTypeArg) -> Tensor:
+    """Whether each place is before a length; use `sequence_mask`.
+
+    >>> bireme.nn.functional.sequence_mask(bireme.to_tensor([1, 3])).tolist()
+    [[1, 0, 0], [1, 1, 1]]
+    """
+    return (jnp.arange(maxlen, dtype=jnp.int32).astype(x.dtype) < x[..., None]).astype(dtype.np)
+
+
+sequence_mask_of.infer(lambda x, maxlen, dtype: sig_of((*x.shape, maxlen), dtype))
+
+
+@op(differentiable=False, name_arg=False, dtypes=dtypes.INT)
+def gather_tree(ids: Tensor, parents: Tensor) -> Tensor:
+    """Whole beams from the last step backwards: `ids` and the `parents` they came from have shape [time, batch, beam].
+
+    >>> ids, parents = bireme.to_tensor([[[1, 2]], [[3, 4]]]), bireme.to_tensor([[[0, 0]], [[1, 0]]])
+    >>> bireme.nn.functional.gather_tree(ids, parents).tolist()
+    [[[2, 1]], [[3, 4]]]
+    """
+    if ids.shape[0] == 0:
+        return ids
+    beams = jnp.broadcast_to(jnp.arange(ids.shape[2], dtype=parents.dtype), ids.shape[1:])
+
+    def step(beam, at):
+        own, up = at
+        return jnp.take_along_axis(up, beam, axis=1, mode="clip"), jnp.take_along_axis(own, beam, axis=1, mode="clip")
+
+    _, found = lax.scan(step, beams, (ids, parents), reverse=True)
+    return found
+
+
+gather_tree.infer(lambda ids: ids)
+
+
+@gather_tree.check
+def _(ids, parents):
+    if ids.ndim != 3 or parents.shape != ids.shape:
+        raise errors.bad("gather_tree(parents)", "the shape of ids, [time, batch, beam]", f"shapes {list(ids.shape)} and {list(parents.shape)}")
+
+
+gather_tree.index(lambda s: [("parents", 0, s["ids"].shape[2])] if s["ids"].ndim == 3 else [])

@@ -1,0 +1,1 @@
+"""Updates of optimizers: one operator for all parameters of a group."""

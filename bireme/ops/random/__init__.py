@@ -1,0 +1,1 @@
+"""Random tensors: uniform, normal and other distributions, permutations, sampling."""

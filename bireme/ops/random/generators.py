@@ -1,0 +1,382 @@
+"""Random tensors: bits from a hash of a counter and two keys, which are inputs of the program."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.base import random_state as streams
+from bireme.core.base.dtype import COMPLEX, FLOAT
+from bireme.core.declare.conversion import ints, number
+from bireme.core.declare.op import Attr, DTypeArg, Extra, Key, Shape, Tensor, composite, op
+from bireme.core.graph.graph import sig_of
+from bireme.ops.creation.tensors import placed
+
+# arrays without axes: NumPy takes half the time for them that it takes for numbers of its own
+_FOLDS = [np.array(n, np.uint32) for n in (17, 11, 15, 14)]
+_FACTORS = [np.array(n, np.uint32) for n in (0xED5AD4BB, 0xAC4C1B51, 0x31848BAB)]
+
+
+def _hash(index, k0, k1):
+    """A 32-bit mix of an index with one key before and one inside: a key alone would only shift the stream."""
+    h = index ^ k0  # from here on in place, where there are places
+    h ^= h >> _FOLDS[0]
+    h *= _FACTORS[0]
+    h ^= h >> _FOLDS[1]
+    h *= _FACTORS[1]
+    h ^= k1
+    h ^= h >> _FOLDS[2]
+    h *= _FACTORS[2]
+    h ^= h >> _FOLDS[3]
+    return h
+
+
+def bits(key, shape):
+    """Random 32-bit words of a shape."""
+    return _hash(jnp.arange(math.prod(shape), dtype=jnp.uint32), key[0], key[1]).reshape(shape)
+
+
+def unit(key, shape, dtype):
+    """Uniform numbers in [0, 1) with 24 random bits, or 53 for float64."""
+    if dtype == jnp.float64:
+        high, low = bits(key, shape).astype(jnp.uint64), bits((key[1], key[0]), shape).astype(jnp.uint64)
+        return ((high << np.uint64(21)) ^ (low >> np.uint64(11))).astype(jnp.float64) * 2.0**-53
+    return ((bits(key, shape) >> np.uint32(8)).astype(jnp.float32) * np.float32(2.0**-24)).astype(dtype, copy=False)
+
+
+def normal_of(key, shape, dtype):
+    """Standard normal numbers, two from each pair of words (Box and Muller)."""
+    n = math.prod(shape)
+    half = (n + 1) // 2
+    wide = jnp.float64 if dtype == jnp.float64 else jnp.float32
+    u = unit(key, (half,), wide)
+    v = unit((key[1] ^ np.uint32(0x9E3779B9), key[0]), (half,), wide)
+    radius = jnp.sqrt(-2 * jnp.log(1 - u))
+    angle = v * np.asarray(2 * np.pi, wide)
+    return jnp.concatenate([radius * jnp.cos(angle), radius * jnp.sin(angle)])[:n].reshape(shape).astype(dtype, copy=False)
+
+
+def complex_normal(key, shape, dtype):
+    """Complex normal numbers of variance 1: half of it in either part."""
+    parts = normal_of(key, (2, *shape), dtype) * np.asarray(0.5**0.5, dtype)
+    return parts[0] + 1j * parts[1]
+
+
+@op(differentiable=False, numpy=True)
+def uniform_of(low: Tensor | float, high: Tensor | float, shape: Shape, dtype: DTypeArg, key: Key = None) -> Tensor:
+    """Uniform numbers in [low, high); use `uniform`.
+
+    >>> bireme.rand([3]).shape
+    [3]
+    """
+    wide = jnp.float64 if dtype.np == np.float64 else jnp.float32
+    return (low.astype(wide) + unit(key, shape, wide) * (high - low).astype(wide)).astype(dtype.np, copy=False)
+
+
+uniform_of.infer(lambda shape, dtype: sig_of(shape, dtype))
+
+
+@op(differentiable=False, numpy=True)
+def gaussian_of(mean: Tensor | float, std: Tensor | float, shape: Shape, dtype: DTypeArg, key: Key = None) -> Tensor:
+    """Normal numbers; use `normal`, `gaussian` or `randn`.
+
+    >>> bireme.randn([3]).shape
+    [3]
+    """
+    wide = jnp.float64 if dtype.np in (np.float64, np.complex128) else jnp.float32
+    z = complex_normal(key, shape, wide) if dtype.kind == "c" else normal_of(key, shape, wide)
+    return (mean.astype(z.dtype) + z * std.astype(wide)).astype(dtype.np, copy=False)
+
+
+gaussian_of.infer(lambda shape, dtype: sig_of(shape, dtype))
+
+
+@op(differentiable=False, numpy=True)
+def randint_of(low: Tensor | int, span: Tensor | int, shape: Shape, dtype: DTypeArg, key: Key = None) -> Tensor:
+    """Integers in [low, low + span); use `randint`.
+
+    >>> bireme.randint(0, 5, [3]).shape
+    [3]
+    """
+    high = bits(key, shape).astype(jnp.uint64)
+    wide = (high << np.uint64(32)) | bits((key[1], key[0] ^ np.uint32(0x85EBCA6B)), shape).astype(jnp.uint64)
+    return (low + (wide % span.astype(jnp.uint64)).astype(jnp.int64)).astype(dtype.np)
+
+
+randint_of.infer(lambda shape, dtype: sig_of(shape, dtype))
+
+
+@op(differentiable=False, numpy=True)
+def randperm_of(n: int, dtype: DTypeArg, key: Key = None) -> Tensor:
+    """The numbers below n in random order; use `randperm`.
+
+    >>> sorted(bireme.randperm(3).tolist())
+    [0, 1, 2]
+    """
+    # sort (random bits, index) packed in one word: unique, so the order is exact
+    packed = (bits(key, (n,)).astype(jnp.uint64) << np.uint64(32)) | jnp.arange(n, dtype=jnp.uint64)
+    return (jnp.sort(packed) & np.uint64(0xFFFFFFFF)).astype(dtype.np)
+
+
+randperm_of.infer(lambda n, dtype: sig_of((n,), dtype))
+
+
+def _float_type(dtype: Any, where: str, allowed: frozenset = FLOAT) -> Any:
+    kind = dtypes.get_default() if dtype is None else dtypes.of(dtype, where)
+    if kind not in allowed:
+        raise errors.bad(where, "a floating type" if allowed is FLOAT else "a floating or complex type", kind.name, kind=errors.NoKernel)
+    return kind
+
+
+def _numbered(op_made: Any, kind: Any, where: str, first: Any, second: Any, shape: Any, dtype: Any) -> Tensor:
+    pairs = [x if isinstance(x, Tensor) else (kind, number(x, kind, where)) for x in (first, second)]
+    return op_made.draw(pairs, tuple(shape), dtype)
+
+
+def _gaussian(where: str, mean: Any, std: Any, shape: Any, dtype: Any) -> Tensor:
+    kind = _float_type(dtype, f"{where}(dtype)", FLOAT | COMPLEX)
+    middle = dtypes.complex128 if kind.is_complex else dtypes.float64
+    given = [(middle, number(mean, middle, f"{where}(mean)")), (dtypes.float64, number(std, dtypes.float64, f"{where}(std)"))]
+    return gaussian_of.draw(given, tuple(shape), kind)
+
+
+def _sized(where: str, shape: Any) -> Any:
+    """A shape that must be there; Paddle takes no bare number for it."""
+    if shape is None:
+        raise errors.bad(f"{where}(shape)", "a shape", None, kind=TypeError)
+    return shape
+
+
+@composite()
+def uniform(shape: Shape, dtype: DTypeArg = None, min: float = -1.0, max: float = 1.0, seed: int = 0, name: Extra = None, *,
+            out: Extra = None, device: Any = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """Uniform numbers in [min, max), [-1, 1) unless said otherwise; a `seed` other than 0 gives the same ones each time.
+
+    >>> bireme.uniform([2, 3]).shape
+    [2, 3]
+    """
+    kind = _float_type(dtype, "uniform(dtype)")
+    with streams.seeded(seed):
+        made = _numbered(uniform_of, dtypes.float64, "uniform(min)", min, max, _sized("uniform", shape), kind)
+    return placed(made, device, requires_grad)
+
+
+@composite()
+def rand(shape: Shape, dtype: DTypeArg = None) -> Tensor:
+    """Uniform numbers in [0, 1).
+
+    >>> bireme.rand([2]).shape
+    [2]
+    """
+    return _numbered(uniform_of, dtypes.float64, "rand()", 0.0, 1.0, _sized("rand", shape), _float_type(dtype, "rand(dtype)"))
+
+
+@composite()
+def rand_like(input: Tensor, name: Extra = None, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Uniform numbers in [0, 1), of the shape and type of `input`.
+
+    >>> bireme.rand_like(bireme.zeros([2])).shape
+    [2]
+    """
+    kind = _float_type(dtype or input.dtype, "rand_like(dtype)")
+    return placed(_numbered(uniform_of, dtypes.float64, "rand_like()", 0.0, 1.0, input.shape, kind), device, requires_grad)
+
+
+@composite(varargs="shape", alias={"shape": "size"})
+def randn(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None, requires_grad: bool = False,
+          pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """Standard normal numbers; complex ones have a variance of 1, half of it in either part.
+
+    >>> bireme.randn([2]).shape
+    [2]
+    """
+    return placed(_gaussian("randn", 0.0, 1.0, _sized("randn", shape), dtype), device, requires_grad)
+
+
+@composite()
+def randn_like(x: Tensor, dtype: DTypeArg = None) -> Tensor:
+    """Standard normal numbers of the shape and type of `x`.
+
+    >>> bireme.randn_like(bireme.zeros([2])).shape
+    [2]
+    """
+    return _gaussian("randn_like", 0.0, 1.0, x.shape, dtype or x.dtype)
+
+
+@composite()
+def standard_normal(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None,
+                    requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """Standard normal numbers.
+
+    >>> bireme.standard_normal([2]).shape
+    [2]
+    """
+    return placed(_gaussian("standard_normal", 0.0, 1.0, _sized("standard_normal", shape), dtype), device, requires_grad)
+
+
+@composite()
+def gaussian(shape: Shape, mean: Attr = 0.0, std: float = 1.0, seed: int = 0, dtype: DTypeArg = None) -> Tensor:
+    """Normal numbers with a mean and a standard deviation; a `seed` other than 0 gives the same ones each time.
+
+    >>> bireme.tensor.random.gaussian([2]).shape
+    [2]
+    """
+    if isinstance(mean, complex) and mean.real != mean.imag:  # as in Paddle, where a mean of numbers in general has to be a tensor
+        raise errors.bad("gaussian(mean)", "a complex number whose two parts are the same", mean)
+    if dtype is None and isinstance(mean, complex):
+        dtype = dtypes.complex_of(dtypes.get_default())
+    with streams.seeded(seed):
+        return _gaussian("gaussian", mean, std, _sized("gaussian", shape), dtype)
+
+
+@composite()
+def normal(mean: Tensor | float = 0.0, std: Tensor | float = 1.0, shape: Shape = None) -> Tensor:
+    """Normal numbers; of the tensors' shape if mean or std is a tensor.
+
+    >>> bireme.normal(0.0, 1.0, [2]).shape
+    [2]
+    """
+    given = [t for t in (mean, std) if isinstance(t, Tensor)]
+    if not given:
+        return gaussian([] if shape is None else shape, mean, std)
+    kind = given[0].dtype if len(given) == 1 or given[0].dtype is given[1].dtype else dtypes.promote_any(given[0].dtype, given[1].dtype)
+    if kind not in FLOAT | COMPLEX:
+        raise errors.bad(f"normal({'mean' if given[0] is mean else 'std'})", "a floating or complex type", kind.name, kind=errors.NoKernel)
+    return _gaussian("normal", 0.0, 1.0, _common(given), kind) * std + mean
+
+
+def _common(given: list[Tensor]) -> list[int]:
+    try:
+        return list(np.broadcast_shapes(*[t.shape for t in given]))
+    except ValueError:
+        raise errors.bad("normal(std)", f"a shape that fits to that of mean, {given[0].shape}", given[1]) from None
+
+
+@composite()
+def log_normal(mean: Tensor | float = 1.0, std: Tensor | float = 2.0, shape: Shape = None) -> Tensor:
+    """Numbers whose logarithms are normal with this mean and standard deviation.
+
+    >>> bireme.log_normal(0.0, 1.0, [2]).shape
+    [2]
+    """
+    return normal(mean, std, shape).exp()
+
+
+def _integer(x: Any, where: str) -> int:
+    found = ints(x, 0, where)
+    if found is None or len(found) != 1 or isinstance(x, (list, tuple)):
+        raise errors.bad(where, "an integer", x, kind=TypeError)
+    return found[0]
+
+
+def _between(where: str, low: Any, high: Any, shape: Any, dtype: Any) -> Tensor:
+    low = _integer(low, f"{where}(low)")
+    if high is None:
+        if low < 1:
+            raise errors.bad(f"{where}(low)", "more than 0 where there is no high", low)
+        low, high = 0, low
+    high = _integer(high, f"{where}(high)")
+    if low >= high:
+        raise errors.bad(f"{where}(high)", f"more than low, {low}", high)
+    if dtype.is_integer and high - 1 > np.iinfo(dtype.np).max:
+        raise errors.bad(f"{where}(high)", f"at most {np.iinfo(dtype.np).max + 1} for {dtype.name}", high)
+    return _numbered(randint_of, dtypes.int64, f"{where}(low)", low, high - low, shape, dtype)
+
+
+@composite()
+def randint(low: Attr = 0, high: Attr = None, shape: Shape = [1], dtype: DTypeArg = None) -> Tensor:  # noqa: B006  # Paddle's default, not changed
+    """Integers in [low, high), or in [0, low).
+
+    >>> bireme.randint(5, shape=[2]).shape
+    [2]
+    """
+    kind = dtypes.int64 if dtype is None else dtype
+    if not kind.is_integer:
+        raise errors.bad("randint(dtype)", "an integer type", kind.name, kind=errors.NoKernel)
+    return _between("randint", low, high, _sized("randint", shape), kind)
+
+
+@composite()
+def randint_like(x: Tensor, low: Attr = 0, high: Attr = None, dtype: DTypeArg = None) -> Tensor:
+    """Integers in [low, high), or in [0, low), of the shape and in the type of `x`, whatever it is.
+
+    >>> bireme.randint_like(bireme.zeros([2]), 5).dtype
+    bireme.float32
+    """
+    return _between("randint_like", low, high, x.shape, dtype or x.dtype)
+
+
+@composite()
+def randperm(n: int, dtype: DTypeArg = "int64") -> Tensor:
+    """The numbers from 0 to n - 1 in random order.
+
+    >>> sorted(bireme.randperm(3).tolist())
+    [0, 1, 2]
+    """
+    if n < 0:
+        raise errors.bad("randperm(n)", "a count of 0 or more", n)
+    if dtype.kind not in "if":
+        raise errors.bad("randperm(dtype)", "an integer or floating type", dtype.name, kind=errors.NoKernel)
+    return randperm_of(n, dtype)
+
+
+@op(numpy=True)
+def dropout_of(x: Tensor, p: Tensor | float, scale: bool, axis: Any, key: Key = None) -> Tensor:
+    """Elements set to zero with probability p; use `dropout`.
+
+    >>> bireme.nn.functional.dropout(bireme.to_tensor([1.0]), 0.0).tolist()
+    [1.0]
+    """
+    return _drop(x, p, scale, axis, key)
+
+
+def _drop(x, p, scale, axis, key):
+    dims = x.shape if axis is None else tuple(n if i in axis else 1 for i, n in enumerate(x.shape))
+    keep = unit(key, dims, jnp.float32) >= p.astype(jnp.float32)
+    if scale:  # integers are scaled as float32: what is left of 1 - p in their own type is 0
+        x = (x / (1 - p)).astype(x.dtype) if x.dtype.kind in "iu" else x / (1 - p).astype(x.dtype)
+    return jnp.where(keep, x, jnp.zeros((), x.dtype))
+
+
+dropout_of.infer(lambda x: x)
+
+
+@dropout_of.grad(numpy=True)
+def _(g, p, scale, axis, key):
+    # the mask comes again from its keys: nothing is kept for it
+    return _drop(g, p, scale, axis, key), None, None, None
+
+
+@composite(method=False, plain=True)
+def dropout(x: Tensor, p: Any = 0.5, axis: Any = None, training: bool = True, mode: str = "upscale_in_train") -> Tensor:
+    """Elements set to zero with probability `p` while training, the rest scaled up to keep the mean.
+
+    >>> bireme.nn.functional.dropout(bireme.to_tensor([1.0, 2.0]), training=False).tolist()
+    [1.0, 2.0]
+    """
+    if mode not in ("upscale_in_train", "downscale_in_infer"):
+        raise errors.bad("dropout(mode)", "'upscale_in_train' or 'downscale_in_infer'", mode)
+    value = p.item() if isinstance(p, Tensor) else p
+    if not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        kind = ValueError if isinstance(value, (int, float)) else TypeError
+        raise errors.bad("dropout(p)", "a probability in [0, 1]", p, kind=kind)
+    if axis is not None and not isinstance(axis, (int, list, tuple)):
+        raise errors.bad("dropout(axis)", "an int or a list of them", axis, kind=TypeError)
+    if not training:
+        return x * (1 - value) if mode == "downscale_in_infer" else x
+    if value == 0:
+        return x
+    if value == 1:
+        return x * 0.0
+    axes = None if axis is None else tuple(axis) if isinstance(axis, (list, tuple)) else (axis,)
+    if axes is not None and len(axes) > x.ndim:
+        raise errors.bad("dropout(axis)", f"at most {x.ndim} axes", axis)
+    for a in axes or ():
+        if not 0 <= a < x.ndim:
+            raise errors.bad("dropout(axis)", f"an axis in [0, {x.ndim - 1}]", a)
+    return dropout_of.draw([x, (dtypes.float32, float(value))], mode == "upscale_in_train", axes)

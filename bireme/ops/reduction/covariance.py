@@ -1,0 +1,92 @@
+"""Covariances and correlations of variables."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+
+from bireme.core.base import errors
+from bireme.core.declare.op import Tensor, composite
+from bireme.core.graph import segment
+from bireme.core.record import guards
+from bireme.core.tensor.tensor import read
+from bireme.ops._shared.matrix import turned
+from bireme.ops.linalg.einsum import einsum_of
+from bireme.ops.linalg.matmul import matmul
+from bireme.ops.math import logic
+from bireme.ops.reduction import reductions
+
+
+def _weights(argument: str, weights: Tensor, x: Tensor, n: int) -> Tensor:
+    """Weights in the type of `x`; none is negative, and counts are integers: what the host knows is looked at now, the rest when it is known."""
+    if weights.ndim != 1 or weights.shape[0] != n:
+        raise errors.bad(f"cov({argument})", f"{n} weights, one for each observation", f"shape {weights.shape}")
+    whole = argument == "fweights" and weights.dtype.is_floating
+    value = read(weights)
+    if value.array is not None and value.device.is_cpu:
+        host = np.asarray(value.array)
+        if (host < 0).any():
+            raise errors.bad(f"cov({argument})", "weights of 0 or more", "a negative one")
+        if whole and (host != np.floor(host)).any():
+            raise errors.bad("cov(fweights)", "whole numbers", "a fraction")
+    elif not segment.local.segment.symbolic and n:
+        plain = weights.detach()
+        guards.guard(reductions.any(plain < 0)._value, f"cov({argument}): expected weights of 0 or more, got a negative one", ValueError)
+        if whole:
+            broken = reductions.any(logic.not_equal(plain, plain.floor()))
+            guards.guard(broken._value, "cov(fweights): expected whole numbers, got a fraction", ValueError)
+    return weights.astype(x.dtype)
+
+
+@composite(method=True)
+def cov(x: Tensor, rowvar: bool = True, ddof: Any = True, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+    """Covariances of variables in rows, or in columns if not `rowvar`; over `ddof` observations less; `fweights` count them, `aweights` weigh them.
+
+    >>> bireme.linalg.cov(bireme.to_tensor([[1.0, 3.0], [2.0, 8.0]])).tolist()
+    [[2.0, 6.0], [6.0, 18.0]]
+    """
+    if x.ndim not in (1, 2):
+        raise errors.bad("cov(x)", "one or two axes", f"shape {x.shape}")
+    if not x.dtype.is_inexact:
+        raise errors.bad("cov(x)", "a floating or complex type", x.dtype.name, kind=errors.NoKernel)
+    if not isinstance(ddof, numbers.Real):
+        raise errors.bad("cov(ddof)", "a bool or a number", ddof, kind=TypeError)
+    if x.ndim == 1:
+        x = x.unsqueeze(0)
+    elif not rowvar and x.shape[0] != 1:
+        x = turned(x)
+    n = x.shape[1]
+    counts = None if fweights is None else _weights("fweights", fweights, x, n)
+    importance = None if aweights is None else _weights("aweights", aweights, x, n)
+    weights = importance if counts is None else counts if importance is None else counts * importance
+    if weights is None:
+        mean = reductions.sum(x, 1, keepdim=True) / n
+        total: Tensor | float = max(n - ddof, 0)
+    else:
+        count = reductions.sum(weights)
+        mean = reductions.sum(x * weights, 1, keepdim=True) / count
+        lost = 1 if importance is None else reductions.sum(weights * importance) / count
+        total = count - lost * ddof if ddof else count
+    away = x - mean
+    other = away.conj() if x.dtype.is_complex else away
+    found = matmul(away, turned(other if weights is None else other * weights)) / total
+    return found.reshape([]) if x.shape[0] == 1 else found
+
+
+@composite(method=True)
+def corrcoef(x: Tensor, rowvar: bool = True) -> Tensor:
+    """Correlations of variables in rows, or in columns if not `rowvar`.
+
+    >>> bireme.linalg.corrcoef(bireme.to_tensor([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]])).tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
+    """
+    if x.ndim not in (1, 2):
+        raise errors.bad("corrcoef(x)", "one or two axes", f"shape {x.shape}")
+    found = cov(x, rowvar)
+    if found.ndim == 0:
+        return found / found
+    deviation = einsum_of([found], ((0, 0),), (0,)).sqrt()
+    out = found / deviation.unsqueeze(-1) / deviation.unsqueeze(0)
+    return out if x.dtype.is_complex else out.clip(-1, 1)  # rounding may lead beyond

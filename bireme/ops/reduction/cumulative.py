@@ -1,0 +1,360 @@
+"""Running sums, products and extremes along an axis."""
+
+from __future__ import annotations
+
+import functools
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.base.dtype import FLOAT, INT
+from bireme.core.declare.op import PUBLIC, Axis, DTypeArg, Tensor, op
+from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec.rebinding import on_numpy
+from bireme.core.tensor import tape
+from bireme.core.tensor.inplace import become
+from bireme.ops._shared.broadcast import conj_of
+from bireme.ops.search.sort import add_back, at
+
+REAL = FLOAT | INT
+
+
+def _line(x, axis):
+    """What a scan runs along: an axis, or the flattened tensor."""
+    return (x.reshape(-1), 0) if axis is None else (x, axis)
+
+
+def _wide(x):
+    """Half precision in float32: running sums in it stop growing, so they are made in more and rounded once."""
+    return x.astype(np.float32) if x.dtype.itemsize < 4 and jnp.issubdtype(x.dtype, jnp.floating) else x
+
+
+def _widened(arguments):
+    x = arguments["x"]
+    if isinstance(x, Tensor) and arguments["dtype"] is None:
+        kind = x._value.sig.dtype
+        arguments["dtype"] = dtypes.int64 if kind.kind in "bi" else kind
+
+
+def _same_type(arguments):
+    x = arguments["x"]
+    if isinstance(x, Tensor) and arguments["dtype"] is None:
+        arguments["dtype"] = x._value.sig.dtype
+
+
+@op(method=True, inplace=True, alias={"x": "input", "axis": "dim"}, out=True, amp="high")
+def cumsum(x: Tensor, axis: Axis = None, dtype: DTypeArg = None) -> Tensor:
+    """Running sum along `axis`, or of the flattened tensor; integers add up in int64.
+
+    >>> bireme.cumsum(bireme.to_tensor([1, 2, 3])).tolist()
+    [1, 3, 6]
+    """
+    x, axis = _line(_wide(x.astype(dtype.np)), axis)
+    return (jnp.cumsum(x, axis=axis, dtype=x.dtype) if x.ndim else x).astype(dtype.np)
+
+
+@cumsum.on("cpu")
+def _cumsum_cpu(x, axis, dtype):
+    x, axis = _line(_wide(x.astype(dtype.np)), axis)
+    return (_cumulative(x, axis, lax.add, lax.cumsum) if x.ndim else x).astype(dtype.np)
+
+
+def _cumulative(x, axis, combine, whole, reverse=False):
+    """XLA's own form takes ten times as long as a loop over rows, where the rows are long enough for it."""
+    if x.size < 64 * x.shape[axis]:
+        return whole(x, axis, reverse=reverse)
+    return _rows(lambda total, row: combine(total, row), x, axis, reverse)
+
+
+def _rows(step, x, axis, reverse=False, *more):
+    """Row by row along an axis: the first row, then what `step` makes of the last result and the next row."""
+    if not x.size:
+        return x
+    n = x.shape[axis]
+    out, *factors = [jnp.moveaxis(a, axis, 0) for a in (x, *more)]
+
+    def next_row(i, out):
+        here, last = (n - 1 - i, n - i) if reverse else (i, i - 1)
+        row = step(*[lax.dynamic_index_in_dim(a, at, keepdims=False) for a, at in ((out, last), (out, here), *[(f, here) for f in factors])])
+        return lax.dynamic_update_index_in_dim(out, row, here, 0)
+
+    return jnp.moveaxis(lax.fori_loop(1, n, next_row, out), 0, axis)
+
+
+def _cumsum_numpy(x, axis, dtype):
+    x, axis = _line(_wide(x.astype(dtype.np, copy=False)), axis)
+    return np.cumsum(x, axis=axis, dtype=x.dtype) if x.ndim else x
+
+
+cumsum.numpy_form = _cumsum_numpy
+cumsum.prepare(_widened)
+cumsum.infer(lambda x, axis, dtype: sig_of((x.size,) if axis is None else x.shape, dtype))
+
+
+def _cumsum_grad_numpy(g, axis, sigs, platform):
+    along, g = 0 if axis is None else axis, _wide(g)
+    out = np.flip(np.cumsum(np.flip(g, along), axis=along, dtype=g.dtype), along) if g.ndim else g
+    return out.reshape(sigs[0].shape).astype(sigs[0].dtype.np)
+
+
+@cumsum.grad(numpy=_cumsum_grad_numpy)
+def _(g, axis, sigs, platform):
+    along, g = 0 if axis is None else axis, _wide(g)
+    if g.ndim:
+        g = _cumulative(g, along, lax.add, lax.cumsum, True) if platform == "cpu" else lax.cumsum(g, along, reverse=True)
+    return g.reshape(sigs[0].shape).astype(sigs[0].dtype.np)
+
+
+# Both gradients below are recurrences from the end, s[i] = g[i] + a[i] * s[i + 1]: no quotients, so zeros are no exception.
+
+
+def _backwards(g, a, axis, platform):
+    if platform == "cpu":
+        return _rows(lambda last, row, factor: row + factor * last, g, axis, True, a)
+
+    def combine(late, early):
+        return late[0] * early[0], early[0] * late[1] + early[1]
+
+    return lax.associative_scan(combine, (a, g), axis=axis, reverse=True)[1]
+
+
+def _backwards_numpy(g, a, axis):
+    rows, factors = np.moveaxis(g, axis, 0), np.moveaxis(a, axis, 0)
+    out = np.array(rows)
+    for i in range(len(rows) - 2, -1, -1):
+        out[i] += factors[i] * out[i + 1]
+    return np.moveaxis(out, 0, axis)
+
+
+def _shifted(x, axis, by, fill):
+    """`x` moved by one place along an axis, to the left or to the right, with a number in the free place."""
+    edge = jnp.full_like(_cut(x, axis, 0, 1), fill)
+    return jnp.concatenate([_cut(x, axis, 1, None), edge] if by < 0 else [edge, _cut(x, axis, 0, -1)], axis=axis)
+
+
+def _cut(x, axis, start, stop):
+    return x[(slice(None),) * axis + (slice(start, stop),)]
+
+
+@op(method=True, inplace=True, amp="high")
+def cumprod(x: Tensor, dim: Axis = None, dtype: DTypeArg = None) -> Tensor:
+    """Running product along `dim`, or of the flattened tensor.
+
+    >>> bireme.cumprod(bireme.to_tensor([1, 2, 3, 4])).tolist()
+    [1, 2, 6, 24]
+    """
+    x, dim = _line(_wide(x.astype(dtype.np)), dim)
+    return (lax.cumprod(x, dim) if x.ndim else x).astype(dtype.np)
+
+
+@cumprod.on("cpu")
+def _cumprod_cpu(x, dim, dtype):
+    x, dim = _line(_wide(x.astype(dtype.np)), dim)
+    return (_cumulative(x, dim, lax.mul, lax.cumprod) if x.ndim else x).astype(dtype.np)
+
+
+def _cumprod_numpy(x, dim, dtype):
+    x, dim = _line(_wide(x.astype(dtype.np, copy=False)), dim)
+    return np.cumprod(x, axis=dim, dtype=x.dtype) if x.ndim else x
+
+
+cumprod.numpy_form = _cumprod_numpy
+cumprod.prepare(_same_type)
+cumprod.infer(lambda x, dim, dtype: sig_of((x.size,) if dim is None else x.shape, dtype))
+
+
+@cumprod.check
+def _(dtype):
+    if dtype is dtypes.bool_:
+        raise errors.bad("cumprod(x)", "numbers, or the type to count them in as dtype", "bool", kind=errors.NoKernel)
+
+
+def _cumprod_parts(g, out, x, dim, dtype):
+    """What comes before each element, and the factor of each step of the recurrence."""
+    x, dim = _line(conj_of(x.astype(dtype.np)), dim)
+    return _shifted(conj_of(out), dim, 1, 1), _shifted(x, dim, -1, 0), dim
+
+
+_cumprod_parts_numpy = on_numpy(_cumprod_parts)
+
+
+def _cumprod_grad_numpy(g, out, x, dim, dtype, platform):
+    if g.ndim and g.size:
+        before, factor, axis = _cumprod_parts_numpy(g, out, x, dim, dtype)
+        g = before * _backwards_numpy(g, factor, axis)
+    return g.reshape(x.shape)
+
+
+@cumprod.grad(numpy=_cumprod_grad_numpy)
+def _(g, out, x, dim, dtype, platform):
+    if g.ndim and g.size:
+        before, factor, axis = _cumprod_parts(g, out, x, dim, dtype)
+        g = before * _backwards(g, factor, axis, platform)
+    return g.reshape(x.shape)
+
+
+@op(method=True, dtypes=FLOAT, floats=True)
+def logcumsumexp(x: Tensor, axis: Axis = None, dtype: DTypeArg = None) -> Tensor:
+    """Logarithm of the running sum of exp(x) along `axis`, or of the flattened tensor, without overflow.
+
+    >>> bireme.logcumsumexp(bireme.to_tensor([1000.0, 1000.0])).tolist()[0]
+    1000.0
+    """
+    x, axis = _line(x, axis)
+    return _rows(jnp.logaddexp, x, axis) if x.ndim else x
+
+
+@logcumsumexp.on("cuda")
+def _logcumsumexp_cuda(x, axis, dtype):
+    x, axis = _line(x, axis)
+    return lax.cumlogsumexp(x, axis) if x.ndim else x
+
+
+def _logcumsumexp_numpy(x, axis, dtype):
+    x, axis = _line(x, axis)
+    return np.logaddexp.accumulate(x, axis=axis) if x.ndim else x
+
+
+logcumsumexp.numpy_form = _logcumsumexp_numpy
+logcumsumexp.infer(lambda x, axis: sig_of((x.size,) if axis is None else x.shape, x.dtype))
+
+
+@logcumsumexp.prepare
+def _(arguments):
+    x, dtype = arguments["x"], arguments["dtype"]
+    if isinstance(x, Tensor) and dtype is not None:
+        arguments["x"] = x.astype(dtype)
+        arguments["dtype"] = None
+
+
+def _shares(out, x, axis):
+    """What each element has in its sum, and each sum in the next one: exp of differences, none of them above 0."""
+    x, axis = _line(x, axis)
+    share = jnp.where(x == out, jnp.ones_like(x), jnp.exp(x - out))
+    after = _shifted(out, axis, -1, np.inf)
+    step = jnp.where(after == out, jnp.ones_like(x), jnp.exp(out - after))
+    return jnp.where(x == -np.inf, jnp.zeros_like(x), share), step, axis
+
+
+_shares_numpy = on_numpy(_shares)
+
+
+def _logcumsumexp_grad_numpy(g, out, x, axis, platform):
+    if g.ndim and g.size:
+        share, step, along = _shares_numpy(out, x, axis)
+        g = share * _backwards_numpy(g, step, along)
+    return g.reshape(x.shape)
+
+
+@logcumsumexp.grad(numpy=_logcumsumexp_grad_numpy)
+def _(g, out, x, axis, platform):
+    if g.ndim and g.size:
+        share, step, along = _shares(out, x, axis)
+        g = share * _backwards(g, step, along, platform)
+    return g.reshape(x.shape)
+
+
+# ---------------------------------------------------------------- extremes
+
+
+def _running(x, axis, dtype, extreme, running):
+    """Running extremes and where they stand: the last of equals, and NaN as soon as there is one."""
+    x, axis = _line(x, axis)
+    if not x.ndim:
+        return x, jnp.zeros((), dtype.np)
+    top = extreme(x, axis)
+    hit = (x == top) | (x != x)
+    places = jnp.arange(x.shape[axis], dtype=dtype.np).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
+    places = running(jnp.where(hit, places, jnp.zeros((), dtype.np)), axis)
+    return top, places
+
+
+def _picked(x, found, axis):
+    """The same values, picked from `x`: so the gradient finds its way back."""
+    x, axis = _line(x, axis)
+    return (at(x, found[1], axis) if x.ndim else x), found[1]
+
+
+@op(method=True, dtypes=REAL, selects=True)
+def cummax(x: Tensor, axis: Axis = None, dtype: DTypeArg = "int64") -> tuple[Tensor, Tensor]:
+    """Running maximum along `axis`, or of the flattened tensor, and its places.
+
+    >>> [t.tolist() for t in bireme.cummax(bireme.to_tensor([1, 3, 2]))]
+    [[1, 3, 3], [0, 1, 1]]
+    """
+    return _picked(x, _running(lax.stop_gradient(x), axis, dtype, lax.cummax, lax.cummax), axis)
+
+
+@op(method=True, dtypes=REAL, selects=True)
+def cummin(x: Tensor, axis: Axis = None, dtype: DTypeArg = "int64") -> tuple[Tensor, Tensor]:
+    """Running minimum along `axis`, or of the flattened tensor, and its places.
+
+    >>> [t.tolist() for t in bireme.cummin(bireme.to_tensor([3, 1, 2]))]
+    [[3, 1, 1], [0, 1, 1]]
+    """
+    return _picked(x, _running(lax.stop_gradient(x), axis, dtype, lax.cummin, lax.cummax), axis)
+
+
+_running_numpy = on_numpy(_running)
+
+
+def _extremes_grad(g, out, axis, sigs):
+    g, along = g[0], 0 if axis is None else axis
+    return (add_back(g, out[1], along, g.shape) if g.ndim else g).reshape(sigs[0].shape)
+
+
+def _extremes_infer(x, axis, dtype):
+    shape = (x.size,) if axis is None else x.shape
+    return [sig_of(shape, x.dtype), sig_of(shape, dtype)]
+
+
+def _places_type(name):
+    def prepare(arguments):
+        kind = arguments["dtype"] = dtypes.of("int64" if arguments["dtype"] is None else arguments["dtype"], f"{name}(dtype)")
+        if kind not in (dtypes.int32, dtypes.int64):
+            raise errors.bad(f"{name}(dtype)", "int32 or int64", kind.name)
+
+    return prepare
+
+
+for _op, _np in ((cummax, np.maximum), (cummin, np.minimum)):
+    _op.prepare(_places_type(_op.name))
+    _op.infer(_extremes_infer)
+    _op.grad(_extremes_grad, numpy=True)
+    _op.numpy_form = lambda x, axis, dtype, f=_np: _running_numpy(x, axis, dtype, f.accumulate, np.maximum.accumulate)
+
+
+# ---------------------------------------------------------------- in place without an axis
+
+
+def _flat_first(name: str, axis: str) -> None:
+    """As in Paddle, `dtype` is the type that `x` takes first, and without an axis it gets the shape of the result: one axis."""
+    inner, scan = PUBLIC[name], PUBLIC[name[:-1]]
+
+    @functools.wraps(inner)
+    def inplace(x, *args, **kwargs):
+        if not isinstance(x, Tensor):
+            return inner(x, *args, **kwargs)
+        given = args[0] if args else kwargs.get(axis, kwargs.get("dim"))
+        wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
+        kind = x.dtype if wanted is None else dtypes.of(wanted, f"{name}(dtype)")
+        if kind is not x.dtype:
+            try:
+                x.cast_(kind)
+            except errors.TELLING as e:
+                raise errors.renamed(e, name, ("x",))  # noqa: B904  # the same error, by the name that the user called
+        args, kwargs = (args, {**kwargs, "dtype": kind}) if len(args) < 2 else ((given, kind, *args[2:]), kwargs)
+        if given is None and x.ndim > 1:
+            since = tape.now()
+            return become(x, scan(x, *args, **kwargs), name, since)
+        return inner(x, *args, **kwargs)
+
+    PUBLIC[name] = inplace
+    setattr(Tensor, name, inplace)
+
+
+_flat_first("cumsum_", "axis")
+_flat_first("cumprod_", "dim")

@@ -1,0 +1,288 @@
+"""Counting: how many elements have a value or fall into a bin."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.base.dtype import FLOAT, INT
+from bireme.core.declare.op import Attr, Tensor, composite, op
+from bireme.core.graph import segment
+from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec.rebinding import on_numpy
+from bireme.core.record import guards
+from bireme.core.tensor.tensor import read
+from bireme.ops.creation import tensors
+from bireme.ops.manipulation import reshape
+from bireme.ops.math import logic
+from bireme.ops.reduction import reductions
+from bireme.ops.search.sort import REAL
+
+
+@op(differentiable=False)
+def count_into(places: Tensor, weights: Tensor | None, n: int) -> Tensor:
+    """How often each number below n occurs, or the sum of its weights; other numbers are left out. Use `bincount`.
+
+    >>> bireme.bincount(bireme.to_tensor([1, 2, 1])).tolist()
+    [0, 2, 1]
+    """
+    zero = jnp.zeros(n, jnp.int64 if weights is None else weights.dtype)
+    outside = (places < 0) | (places >= n)
+    places = jnp.where(outside, n, places).reshape(-1)  # dropped
+    return zero.at[places].add(1 if weights is None else weights.reshape(-1), mode="drop")
+
+
+def _count_numpy(places, weights, n):
+    places = places.reshape(-1)
+    inside = (places >= 0) & (places < n)
+    found = np.bincount(places[inside], None if weights is None else weights.reshape(-1)[inside], minlength=n)
+    return found if weights is None else found.astype(weights.dtype)
+
+
+count_into.numpy_form = _count_numpy
+count_into.infer(lambda weights, n: sig_of((n,), dtypes.int64 if weights is None else weights.dtype))
+
+
+@composite(method=True)
+def bincount(x: Tensor, weights: Tensor | None = None, minlength: Attr = 0) -> Tensor:
+    """How often each number from 0 on occurs in a 1-D tensor of integers, or the sum of its weights.
+
+    >>> bireme.bincount(bireme.to_tensor([1, 2, 1])).tolist()
+    [0, 2, 1]
+    """
+    if x.dtype.kind != "i":
+        raise errors.bad("bincount(x)", "a tensor of integers", x, kind=TypeError)
+    if x.ndim != 1:
+        raise errors.bad("bincount(x)", "a tensor with one axis", x)
+    if weights is not None and weights.shape != x.shape:
+        raise errors.bad("bincount(weights)", f"shape {x.shape}, as x has", weights)
+    least = minlength.item() if isinstance(minlength, Tensor) and minlength._value.sig.size == 1 else minlength
+    if not isinstance(least, (int, float, np.integer)):
+        raise errors.bad("bincount(minlength)", "an integer", minlength, kind=TypeError)
+    if least < 0:
+        raise errors.bad("bincount(minlength)", "a length of 0 or more", minlength)
+    host = x._host()
+    if host.size and host.min() < 0:
+        raise errors.bad("bincount(x)", "numbers of 0 or more", int(host.min()))
+    n = max(int(host.max()) + 1 if host.size else 0, int(least))
+    if weights is not None and weights.dtype not in (dtypes.float32, dtypes.float64):
+        weights = weights.astype(dtypes.float64)
+    return count_into(x, weights, n)
+
+
+# ---------------------------------------------------------------- bins
+
+
+def _bounds(x, low, high, widen):
+    """The range of the bins: the given one, or that of the data if it is empty; a single value gets room on both sides."""
+    if x.size:
+        wide = x.astype(low.dtype)
+        given = low != high
+        low, high = jnp.where(given, low, jnp.min(wide)), jnp.where(given, high, jnp.max(wide))
+    room = jnp.where(low == high, jnp.asarray(widen, low.dtype), jnp.zeros((), low.dtype))
+    return low - room, high + room
+
+
+@op(differentiable=False, dtypes=REAL, numbers={"low": "float64", "high": "float64"}, numpy=True)
+def bin_of(x: Tensor, low: Tensor | float, high: Tensor | float, bins: int) -> Tensor:
+    """The bin of each element among equal ones between low and high, -1 outside; use `histogram`.
+
+    >>> bireme.histogram(bireme.to_tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3).tolist()
+    [0, 2, 1, 0]
+    """
+    wide = x.astype(low.dtype)
+    low, high = _bounds(x, low, high, 1.0)
+    place = jnp.floor((wide - low) * bins / (high - low))
+    place = jnp.where((wide >= low) & (wide <= high), jnp.minimum(place, bins - 1), -1)
+    return place.astype(jnp.int64)
+
+
+bin_of.infer(lambda x: sig_of(x.shape, dtypes.int64))
+
+
+@op(differentiable=False, dtypes=REAL, numbers={"low": "float64", "high": "float64"}, numpy=True)
+def bin_edges(x: Tensor, low: Tensor | float, high: Tensor | float, bins: int) -> Tensor:
+    """Bounds of equal bins between low and high; use `histogram_bin_edges`.
+
+    >>> bireme.histogram_bin_edges(bireme.to_tensor([1.0, 2.0, 1.0]), bins=2).tolist()
+    [1.0, 1.5, 2.0]
+    """
+    low, high = _bounds(x, low, high, 0.5)
+    return (low + (high - low) * (jnp.arange(bins + 1) / max(bins, 1))).astype(jnp.float32)
+
+
+bin_edges.infer(lambda bins: sig_of((bins + 1,), dtypes.float32))
+
+
+def _check_bins(name: str, bins: Any, low: Any, high: Any) -> tuple[int, float, float]:
+    n = bins.item() if isinstance(bins, Tensor) and bins._value.sig.size == 1 else bins
+    if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
+        raise errors.bad(f"{name}(bins)", "an integer", bins, kind=TypeError)
+    if n < 1:
+        raise errors.bad(f"{name}(bins)", "at least 1 bin", bins)
+    ends = [e.item() if isinstance(e, Tensor) and e._value.sig.size == 1 else e for e in (low, high)]
+    for where, e in zip(("min", "max"), ends):
+        if not isinstance(e, (int, float, np.integer, np.floating)):
+            raise errors.bad(f"{name}({where})", "a number", e, kind=TypeError)
+        if not math.isfinite(e):
+            raise errors.bad(f"{name}({where})", "a finite number", e)
+    if ends[0] > ends[1]:
+        raise errors.bad(f"{name}(max)", f"at least min, {ends[0]}", ends[1])
+    return int(n), float(ends[0]), float(ends[1])
+
+
+def _check_range(x: Tensor) -> None:
+    """Bins reach from the smallest to the largest element: what the host knows is looked at now, anything else by a flag of the program."""
+    whole = x.dtype in INT
+    expected = f"a range that {x.dtype.name} holds" if whole else "finite numbers where min and max are not given"
+    got = "a wider one" if whole else "NaN or infinity"
+    value = read(x)
+    if value.array is not None and value.device.is_cpu:
+        host = np.asarray(value.array)
+        if float(host.max()) - float(host.min()) >= np.iinfo(x.dtype.np).max if whole else not np.isfinite(host).all():
+            raise errors.bad("histogram(input)", expected, got)
+    elif not segment.local.segment.symbolic:
+        if whole:
+            wide = x.astype(dtypes.float64)
+            wrong = logic.greater_equal(reductions.max(wide) - reductions.min(wide), float(np.iinfo(x.dtype.np).max))
+        else:
+            wrong = logic.logical_not(reductions.all(logic.isfinite(x)))
+        guards.guard(wrong._value, f"histogram(input): expected {expected}, got {got}", ValueError)
+
+
+@composite(method=True)
+def histogram(input: Tensor, bins: Attr = 100, min: Attr = 0.0, max: Attr = 0.0, weight: Tensor | None = None, density: bool = False) -> Tensor:
+    """How many elements fall into each of equal bins between min and max, or between the smallest and the largest element;
+    with weights their sums, with `density` divided by all and by the width of a bin.
+
+    >>> bireme.histogram(bireme.to_tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3).tolist()
+    [0, 2, 1, 0]
+    """
+    n, low, high = _check_bins("histogram", bins, min, max)
+    if input.dtype in INT:  # as in Paddle, bounds are of the input's type
+        low, high = int(low), int(high)
+    if weight is not None and (weight.shape != input.shape or weight.dtype is not input.dtype):
+        raise errors.bad("histogram(weight)", f"shape {input.shape}, {input.dtype.name}, as input has", weight)
+    if low == high and input._value.sig.size and (input.dtype in INT or input.dtype.is_inexact):
+        _check_range(input)
+    places = bin_of(input, low, high, n)
+    found = count_into(places, None if weight is None else weight.astype(dtypes.float32), n)
+    if not density:
+        return found
+    edges = bin_edges(input, low, high, n) if low == high else None
+    width = (edges[n] - edges[0]) / n if edges is not None else (high - low) / n
+    counts = found.astype(dtypes.float32)
+    return counts / (reductions.sum(counts) * width) if input._value.sig.size else counts
+
+
+@composite(method=True)
+def histogram_bin_edges(input: Tensor, bins: Attr = 100, min: Attr = 0.0, max: Attr = 0.0) -> Tensor:
+    """Bounds of equal bins between min and max, or between the smallest and the largest element.
+
+    >>> bireme.histogram_bin_edges(bireme.to_tensor([1.0, 2.0, 1.0]), bins=2).tolist()
+    [1.0, 1.5, 2.0]
+    """
+    n, low, high = _check_bins("histogram_bin_edges", bins, min, max)
+    if low == high == 0 and not input._value.sig.size:
+        raise errors.bad("histogram_bin_edges(input)", "an element, where min and max are not given", input)
+    if low == high != 0:  # one value was asked for: room on both sides of it
+        low, high = low - 0.5, high + 0.5
+    if low != high and input.dtype not in REAL:
+        input = input.astype(dtypes.float32)  # only the range counts
+    return bin_edges(input, low, high, n)
+
+
+@op(differentiable=False, dtypes=FLOAT)
+def cell_of(x: Tensor, edges: list[Tensor]) -> Tensor:
+    """The cell of each point of several coordinates in a grid, -1 outside; use `histogramdd`.
+
+    >>> bireme.histogramdd(bireme.to_tensor([[1.0, 2.0], [3.0, 2.0]]), bins=2)[0].tolist()
+    [[0.0, 1.0], [0.0, 1.0]]
+    """
+    return _cell(x, edges)
+
+
+def _cell(x, edges):
+    cell, outside = 0, False
+    for d, bounds in enumerate(edges):
+        along = x[..., d]
+        n = bounds.shape[0] - 1
+        place = jnp.searchsorted(bounds, along, side="right") - 1
+        place = jnp.where(along == bounds[-1], n - 1, place)  # the last bin has both of its ends
+        outside = outside | (along < bounds[0]) | (along > bounds[-1]) | (along != along)
+        cell = cell * n + place
+    return jnp.where(outside, -1, cell).astype(jnp.int64)
+
+
+cell_of.numpy_form = on_numpy(_cell)
+cell_of.infer(lambda x: sig_of(x.shape[:-1], dtypes.int64))
+
+
+@composite(method=True)
+def histogramdd(x: Tensor, bins: Any = 10, ranges: Any = None, density: bool = False, weights: Tensor | None = None) -> Any:
+    """How many points, given by the last axis, fall into each cell of a grid, and the bounds of the cells along each coordinate.
+
+    >>> bireme.histogramdd(bireme.to_tensor([[1.0, 2.0], [3.0, 2.0]]), bins=2)[0].tolist()
+    [[0.0, 1.0], [0.0, 1.0]]
+    """
+    if x.ndim < 2:
+        raise errors.bad("histogramdd(x)", "a tensor with at least two axes", x, kind=errors.Unfit)
+    if x.dtype not in (dtypes.float32, dtypes.float64):
+        raise errors.bad("histogramdd(x)", "float32 or float64", x.dtype.name, kind=errors.NoKernel)
+    if weights is not None and weights.dtype is not x.dtype:
+        raise errors.bad("histogramdd(weights)", f"{x.dtype.name}, as x has", weights.dtype.name, kind=errors.Alien)
+    if weights is not None and weights.shape != x.shape[:-1]:
+        raise errors.bad("histogramdd(weights)", f"shape {x.shape[:-1]}, as x has before its last axis", weights, kind=errors.Unfit)
+    edges = _grid(x, bins, ranges)
+    extents = [e.shape[0] - 1 for e in edges]
+    given = None if weights is None else reshape.reshape(weights, [-1])
+    found = count_into(cell_of(x, edges), given, math.prod(extents)).astype(x.dtype)
+    found = reshape.reshape(found, reshape.Literal(extents))
+    if density:
+        total = reductions.sum(found)
+        for d, e in enumerate(edges):
+            found = found / reshape.reshape(e[1:] - e[:-1], [-1 if i == d else 1 for i in range(len(edges))])
+        found = found / total
+    return found, edges
+
+
+def _grid(x: Tensor, bins: Any, ranges: Any) -> list[Tensor]:
+    """The bounds along each coordinate: given, or equal steps through the range of the data."""
+    n = x.shape[-1]
+    if ranges is not None and (not isinstance(ranges, (list, tuple)) or len(ranges) != 2 * n):
+        raise errors.bad("histogramdd(ranges)", f"a list of {2 * n} numbers, two for each of {n} coordinates", ranges, kind=errors.Unfit)
+    counts = [bins] * n if isinstance(bins, int) and not isinstance(bins, bool) else bins
+    if not isinstance(counts, (list, tuple)) or not all(isinstance(b, (int, Tensor)) for b in counts):
+        raise errors.bad("histogramdd(bins)", "an integer, a list of integers or a list of tensors", bins)
+    if len(counts) != n:
+        raise errors.bad("histogramdd(bins)", f"{n} entries, one for each coordinate", bins, kind=errors.Unfit)
+    if all(isinstance(b, Tensor) for b in counts):
+        if ranges is not None:
+            raise errors.bad("histogramdd(ranges)", "none beside bounds given as tensors", ranges)
+        for b in counts:
+            if b.ndim != 1 or b.dtype is not x.dtype or b.shape[0] < 2:
+                raise errors.bad("histogramdd(bins)", f"1-D tensors of {x.dtype.name} with at least two bounds", b, kind=errors.Unfit)
+        return list(counts)
+    return [_steps(x, d, b, None if ranges is None else ranges[2 * d : 2 * d + 2]) for d, b in enumerate(counts)]
+
+
+def _steps(x: Tensor, d: int, n: Any, ends: Any) -> Tensor:
+    if not isinstance(n, int) or n < 1:
+        raise errors.bad("histogramdd(bins)", "at least 1 bin along each coordinate", n)
+    parts = tensors.arange(0, n + 1, 1, x.dtype) / n
+    if ends is not None:
+        if not all(isinstance(e, (int, float, np.number)) for e in ends):
+            raise errors.bad("histogramdd(ranges)", "numbers", ends, kind=TypeError)
+        low, high = map(float, ends)
+        if not low <= high:
+            raise errors.bad("histogramdd(ranges)", "rising pairs of numbers", ends)
+        return parts * high + (1 - parts) * low
+    if not x._value.sig.size:
+        return parts
+    along = x.detach()[..., d]
+    return parts * reductions.max(along) + (1 - parts) * reductions.min(along)  # in this form, both ends are exact

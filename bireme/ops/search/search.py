@@ -1,0 +1,206 @@
+"""Searching: where extremes stand, where values belong in a sorted sequence, which elements are not zero."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bireme.core.base import dtype as dtypes
+from bireme.core.base import errors
+from bireme.core.base.dtype import FLOAT, INT
+from bireme.core.declare.op import Attr, Axis, DTypeArg, Tensor, composite, op
+from bireme.core.graph.graph import sig_of
+from bireme.ops.indexing import gather, masks
+from bireme.ops.manipulation import reshape
+from bireme.ops.math import clip
+from bireme.ops.reduction import reductions
+from bireme.ops.reduction.reductions import reduced_shape
+from bireme.ops.search.sort import MinMaxRetType
+
+# ---------------------------------------------------------------- extremes
+
+
+def _extreme_shape(dims, axis, keepdim):
+    if not dims:
+        return (1,) if keepdim and axis is not None else ()
+    return reduced_shape(dims, None if axis is None else (axis,), keepdim)
+
+
+def _place(x, axis, keepdim, dtype, largest):
+    dims = x.shape
+    if jnp.issubdtype(x.dtype, jnp.floating):  # NaN is never the extreme, as in Paddle
+        x = jnp.where(jnp.isnan(x), np.asarray(-np.inf if largest else np.inf, x.dtype), x)
+    flat = x.reshape(-1) if axis is None or not x.ndim else x
+    out = (jnp.argmax if largest else jnp.argmin)(flat, axis=0 if axis is None else axis)
+    return out.astype(dtype.np).reshape(_extreme_shape(dims, axis, keepdim))
+
+
+def _place_numpy(x, axis, keepdim, dtype, largest):
+    if x.dtype.kind == "f" and np.isnan(x).any():
+        x = np.where(np.isnan(x), np.asarray(-np.inf if largest else np.inf, x.dtype), x)
+    out = (x.argmax if largest else x.argmin)(axis if x.ndim else None)
+    return np.asarray(out, dtype.np).reshape(_extreme_shape(x.shape, axis, keepdim))
+
+
+@op(differentiable=False, dtypes=FLOAT | INT, numpy=_place_numpy)
+def arg_extreme(x: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeArg = "int64", largest: bool = True) -> Tensor:
+    """Position of the largest or smallest element; use `argmax` and `argmin`.
+
+    >>> bireme.argmax(bireme.to_tensor([1, 3, 2])).item()
+    1
+    """
+    return _place(x, axis, keepdim, dtype, largest)
+
+
+@arg_extreme.check
+def _(x, axis, largest):
+    if x.size == 0 and (axis is None or x.shape[axis] == 0):
+        raise errors.bad("argmax(x)" if largest else "argmin(x)", "an element to compare", f"shape {list(x.shape)}")
+
+
+arg_extreme.infer(lambda x, axis, keepdim, dtype: sig_of(_extreme_shape(x.shape, axis, keepdim), dtype))
+
+
+def _positions(name: str, x: Tensor, axis: Any, keepdim: bool, dtype: Any, largest: bool) -> Tensor:
+    if dtype is None:
+        raise errors.bad(f"{name}(dtype)", "int32 or int64", None)
+    kind = dtypes.of(dtype, f"{name}(dtype)")
+    if kind not in (dtypes.int32, dtypes.int64):
+        raise errors.bad(f"{name}(dtype)", "int32 or int64", kind.name, kind=TypeError)
+    return arg_extreme(x, axis, keepdim, kind, largest)
+
+
+@composite(method=True, torch=True, plain=True)
+def argmax(x: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeArg = "int64") -> Tensor:
+    """Position of the largest element along `axis`, or in the flattened tensor; the first of equals, and never NaN beside numbers.
+
+    >>> bireme.argmax(bireme.to_tensor([1, 3, 2])).item()
+    1
+    """
+    return _positions("argmax", x, axis, keepdim, dtype, True)
+
+
+@composite(method=True, torch=True, plain=True)
+def argmin(x: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeArg = "int64") -> Tensor:
+    """Position of the smallest element along `axis`, or in the flattened tensor; the first of equals, and never NaN beside numbers.
+
+    >>> bireme.argmin(bireme.to_tensor([3, 1, 2])).item()
+    1
+    """
+    return _positions("argmin", x, axis, keepdim, dtype, False)
+
+
+def _compat_extreme(name: str, input: Tensor, dim: Any, keepdim: Any, other: Any, largest: bool) -> Any:
+    """torch's three forms: of everything, along an axis with positions, of two tensors."""
+    if isinstance(dim, Tensor):
+        dim, other = ..., dim
+    if isinstance(other, Tensor) and dim is ... and keepdim is ...:
+        return (clip.maximum if largest else clip.minimum)(input, other)
+    if dim is ... and keepdim is ... and other is ...:
+        return (reductions.max if largest else reductions.min)(input)
+    if dim is None or dim is ... or other is not ...:
+        raise errors.bad(f"{name}()", "a tensor, with an axis (and keepdim) or with another tensor", "other arguments", kind=TypeError)
+    places = arg_extreme(input, dim, True, dtypes.int64, largest)
+    if not input.ndim:
+        return MinMaxRetType(input, reshape.reshape(places, []))
+    values = gather.take_along_axis(input, places, dim)
+    if keepdim is not ... and keepdim:
+        return MinMaxRetType(values, places)
+    return MinMaxRetType(reshape.squeeze(values, dim), reshape.squeeze(places, dim))
+
+
+@composite(public="compat.max", name_arg=False, out=True, rejects={"axis": "bireme.max", "x": "bireme.max", "y": "bireme.maximum"})
+def compat_max(input: Tensor, dim: Attr = ..., keepdim: Attr = ..., other: Attr = ...) -> Any:
+    """The largest element of all, the largest ones along an axis with their positions, or the larger ones of two tensors.
+
+    >>> [t.tolist() for t in bireme.compat.max(bireme.to_tensor([[1, 5], [3, 4]]), 0)]
+    [[3, 5], [1, 0]]
+    """
+    return _compat_extreme("max", input, dim, keepdim, other, True)
+
+
+@composite(public="compat.min", name_arg=False, out=True, rejects={"axis": "bireme.min", "x": "bireme.min", "y": "bireme.minimum"})
+def compat_min(input: Tensor, dim: Attr = ..., keepdim: Attr = ..., other: Attr = ...) -> Any:
+    """The smallest element of all, the smallest ones along an axis with their positions, or the smaller ones of two tensors.
+
+    >>> [t.tolist() for t in bireme.compat.min(bireme.to_tensor([[1, 5], [3, 4]]), 0)]
+    [[1, 4], [0, 1]]
+    """
+    return _compat_extreme("min", input, dim, keepdim, other, False)
+
+
+for _made in (compat_max, compat_min):  # three forms in one signature
+    _made.public.__signature__ = inspect.signature(lambda input, *args, out=None, **kwargs: None)
+
+
+# ---------------------------------------------------------------- sorted sequences
+
+
+@op(differentiable=False)
+def searchsorted(sorted_sequence: Tensor, values: Tensor, out_int32: bool = False, right: bool = False) -> Tensor:
+    """Where values belong in a sequence sorted along its last axis: before equal elements, or with `right` after them.
+
+    >>> bireme.searchsorted(bireme.to_tensor([1, 3, 5]), bireme.to_tensor([3, 4])).tolist()
+    [1, 2]
+    """
+    kind, side = jnp.int32 if out_int32 else jnp.int64, "right" if right else "left"
+    common = jnp.promote_types(sorted_sequence.dtype, values.dtype)
+    rows, wanted = sorted_sequence.astype(common), values.astype(common)
+    if rows.ndim == 1:
+        return jnp.searchsorted(rows, wanted, side=side).astype(kind)
+    if not rows.size or not wanted.size:
+        return jnp.zeros(values.shape, kind)
+    lines = rows.reshape(-1, rows.shape[-1]), wanted.reshape(-1, wanted.shape[-1])
+    return jax.vmap(lambda r, v: jnp.searchsorted(r, v, side=side))(*lines).astype(kind).reshape(values.shape)
+
+
+def _searchsorted_numpy(sorted_sequence, values, out_int32, right):
+    kind, side = np.int32 if out_int32 else np.int64, "right" if right else "left"
+    if sorted_sequence.ndim == 1:
+        return np.asarray(np.searchsorted(sorted_sequence, values, side)).astype(kind)
+    out = np.zeros(values.shape, kind)
+    for i in np.ndindex(*values.shape[:-1]):
+        out[i] = np.searchsorted(sorted_sequence[i], values[i], side)
+    return out
+
+
+searchsorted.numpy_form = _searchsorted_numpy
+searchsorted.infer(lambda values, out_int32: sig_of(values.shape, dtypes.int32 if out_int32 else dtypes.int64))
+
+
+@searchsorted.check
+def _(sorted_sequence, values):
+    for name, s in (("sorted_sequence", sorted_sequence), ("values", values)):
+        if s.dtype not in FLOAT | INT:
+            raise errors.bad(f"searchsorted({name})", "a tensor of integers or floats", s.dtype.name, kind=errors.NoKernel)
+    if sorted_sequence.ndim == 0:
+        raise errors.bad("searchsorted(sorted_sequence)", "a tensor with at least one axis", "a 0-d tensor")
+    if sorted_sequence.ndim > 1 and (sorted_sequence.shape[:-1] != values.shape[:-1] or sorted_sequence.ndim != values.ndim):
+        raise errors.bad("searchsorted(values)", f"leading extents {list(sorted_sequence.shape[:-1])}, as the sequence has",
+                         f"shape {list(values.shape)}", kind=errors.Misfit)  # fmt: skip
+
+
+@composite(method=True)
+def bucketize(x: Tensor, sorted_sequence: Tensor, out_int32: bool = False, right: bool = False) -> Tensor:
+    """The bucket of each element: where it belongs in a sorted 1-D sequence of bounds.
+
+    >>> bireme.bucketize(bireme.to_tensor([3, 4]), bireme.to_tensor([1, 3, 5])).tolist()
+    [1, 2]
+    """
+    if sorted_sequence.ndim != 1:
+        raise errors.bad("bucketize(sorted_sequence)", "a tensor with one axis", sorted_sequence)
+    return searchsorted(sorted_sequence, x, out_int32, right)
+
+
+@composite(method=True, name_arg=False)
+def argwhere(input: Tensor) -> Tensor:
+    """Positions of what is not zero, one row each.
+
+    >>> bireme.argwhere(bireme.to_tensor([[0, 5], [6, 0]])).tolist()
+    [[0, 1], [1, 0]]
+    """
+    return masks.nonzero(input)

@@ -1,0 +1,225 @@
+"""Backward passes that are repeated instead of walked: the same gradients, and walked again whenever anything differs."""
+
+import numpy as np
+import pytest
+
+import bireme
+from bireme.core.tensor import backward_pass
+
+N = 10  # operators in a chain: enough for a pass to be remembered
+
+
+@pytest.fixture
+def repeated():
+    """How many passes were repeated since the last question."""
+    seen = [bireme.debug.stats()["repeated_backwards"]]
+
+    def ask():
+        now = bireme.debug.stats()["repeated_backwards"]
+        new, seen[0] = now - seen[0], now
+        return new
+
+    return ask
+
+
+def leaf(*values):
+    return bireme.to_tensor(list(values), stop_gradient=False)
+
+
+def walked(monkeypatch):
+    monkeypatch.setattr(backward_pass.Walk, "run_remembered", lambda self, retain: self.run(retain, None, {}, set()))
+
+
+def chain(x, w, k=0.5):
+    for _ in range(N):
+        x = bireme.tanh(x * w) * k
+    return x.sum()
+
+
+def test_a_loop_repeats_its_pass(repeated):
+    w, found = leaf(0.5, 0.7), []
+    for i in range(5):
+        x = bireme.to_tensor([1.0 + i, 2.0])
+        w.clear_grad()
+        chain(x, w, 0.5 + i).backward()
+        found.append(w.grad.numpy())
+    assert repeated() >= 3
+    for i, g in enumerate(found):  # numbers that changed from pass to pass are the pass's own
+        v = leaf(0.5, 0.7)
+        chain(bireme.to_tensor([1.0 + i, 2.0]).exp().log(), v, 0.5 + i).backward()  # another graph: walked
+        np.testing.assert_allclose(g, v.grad.numpy(), rtol=1e-4)
+
+
+def test_the_leaf_that_wants_a_gradient_may_change(repeated):
+    """The steps of the forward pass are the same each time; what is differentiated is not."""
+    a, b = leaf(0.5), leaf(0.25)
+    for which in (a, b, a, b):
+        for t in (a, b):
+            t.stop_gradient, t.grad = t is not which, None
+        x = bireme.to_tensor([2.0])
+        y, z = x * a, x * b
+        for _ in range(N):
+            y, z = y * 1.5, z * 1.5
+        (y + z).sum().backward()
+        assert [t.grad is not None for t in (a, b)] == [which is a, which is b]
+        assert which.grad.item() == pytest.approx(2 * 1.5**N)
+
+
+def test_the_part_under_no_grad_may_change():
+    c, d = bireme.to_tensor([3.0]), bireme.to_tensor([5.0])
+    for first in (True, False, True, False):
+        x = leaf(1.0)
+        with bireme.set_grad_enabled(first):
+            y = x * c
+        with bireme.set_grad_enabled(not first):
+            z = x * d
+        out = y + z
+        for _ in range(N):
+            out = out * 1.0
+        out.backward()
+        assert x.grad.item() == (3.0 if first else 5.0)
+
+
+def test_one_weight_in_two_places_and_two_weights_alike(repeated):
+    a, b = leaf(0.5), leaf(0.5)
+    for u, v in ((a, a), (a, b), (a, a), (a, b)):
+        a.grad = b.grad = None
+        chain(bireme.to_tensor([1.0]), u).backward()
+        one = a.grad.item()
+        a.grad = None
+        (chain(bireme.to_tensor([1.0]), u) + chain(bireme.to_tensor([1.0]), v)).backward()
+        assert a.grad.item() == pytest.approx(2 * one if v is a else one)
+        assert b.grad is None or b.grad.item() == pytest.approx(one)
+
+
+def test_two_tensors_on_one_value():
+    w = leaf(0.5)
+    for _ in range(3):
+        other = w.detach()
+        other.stop_gradient = False
+        w.grad = None
+        (chain(bireme.to_tensor([1.0]), w) + 2 * chain(bireme.to_tensor([1.0]), other)).backward()
+        assert other.grad.item() == pytest.approx(2 * w.grad.item())
+
+
+def test_a_hook_is_called_when_it_comes(repeated):
+    w, calls = leaf(0.5), []
+    for i in range(6):
+        w.grad = None
+        y = w * 2.0
+        if i == 4:
+            y.register_hook(lambda g: (calls.append(4), g * 10)[1])
+        chain(y, bireme.to_tensor([0.9])).backward()
+        if i == 3:
+            plain = w.grad.item()
+        if i == 4:
+            assert w.grad.item() == pytest.approx(10 * plain)
+    assert calls == [4]
+    assert w.grad.item() == pytest.approx(plain)
+    assert repeated() >= 1
+
+
+def test_an_in_place_change_is_still_refused():
+    w = leaf(0.5)
+    for i in range(4):
+        x = bireme.to_tensor([1.0]) * 1.0
+        y = x * w
+        if i == 3:
+            x.add_(bireme.to_tensor([1.0]))
+        for _ in range(N):
+            y = y * 1.5
+        if i < 3:
+            y.backward()
+        else:
+            with pytest.raises(RuntimeError, match="in-place operator has changed"):
+                y.backward()
+
+
+def test_retain_graph_and_a_second_pass(repeated):
+    for _ in range(4):
+        w = leaf(0.5)
+        y = chain(bireme.to_tensor([1.0]), w)
+        y.backward(retain_graph=True)
+        first = w.grad.item()
+        y.backward()
+        assert w.grad.item() == pytest.approx(2 * first)
+        with pytest.raises(RuntimeError, match="has been freed"):
+            y.backward()
+    assert repeated() >= 2
+
+
+def test_seeds_and_several_roots():
+    for i in range(4):
+        w = leaf(0.5, 0.6)
+        y = w
+        for _ in range(N):
+            y = y * 1.5
+        z = y * y
+        bireme.autograd.backward([y, z], [bireme.to_tensor([1.0 + i, 2.0]), None])
+        np.testing.assert_allclose(w.grad.numpy(), 1.5**N * (np.array([1.0 + i, 2.0]) + 2 * y.numpy()), rtol=1e-5)
+
+
+def test_a_layer_trained_as_if_walked(monkeypatch, repeated):
+    def losses():
+        bireme.seed(0)
+        net = bireme.nn.Sequential(
+            *[m for _ in range(4) for m in (bireme.nn.Linear(6, 6), bireme.nn.GELU(), bireme.nn.LayerNorm(6), bireme.nn.Dropout(0.2))]
+        )
+        opt = bireme.optimizer.AdamW(1e-2, parameters=net.parameters())
+        found = []
+        for _ in range(6):
+            x = bireme.rand([5, 6])
+            loss = ((net(x) - x) ** 2).mean()
+            loss.backward()
+            opt.step()
+            opt.clear_grad()
+            found.append(loss.item())
+        return found
+
+    ours = losses()
+    assert repeated() >= 3
+    walked(monkeypatch)
+    assert losses() == pytest.approx(ours, rel=1e-4)  # interpreted or compiled by turns, hence not bit for bit
+    assert repeated() == 0
+
+
+def test_a_pass_that_reaches_the_bound_of_pending_bytes(repeated):
+    before = bireme.get_flags("FLAGS_max_pending_bytes")
+    bireme.set_flags({"FLAGS_max_pending_bytes": 1 << 16})
+    try:
+        for _ in range(5):
+            w = bireme.full([4096], 0.5)
+            w.stop_gradient = False
+            chain(bireme.ones([4096]), w).backward()
+            first = w.grad[0].item()
+        assert repeated() >= 3
+    finally:
+        bireme.set_flags(before)
+    v = leaf(0.5)
+    chain(bireme.to_tensor([1.0]), v).backward()
+    assert v.grad.item() == pytest.approx(first)
+
+
+def test_gradients_given_by_the_user_are_read_each_time():
+    """A pass that is repeated takes the seeds of this call, whatever they are and in whichever order they are met."""
+    rng = np.random.default_rng(0)
+    w = bireme.to_tensor(rng.standard_normal((3, 3)).astype("float32"), stop_gradient=False)
+    xs = [bireme.to_tensor(rng.standard_normal((2, 3)).astype("float32")) for _ in range(6)]
+
+    def once(seeds, double):
+        w.clear_gradient(False)
+        ys = [bireme.tanh(bireme.matmul(x, w)) * 2.0 for x in xs]
+        bireme.autograd.backward(ys, [s * 1.0 if double else s for s in seeds])
+        return w.grad.numpy()
+
+    def expected(seeds):
+        w0 = w.numpy()
+        return sum(x.numpy().T @ (s.numpy() * 2 * (1 - np.tanh(x.numpy() @ w0) ** 2)) for x, s in zip(xs, seeds, strict=True))
+
+    bireme.debug.reset_stats()
+    for i in range(8):
+        seeds = [bireme.to_tensor(rng.standard_normal((2, 3)).astype("float32")) for _ in xs]
+        if i % 3 == 2:
+            seeds[1] = seeds[4]  # one tensor for two results
+        np.testing.assert_allclose(once(seeds, double=i % 4 == 3), expected(seeds), rtol=1e-4, atol=1e-5)
+    assert bireme.debug.stats()["repeated_backwards"] > 2

@@ -1,0 +1,176 @@
+"""A loop that reads its loss every step gets it before the gradients are there; shown on CPU, which is told to be an accelerator."""
+
+import numpy as np
+import pytest
+
+import bireme
+from bireme import nn
+from bireme.core.graph import segment
+from bireme.core.graph.graph import Graph
+from bireme.core.record import flush
+from bireme.core.run import lookup, loss_reads
+from bireme.core.xla_exec import split_step
+
+
+@pytest.fixture
+def apart(monkeypatch):
+    """The CPU taken for a device that computes while the host records."""
+    monkeypatch.setattr(loss_reads, "MIN_CALLS", 24)
+    monkeypatch.setattr(loss_reads, "worth_it", lambda graph: len(graph.nodes) >= loss_reads.MIN_CALLS)
+    flush.flush()
+    lookup.clear()
+    bireme.set_flags({"FLAGS_interpret": False})
+    yield
+    bireme.set_flags({"FLAGS_interpret": True})
+
+
+class Loop:
+    """A small network and how it is trained; or one with dropout, running statistics and clipped gradients."""
+
+    def __init__(self, rich=False):
+        bireme.seed(7)
+        layers = [nn.Linear(16, 16, bias_attr=False), nn.BatchNorm1D(16), nn.GELU(), nn.Dropout(0.1)] if rich else [nn.Linear(16, 16), nn.Tanh()] * 3
+        self.net = nn.Sequential(*layers, *layers, nn.Linear(16, 4))
+        clip = nn.ClipGradByGlobalNorm(1.0) if rich else None
+        make = bireme.optimizer.AdamW if rich else bireme.optimizer.SGD
+        self.opt = make(1e-2, parameters=self.net.parameters(), grad_clip=clip)
+        self.x = bireme.to_tensor(np.random.RandomState(0).standard_normal((32, 16)).astype("float32"))
+        self.y = bireme.to_tensor(np.arange(32) % 4)
+
+    def step(self):
+        loss = nn.functional.cross_entropy(self.net(self.x), self.y)
+        loss.backward()
+        self.opt.step()
+        self.opt.clear_grad()
+        return loss
+
+    def state(self):
+        return {k: v.numpy() for k, v in self.net.state_dict().items()}
+
+
+def fronts():
+    """Of the programs that run now: whether one gives the loss early."""
+    return [p.front is not None for entry in lookup._graphs.values() for p in entry.compiled if len(entry.graph.nodes) >= loss_reads.MIN_CALLS]
+
+
+def test_a_loss_that_is_read_every_step(apart):
+    quiet = Loop(rich=True)
+    kept = [quiet.step() for _ in range(8)]
+    assert not any(fronts())
+    bireme.debug.reset_stats()
+    lookup.clear()
+    reading, found = Loop(rich=True), []
+    for _ in range(8):
+        found.append(reading.step().item())
+        compiles = bireme.debug.stats()["compiles"]
+        if len(found) == 3:
+            known = compiles
+    assert fronts()[-1]
+    assert compiles == known, "nothing is compiled after the third step"
+    np.testing.assert_allclose(found, [x.item() for x in kept], rtol=1e-5)
+    for name, array in quiet.state().items():
+        np.testing.assert_allclose(reading.state()[name], array, rtol=2e-3, atol=2e-5, err_msg=name)
+    assert "read after every run" in str(bireme.debug.explain())
+
+
+def test_a_loop_that_stops_to_read_and_begins_again(apart):
+    loop = Loop()
+    for _ in range(5):
+        loop.step().item()
+    assert fronts()[-1]
+    compiles = bireme.debug.stats()["compiles"]
+    with bireme.debug.no_recompile():
+        losses = [loop.step() for _ in range(5)]
+        assert not fronts()[-1]
+        losses[-1].item()  # now and then is not every step
+        loop.step()
+        loop.step()
+        assert not fronts()[-1]
+        for _ in range(4):
+            loop.step().item()
+        assert fronts()[-1]
+    assert bireme.debug.stats()["compiles"] == compiles
+    assert np.isfinite([x.item() for x in losses]).all()
+
+
+@pytest.mark.parametrize("how", ["never", "every second", "deterministic"])
+def test_loops_that_gain_nothing(how, apart):
+    loop = Loop()
+    bireme.set_flags({"FLAGS_deterministic": how == "deterministic"})
+    try:
+        for i in range(6):
+            loss = loop.step()
+            if how == "deterministic" or (how == "every second" and i % 2):
+                loss.item()
+    finally:
+        bireme.set_flags({"FLAGS_deterministic": False})
+    assert not any(fronts())
+
+
+def test_a_number_of_the_backward_pass_is_read_too(apart):
+    loop = Loop()
+    scale = bireme.to_tensor([1.0], stop_gradient=False)
+    for _ in range(5):
+        loss = nn.functional.cross_entropy(loop.net(loop.x) * scale, loop.y)
+        loss.backward()
+        slope = scale.grad * 1
+        loop.opt.step()
+        loop.opt.clear_grad()
+        scale.clear_grad()
+        loss.item(), slope.item()
+    assert not any(fronts())
+
+
+def test_an_error_of_the_second_program_takes_the_step_back(apart, monkeypatch):
+    loop = Loop()
+    for _ in range(4):
+        loop.step().item()
+    before = loop.state()
+    program = [p for entry in lookup._graphs.values() for p in entry.compiled][-1]
+    assert program.front is not None
+
+    def fails(*args):
+        raise RuntimeError("RESOURCE_EXHAUSTED: out of memory")
+
+    call, program.call = program.call, fails
+    with pytest.raises(MemoryError, match="RESOURCE_EXHAUSTED"):
+        loop.step()
+    program.call = call
+    after = loop.state()
+    assert all(np.array_equal(after[name], before[name]) for name in before)
+    assert np.isfinite(loop.step().item())
+
+
+def graph_of(call):
+    flush.flush()
+    x = bireme.to_tensor(np.ones((4, 4), "float32"), stop_gradient=False)
+    held = call(x)
+    graph = Graph(segment.local.segment.state, bireme.core.base.device.current())
+    live = tuple(sorted(t._value.index for t in held))
+    return graph, live, held
+
+
+def test_parts():
+    def call(x):
+        loss = bireme.tanh(x).sum()
+        return [loss, *bireme.grad([loss], [x])]
+
+    graph, live, _ = graph_of(call)
+    found = split_step.parts(graph, live)
+    assert [n.bound.op.name for n in found.before] == ["tanh", "sum", "full_of"]
+    assert found.early == live[:1] and found.late == live[1:]
+    assert split_step.parts(graph, live[1:]) is None  # nobody holds the loss
+    alone, live, _ = graph_of(lambda x: [bireme.tanh(x)])
+    assert split_step.parts(alone, live) is None  # no gradient
+
+
+def test_numbers_in_more_bits_are_made_again():
+    def call(x):
+        wide = bireme.exp(x.astype("bfloat16")).astype("float32")
+        loss = (wide * wide).sum()
+        return [loss, *bireme.grad([loss], [x])]
+
+    graph, live, _ = graph_of(call)
+    found = split_step.parts(graph, live)
+    assert [n.bound.op.name for n in found.after[:1]] == ["cast"]
+    assert all(graph.value_sigs[i].dtype is not bireme.float32 or graph.value_sigs[i].size == 1 for i in found.crossing)
