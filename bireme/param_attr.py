@@ -8,14 +8,24 @@ from bireme.core.base import errors
 
 
 class ParamAttr:
-    """Name, initial value, learning rate, decay and clipping of one parameter.
+    """Attributes of one parameter: name, initial values, learning rate, regularization and clipping.
 
-    `learning_rate` is a factor on the optimizer's. A layer takes it as `weight_attr` or `bias_attr`, where a str alone
-    means the name, an initializer alone the initial value, and False no parameter at all.
+    Layers take it as ``weight_attr``, ``bias_attr`` and the like. There a string alone means the name, an initializer
+    alone the initial values, a regularizer alone the regularization, and ``False`` that there is no such parameter.
 
-    >>> attr = bireme.ParamAttr(initializer=bireme.nn.initializer.Constant(2.0), learning_rate=0.5)
-    >>> bireme.nn.Linear(1, 2, weight_attr=attr).weight.tolist()
-    [[2.0, 2.0]]
+    Args:
+        name: Name of the parameter. Default: None, a generated name.
+        initializer: Initializer of the values. Default: None, that of the layer.
+        learning_rate: Factor of the optimizer's learning rate. Default: 1.0.
+        regularizer: Regularization of this parameter, instead of the optimizer's. Default: None.
+        trainable: Train the parameter. Default: True.
+        do_model_average: Kept as an attribute of the parameter; it has no effect. Default: True.
+        need_clip: Let gradient clipping include the parameter. Default: True.
+
+    Examples:
+        >>> attr = bireme.ParamAttr(initializer=bireme.nn.initializer.Constant(2.0), learning_rate=0.5)
+        >>> bireme.nn.Linear(1, 2, weight_attr=attr).weight.tolist()
+        [[2.0, 2.0]]
     """
 
     def __init__(

@@ -133,7 +133,14 @@ from bireme.nn.transformer import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )  # fmt: skip
-from bireme.nn.vision import ChannelShuffle, PixelShuffle, PixelUnshuffle, Upsample, UpsamplingBilinear2D, UpsamplingNearest2D
+from bireme.nn.vision import (
+    ChannelShuffle,
+    PixelShuffle,
+    PixelUnshuffle,
+    Upsample,
+    UpsamplingBilinear2D,
+    UpsamplingNearest2D,
+)
 
 # what programs ask layers for by Paddle's inner names: `isinstance(layer, paddle.nn.layer.norm._BatchNormBase)`
 _BatchNormBase, _InstanceNormBase, _ConvNd = BatchNorm2D.__base__, InstanceNorm2D.__base__, Conv2D.__base__.__base__

@@ -1,4 +1,4 @@
-"""Attention with several heads."""
+"""Multi-head attention."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
+from bireme.nn.arguments import Attr
 from bireme.nn.common import Linear, must_be_probability
 from bireme.nn.layer import Layer
 from bireme.ops import concat, dropout, matmul, reshape, scaled_dot_product_attention, transpose, zeros
@@ -13,14 +14,33 @@ from bireme.ops.nn.attention import attention_weights
 
 
 class Cache(NamedTuple):
-    """Keys and values of the steps so far, [batch, heads, length, width]: each call adds its own."""
+    """Keys and values of the time steps so far, for self-attention step by step; each call adds its own.
+
+    Args:
+        k: Keys, of shape ``[N, num_heads, steps, head_dim]``.
+        v: Values, of the same shape.
+
+    Examples:
+        >>> bireme.nn.MultiHeadAttention(4, 2).gen_cache(bireme.ones([1, 3, 4])).k.shape
+        [1, 2, 0, 2]
+    """
 
     k: Tensor
     v: Tensor
 
 
 class StaticCache(NamedTuple):
-    """Keys and values that stay, [batch, heads, length, width]: those of a memory that is attended to at every step."""
+    """Keys and values of a memory, computed once for all time steps of cross-attention.
+
+    Args:
+        k: Keys, of shape ``[N, num_heads, steps, head_dim]``.
+        v: Values, of the same shape.
+
+    Examples:
+        >>> layer = bireme.nn.MultiHeadAttention(4, 2)
+        >>> layer.gen_cache(bireme.ones([1, 3, 4]), type=layer.StaticCache).k.shape
+        [1, 2, 3, 2]
+    """
 
     k: Tensor
     v: Tensor
@@ -33,41 +53,60 @@ def must_be_positive(where: str, **sizes: int) -> None:
 
 
 def _convert_attention_mask(attn_mask: Tensor | None, dtype: Any) -> Tensor | None:
-    """A mask to be added to scores of `dtype`: 0 where bool or an integer keeps, floats as they are; layers of programs ask for it."""
+    """A mask to add to scores of ``dtype``: 0 where bool or integers keep, floats as they are; programs call it."""
     if attn_mask is None or attn_mask.dtype.is_inexact:
         return attn_mask if attn_mask is None else attn_mask.astype(dtype)
-    # as in Paddle, so large a number that it leaves no weight, but where nothing is kept: there all weigh alike
+    # as in Paddle a large number, not infinity: where nothing is kept, all weights are equal
     kept = attn_mask if attn_mask.dtype.name == "bool" else attn_mask.astype("bool")
     return (kept.astype(dtype) - 1.0) * 1e9
 
 
 def _swap(x: Tensor) -> Tensor:
-    """[batch, length, heads, width] from [batch, heads, length, width], or the other way round."""
+    """Swap the axes of length and heads of ``[batch, length, heads, width]``."""
     return transpose(x, [0, 2, 1, 3])
 
 
 def _lengths(x: Tensor) -> list[int]:
-    """Batch and length for `reshape`, where 0 keeps an axis, unless there are no elements: then it means 0."""
+    """Batch and length for ``reshape``, where 0 keeps an axis, unless there are no elements: then it means 0."""
     return x.shape[:2] if 0 in x.shape else [0, 0]
 
 
 def _keeps(mask: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None:
-    """The mask as the scores take it: bool keeps where it is true, so do integers where they are not 0, floats are added."""
+    """The mask as the scores take it: bool keeps where it is true, integers where they are not 0, floats are added."""
     if mask is None:
         return None
     scores = [query.shape[0], query.shape[2], query.shape[1], key.shape[1]]
     shape = [1] * (4 - len(mask.shape)) + list(mask.shape)
     if len(shape) != 4 or any(m not in (1, s) for m, s in zip(shape, scores, strict=True)):
-        raise errors.bad("MultiHeadAttention(attn_mask)", f"a shape that can be broadcast to {scores}", f"shape {mask.shape}")
+        raise errors.bad(
+            "MultiHeadAttention(attn_mask)", f"a shape that can be broadcast to {scores}", f"shape {mask.shape}"
+        )
     return mask if mask.dtype.is_inexact else _convert_attention_mask(mask, "float32")
 
 
 class MultiHeadAttention(Layer):
-    """Attention by `num_heads` heads side by side, between linear maps of queries, keys, values and the result.
+    """Multi-head attention: ``softmax(Q K^T / sqrt(head_dim)) V`` for each head, between linear projections.
 
-    >>> layer = bireme.nn.MultiHeadAttention(2, 1, weight_attr=bireme.nn.initializer.Constant(1.0))
-    >>> layer(bireme.ones([1, 2, 2])).tolist()
-    [[[4.0, 4.0], [4.0, 4.0]]]
+    Args:
+        embed_dim: Size of the last axis of queries and output.
+        num_heads: Number of heads; it must divide ``embed_dim``.
+        dropout: Probability of dropout of the attention weights, in training; None means 0. Default: 0.0.
+        kdim: Size of the last axis of the keys. Default: None, ``embed_dim``.
+        vdim: Size of the last axis of the values. Default: None, ``embed_dim``.
+        need_weights: Return the attention weights as well. Default: False.
+        weight_attr: Attribute of the weights of all four projections. Default: None, Xavier uniform.
+        bias_attr: Attribute of their biases; ``False`` leaves them out. Default: None, zeros.
+
+    Shape:
+        - query: ``[N, L, embed_dim]``
+        - key: ``[N, S, kdim]``
+        - value: ``[N, S, vdim]``
+        - output: ``[N, L, embed_dim]``
+
+    Examples:
+        >>> layer = bireme.nn.MultiHeadAttention(2, 1, weight_attr=bireme.nn.initializer.Constant(1.0))
+        >>> layer(bireme.ones([1, 2, 2])).tolist()
+        [[[4.0, 4.0], [4.0, 4.0]]]
     """
 
     Cache = Cache
@@ -81,13 +120,18 @@ class MultiHeadAttention(Layer):
         kdim: int | None = None,
         vdim: int | None = None,
         need_weights: bool = False,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: Attr = None,
+        bias_attr: Attr = None,
     ):
         super().__init__()
         must_be_positive("MultiHeadAttention", embed_dim=embed_dim, num_heads=num_heads)
         if embed_dim % num_heads:
-            raise errors.bad("MultiHeadAttention(embed_dim)", f"a multiple of num_heads, which is {num_heads}", embed_dim, kind=errors.Unfit)
+            raise errors.bad(
+                "MultiHeadAttention(embed_dim)",
+                f"a multiple of num_heads, which is {num_heads}",
+                embed_dim,
+                kind=errors.Unfit,
+            )
         must_be_probability("MultiHeadAttention(dropout)", dropout or 0.0)  # None: none at all
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
         self.kdim = embed_dim if kdim is None else kdim
@@ -99,7 +143,7 @@ class MultiHeadAttention(Layer):
         self.out_proj = Linear(embed_dim, embed_dim, weight_attr, bias_attr)
 
     def _heads(self, name: str, x: Tensor, projection: Layer, width: int) -> Tensor:
-        """`x` mapped and divided among the heads: [batch, length, heads, width]."""
+        """``x`` projected and split into heads: [batch, length, heads, width]."""
         if not isinstance(x, Tensor):
             raise errors.bad(f"MultiHeadAttention({name})", "a Tensor", x, kind=TypeError)
         if len(x.shape) != 3 or x.shape[2] != width:
@@ -109,8 +153,10 @@ class MultiHeadAttention(Layer):
     def _keys_and_values(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         return self._heads("key", key, self.k_proj, self.kdim), self._heads("value", value, self.v_proj, self.vdim)
 
-    def _attended(self, query: Tensor, key: Tensor, value: Tensor, cache: Cache | StaticCache | None) -> tuple[Any, ...]:
-        """Queries, keys and values, those of the cache with them, [batch, length, heads, width]; and the cache for the next step."""
+    def _attended(
+        self, query: Tensor, key: Tensor, value: Tensor, cache: Cache | StaticCache | None
+    ) -> tuple[Any, ...]:
+        """Queries, and keys and values with those of the cache, [batch, length, heads, width]; and the next cache."""
         q = self._heads("query", query, self.q_proj, self.embed_dim)
         if isinstance(cache, StaticCache):
             return q, _swap(cache.k), _swap(cache.v), cache
@@ -120,8 +166,10 @@ class MultiHeadAttention(Layer):
         cache = Cache(concat([cache[0], _swap(k)], 2), concat([cache[1], _swap(v)], 2))
         return q, _swap(cache.k), _swap(cache.v), cache
 
-    def _prepare_qkv(self, query: Tensor, key: Tensor, value: Tensor, cache: Cache | StaticCache | None = None) -> tuple[Any, ...]:
-        """Queries, keys and values, [batch, heads, length, width], and the cache if there is one: classes of programs build on it."""
+    def _prepare_qkv(
+        self, query: Tensor, key: Tensor, value: Tensor, cache: Cache | StaticCache | None = None
+    ) -> tuple[Any, ...]:
+        """Queries, keys and values, [batch, heads, length, width], and the cache if there is one; programs use it."""
         q = _swap(self._heads("query", query, self.q_proj, self.embed_dim))
         k, v = cache if isinstance(cache, StaticCache) else self.compute_kv(key, value)
         if cache is None:
@@ -131,29 +179,50 @@ class MultiHeadAttention(Layer):
             cache = Cache(k, v)
         return q, k, v, cache
 
-    def _prepared(self, query: Tensor, key: Tensor, value: Tensor, cache: Cache | StaticCache | None) -> tuple[Any, ...]:
-        """What `_attended` gives, by way of `_prepare_qkv` and `compute_kv` where a program has others of its own."""
+    def _prepared(
+        self, query: Tensor, key: Tensor, value: Tensor, cache: Cache | StaticCache | None
+    ) -> tuple[Any, ...]:
+        """What ``_attended`` returns, by way of ``_prepare_qkv`` and ``compute_kv`` where a program overrides them."""
         if tuple(getattr(f, "__func__", None) for f in (self._prepare_qkv, self.compute_kv)) == _OWN:
             return self._attended(query, key, value, cache)
         q, k, v, *rest = self._prepare_qkv(query, key, value, cache)
         return _swap(q), _swap(k), _swap(v), rest[0] if rest else None
 
     def compute_kv(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values after their linear maps, [batch, heads, length, width].
+        """Project keys and values.
 
-        >>> x = bireme.ones([1, 3, 4])
-        >>> [t.shape for t in bireme.nn.MultiHeadAttention(4, 2).compute_kv(x, x)]
-        [[1, 2, 3, 2], [1, 2, 3, 2]]
+        Args:
+            key: Tensor of shape ``[N, S, kdim]``.
+            value: Tensor of shape ``[N, S, vdim]``.
+
+        Returns:
+            A tuple of keys and values, each of shape ``[N, num_heads, S, head_dim]``.
+
+        Examples:
+            >>> x = bireme.ones([1, 3, 4])
+            >>> [t.shape for t in bireme.nn.MultiHeadAttention(4, 2).compute_kv(x, x)]
+            [[1, 2, 3, 2], [1, 2, 3, 2]]
         """
         k, v = self._keys_and_values(key, value)
         return _swap(k), _swap(v)
 
     def gen_cache(self, key: Tensor, value: Tensor | None = None, type: type = Cache) -> Cache | StaticCache:
-        """A cache to begin with: of no steps, of given keys and values, or of those of a memory (`type=StaticCache`).
+        """Create a cache to begin with.
 
-        >>> layer = bireme.nn.MultiHeadAttention(4, 2)
-        >>> layer.gen_cache(bireme.ones([1, 3, 4])).k.shape
-        [1, 2, 0, 2]
+        Args:
+            key: For ``StaticCache`` the memory ``[N, S, kdim]``. For ``Cache`` a tensor whose first axis is the batch,
+                or with ``value`` the keys themselves, ``[N, num_heads, steps, head_dim]``.
+            value: For ``StaticCache`` the values of the memory, by default ``key``; for ``Cache`` the values
+                themselves. Default: None.
+            type: ``MultiHeadAttention.Cache`` or ``MultiHeadAttention.StaticCache``. Default: ``Cache``.
+
+        Returns:
+            A ``Cache``, empty unless ``value`` is given, or a ``StaticCache`` of the projected memory.
+
+        Examples:
+            >>> layer = bireme.nn.MultiHeadAttention(4, 2)
+            >>> layer.gen_cache(bireme.ones([1, 3, 4])).k.shape
+            [1, 2, 0, 2]
         """
         if type is StaticCache:
             return StaticCache(*self.compute_kv(key, key if value is None else value))
@@ -169,11 +238,28 @@ class MultiHeadAttention(Layer):
         value: Tensor | None = None,
         attn_mask: Tensor | None = None,
         cache: Cache | StaticCache | None = None,
-    ) -> Any:
+    ) -> Tensor | tuple[Any, ...]:
+        """Compute the attention of queries to keys.
+
+        Args:
+            query: Tensor of shape ``[N, L, embed_dim]``.
+            key: Tensor of shape ``[N, S, kdim]``. Default: None, ``query``.
+            value: Tensor of shape ``[N, S, vdim]``. Default: None, ``query``.
+            attn_mask: Tensor that broadcasts to ``[N, num_heads, L, S]``. Bool keeps where it is true, integers where
+                they are not 0, floats are added to the scores. Default: None, no mask.
+            cache: ``Cache`` of the time steps before, or ``StaticCache`` instead of ``key`` and ``value``. Default:
+                None.
+
+        Returns:
+            Tensor of shape ``[N, L, embed_dim]``; with ``need_weights`` or a cache a tuple of it, the weights
+            ``[N, num_heads, L, S]`` if asked for, and the cache for the next call if there is one.
+        """
         q, k, v, cache = self._prepared(query, query if key is None else key, query if value is None else value, cache)
         if k.shape[:2] != v.shape[:2] or k.shape[0] != q.shape[0]:
             got = f"lengths {k.shape[1]} and {v.shape[1]}, batches of {q.shape[0]}, {k.shape[0]} and {v.shape[0]}"
-            raise errors.bad("MultiHeadAttention(key, value)", "keys and values of one length, and one batch for all", got)
+            raise errors.bad(
+                "MultiHeadAttention(key, value)", "keys and values of one length, and one batch for all", got
+            )
         mask, weights = _keeps(attn_mask, q, k), None
         if not k.shape[1]:  # nothing to attend to: no weights, and the sum over no values is 0
             weights = matmul(_swap(q), _swap(k), transpose_y=True)

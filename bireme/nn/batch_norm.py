@@ -1,4 +1,4 @@
-"""Normalisation over the batch, with running statistics."""
+"""Batch normalization, with running statistics."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
 from bireme.nn import functional
+from bireme.nn.arguments import Attr, DTypeLike
 from bireme.nn.initializer import Constant
 from bireme.nn.layer import Layer
 from bireme.nn.norm import must_not_be_negative
@@ -16,7 +17,7 @@ from bireme.param_attr import ParamAttr
 
 
 class _BatchNormBase(Layer):
-    """What the batch normalisations of all numbers of axes share; the running statistics are parameters that are not trained.
+    """What the batch normalizations share; the running statistics are parameters that are not trained.
 
     The two checks are methods under Paddle's names: programs derive from these layers and write their own.
     """
@@ -29,8 +30,8 @@ class _BatchNormBase(Layer):
         num_features: int,
         momentum: float = 0.9,
         epsilon: float = 1e-05,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: Attr = None,
+        bias_attr: Attr = None,
         data_format: str = "NCHW",
         use_global_stats: bool | None = None,
         name: str | None = None,
@@ -44,7 +45,9 @@ class _BatchNormBase(Layer):
         self.weight = self.create_parameter([num_features], weight_attr, default_initializer=Constant(1.0))
         self.bias = self.create_parameter([num_features], bias_attr, is_bias=True)
         names = [None, None] if name is None else [f"{name}_mean", f"{name}_variance"]
-        self._mean, self._variance = [_statistic(self, num_features, start, name=n) for start, n in zip((0.0, 1.0), names)]
+        self._mean, self._variance = [
+            _statistic(self, num_features, start, name=n) for start, n in zip((0.0, 1.0), names)
+        ]
 
     def _check_data_format(self, input: str) -> None:
         if self._formats and input not in self._formats:
@@ -56,6 +59,14 @@ class _BatchNormBase(Layer):
             raise errors.bad(f"{type(self).__name__}(input)", f"{expected} axes", f"shape {input.shape}")
 
     def forward(self, input: Tensor) -> Tensor:
+        """Normalize the input; in training also update the running statistics.
+
+        Args:
+            input: Tensor in ``data_format``, with ``num_features`` channels.
+
+        Returns:
+            Tensor of the shape of ``input``.
+        """
         self._check_input_dim(input)
         return batch_norm(
             input, self._mean, self._variance, self.weight, self.bias, self.training, self._momentum, self._epsilon, self._data_format,
@@ -74,7 +85,7 @@ def _fitting(where: str, momentum: Any, epsilon: Any) -> None:
     must_not_be_negative(f"{where}(epsilon)", epsilon)
 
 
-def _statistic(layer: Layer, count: int, start: float, dtype: Any = None, name: str | None = None) -> Any:
+def _statistic(layer: Layer, count: int, start: float, dtype: DTypeLike | None = None, name: str | None = None) -> Any:
     attr = ParamAttr(name=name, initializer=Constant(start), trainable=False)
     held = layer.create_parameter([count], attr, dtype)
     held.stop_gradient = True
@@ -82,10 +93,31 @@ def _statistic(layer: Layer, count: int, start: float, dtype: Any = None, name: 
 
 
 class BatchNorm1D(_BatchNormBase):
-    """Batch normalisation of inputs with 2 or 3 axes: each channel has mean 0 and variance 1 over the batch while training.
+    """Batch normalization of vectors or sequences: zero mean and unit variance of each channel over the batch.
 
-    >>> bireme.nn.BatchNorm1D(1, epsilon=0.0)(bireme.to_tensor([[1.0], [3.0]])).tolist()
-    [[-1.0], [1.0]]
+    ``y = (x - mean) / sqrt(variance + epsilon) * weight + bias``. In training the statistics are those of the batch,
+    and the running ones become ``momentum * running + (1 - momentum) * batch``, with the biased variance; in evaluation
+    the running ones are used. A batch with one element for each channel is returned as it is in training.
+
+    Args:
+        num_features: Number of channels.
+        momentum: Weight of the old running statistics, in ``[0, 1]``: 1 minus that of PyTorch. Default: 0.9.
+        epsilon: Non-negative number added to the variance, so that it is never 0. Default: 1e-5.
+        weight_attr: Attribute of the scale; ``False`` leaves it out. Default: None, ones.
+        bias_attr: Attribute of the shift; ``False`` leaves it out. Default: None, zeros.
+        data_format: ``'NC'`` or ``'NCL'`` with channels second, ``'NLC'`` with channels last; ``'NCHW'`` and ``'NHWC'``
+            mean the same. Default: ``'NCL'``.
+        use_global_stats: Use the running statistics, or those of the batch, always. Default: None, by the layer's mode.
+        name: Prefix of the names of the running statistics, ``{name}_mean`` and ``{name}_variance``, also shown in the
+            ``repr``. Default: None, generated names.
+
+    Shape:
+        - input: ``[N, C]`` or ``[N, C, L]``
+        - output: the shape of ``input``
+
+    Examples:
+        >>> bireme.nn.BatchNorm1D(1, epsilon=0.0)(bireme.to_tensor([[1.0], [3.0]])).tolist()
+        [[-1.0], [1.0]]
     """
 
     _axes, _formats = (2, 3), ("NC", "NCL", "NLC", "NCHW", "NHWC")
@@ -95,8 +127,8 @@ class BatchNorm1D(_BatchNormBase):
         num_features: int,
         momentum: float = 0.9,
         epsilon: float = 1e-05,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: Attr = None,
+        bias_attr: Attr = None,
         data_format: str = "NCL",
         use_global_stats: bool | None = None,
         name: str | None = None,
@@ -105,20 +137,63 @@ class BatchNorm1D(_BatchNormBase):
 
 
 class BatchNorm2D(_BatchNormBase):
-    """Batch normalisation of images: each channel has mean 0 and variance 1 over the batch while training.
+    """Batch normalization of images: zero mean and unit variance of each channel over the batch.
 
-    >>> bireme.nn.BatchNorm2D(1, epsilon=0.0)(bireme.to_tensor([[[[1.0, 3.0]]]])).tolist()
-    [[[[-1.0, 1.0]]]]
+    ``y = (x - mean) / sqrt(variance + epsilon) * weight + bias``. In training the statistics are those of the batch,
+    and the running ones become ``momentum * running + (1 - momentum) * batch``, with the biased variance; in evaluation
+    the running ones are used. A batch with one element for each channel is returned as it is in training.
+
+    Args:
+        num_features: Number of channels.
+        momentum: Weight of the old running statistics, in ``[0, 1]``: 1 minus that of PyTorch. Default: 0.9.
+        epsilon: Non-negative number added to the variance, so that it is never 0. Default: 1e-5.
+        weight_attr: Attribute of the scale; ``False`` leaves it out. Default: None, ones.
+        bias_attr: Attribute of the shift; ``False`` leaves it out. Default: None, zeros.
+        data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
+        use_global_stats: Use the running statistics, or those of the batch, always. Default: None, by the layer's mode.
+        name: Prefix of the names of the running statistics, ``{name}_mean`` and ``{name}_variance``, also shown in the
+            ``repr``. Default: None, generated names.
+
+    Shape:
+        - input: ``[N, C, H, W]``
+        - output: the shape of ``input``
+
+    Examples:
+        >>> layer = bireme.nn.BatchNorm2D(1, epsilon=0.0)
+        >>> layer(bireme.to_tensor([[[[1.0, 3.0]]]])).tolist()
+        [[[[-1.0, 1.0]]]]
+        >>> [round(x, 4) for x in layer._mean.tolist()]
+        [0.2]
     """
 
     _axes, _formats = (4,), ("NCHW", "NHWC")
 
 
 class BatchNorm3D(_BatchNormBase):
-    """Batch normalisation of volumes: each channel has mean 0 and variance 1 over the batch while training.
+    """Batch normalization of volumes: zero mean and unit variance of each channel over the batch.
 
-    >>> bireme.nn.BatchNorm3D(1, epsilon=0.0)(bireme.to_tensor([[[[[1.0, 3.0]]]]])).tolist()
-    [[[[[-1.0, 1.0]]]]]
+    ``y = (x - mean) / sqrt(variance + epsilon) * weight + bias``. In training the statistics are those of the batch,
+    and the running ones become ``momentum * running + (1 - momentum) * batch``, with the biased variance; in evaluation
+    the running ones are used. A batch with one element for each channel is returned as it is in training.
+
+    Args:
+        num_features: Number of channels.
+        momentum: Weight of the old running statistics, in ``[0, 1]``: 1 minus that of PyTorch. Default: 0.9.
+        epsilon: Non-negative number added to the variance, so that it is never 0. Default: 1e-5.
+        weight_attr: Attribute of the scale; ``False`` leaves it out. Default: None, ones.
+        bias_attr: Attribute of the shift; ``False`` leaves it out. Default: None, zeros.
+        data_format: ``'NCDHW'`` or ``'NDHWC'``; ``'NCHW'`` and ``'NHWC'`` mean the same. Default: ``'NCDHW'``.
+        use_global_stats: Use the running statistics, or those of the batch, always. Default: None, by the layer's mode.
+        name: Prefix of the names of the running statistics, ``{name}_mean`` and ``{name}_variance``, also shown in the
+            ``repr``. Default: None, generated names.
+
+    Shape:
+        - input: ``[N, C, D, H, W]``
+        - output: the shape of ``input``
+
+    Examples:
+        >>> bireme.nn.BatchNorm3D(1, epsilon=0.0)(bireme.to_tensor([[[[[1.0, 3.0]]]]])).tolist()
+        [[[[[-1.0, 1.0]]]]]
     """
 
     _axes, _formats = (5,), ("NCDHW", "NDHWC", "NCHW", "NHWC")
@@ -128,8 +203,8 @@ class BatchNorm3D(_BatchNormBase):
         num_features: int,
         momentum: float = 0.9,
         epsilon: float = 1e-05,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: Attr = None,
+        bias_attr: Attr = None,
         data_format: str = "NCDHW",
         use_global_stats: bool | None = None,
         name: str | None = None,
@@ -138,10 +213,28 @@ class BatchNorm3D(_BatchNormBase):
 
 
 class SyncBatchNorm(_BatchNormBase):
-    """Batch normalisation over the batches of all devices; with one device the same as `BatchNorm2D`, for any number of axes.
+    """Batch normalization over the batches of all devices, for inputs with any number of axes.
 
-    >>> bireme.nn.SyncBatchNorm(1, epsilon=0.0)(bireme.to_tensor([[1.0], [3.0]])).tolist()
-    [[-1.0], [1.0]]
+    Bireme runs on one device, where this is the same as ``BatchNorm2D``.
+
+    Args:
+        num_features: Number of channels.
+        momentum: Weight of the old running statistics, in ``[0, 1]``. Default: 0.9.
+        epsilon: Non-negative number added to the variance, so that it is never 0. Default: 1e-5.
+        weight_attr: Attribute of the scale; ``False`` keeps it at one. Default: None, ones.
+        bias_attr: Attribute of the shift; ``False`` keeps it at zero. Default: None, zeros.
+        data_format: ``'NC'``, ``'NCL'``, ``'NCHW'`` or ``'NCDHW'`` with channels second, ``'NLC'``, ``'NHWC'`` or
+            ``'NDHWC'`` with channels last. Default: ``'NCHW'``.
+        name: Prefix of the names of the running statistics, ``{name}_mean`` and ``{name}_variance``, also shown in the
+            ``repr``. Default: None, generated names.
+
+    Shape:
+        - x: ``[N, C, ...]``, or ``[N, ..., C]`` with channels last
+        - output: the shape of ``x``
+
+    Examples:
+        >>> bireme.nn.SyncBatchNorm(1, epsilon=0.0)(bireme.to_tensor([[1.0], [3.0]])).tolist()
+        [[-1.0], [1.0]]
     """
 
     def __init__(
@@ -149,32 +242,47 @@ class SyncBatchNorm(_BatchNormBase):
         num_features: int,
         momentum: float = 0.9,
         epsilon: float = 1e-05,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: Attr = None,
+        bias_attr: Attr = None,
         data_format: str = "NCHW",
         name: str | None = None,
     ):
         super().__init__(num_features, momentum, epsilon, weight_attr, bias_attr, data_format, None, name)
-        # unlike others it keeps what attributes leave out, as ones and zeros that are not trained: checkpoints have their keys
+        # unlike the others it keeps what attributes leave out as constants: checkpoints have their keys
         for attr, what, start in ((weight_attr, "weight", 1.0), (bias_attr, "bias", 0.0)):
             if attr is False:
                 still = ParamAttr(initializer=Constant(start), trainable=False)
                 setattr(self, what, self.create_parameter([num_features], still, is_bias=what == "bias"))
 
     def forward(self, x: Tensor) -> Tensor:
+        """Normalize the input; in training also update the running statistics.
+
+        Args:
+            x: Tensor in ``data_format``, with ``num_features`` channels.
+
+        Returns:
+            Tensor of the shape of ``x``.
+        """
         return super().forward(x)
 
     @classmethod
     def convert_sync_batchnorm(cls, layer: Layer) -> Layer:
-        """The same layer with every batch normalisation in it replaced by one of this class, which takes over the parameters.
+        """Replace every batch normalization in a layer by one of this class, which takes over its parameters.
 
-        >>> net = bireme.nn.Sequential(bireme.nn.BatchNorm2D(2))
-        >>> type(bireme.nn.SyncBatchNorm.convert_sync_batchnorm(net)[0]).__name__
-        'SyncBatchNorm'
+        Args:
+            layer: A batch normalization, or a layer that holds some, which is changed inplace.
+
+        Returns:
+            ``layer``, or its replacement if it is a batch normalization itself.
+
+        Examples:
+            >>> net = bireme.nn.Sequential(bireme.nn.BatchNorm2D(2))
+            >>> type(bireme.nn.SyncBatchNorm.convert_sync_batchnorm(net)[0]).__name__
+            'SyncBatchNorm'
         """
         made = layer
         if isinstance(layer, _BatchNormBase) and not isinstance(layer, SyncBatchNorm):
-            # its own parameters are given up at once: no other parameter may have the name that an attribute gives
+            # its own parameters are dropped at once: names that attributes give may not occur twice
             attrs = [False if attr is False else None for attr in (layer._weight_attr, layer._bias_attr)]
             made = cls(layer._num_features, layer._momentum, layer._epsilon, *attrs, layer._data_format, layer._name)
             made._weight_attr, made._bias_attr = layer._weight_attr, layer._bias_attr
@@ -188,10 +296,33 @@ class SyncBatchNorm(_BatchNormBase):
 
 
 class BatchNorm(Layer):
-    """Batch normalisation of inputs with any number of axes, with an activation behind it: an old name of `BatchNorm2D`.
+    """Batch normalization of inputs with any number of axes, with an activation; an older form of ``BatchNorm2D``.
 
-    >>> bireme.nn.BatchNorm(1, act="relu", epsilon=0.0)(bireme.to_tensor([[1.0], [3.0]])).tolist()
-    [[0.0], [1.0]]
+    Args:
+        num_channels: Number of channels.
+        act: Name of an activation in ``bireme.nn.functional``. Default: None, no activation.
+        is_test: Start in evaluation mode. Default: False.
+        momentum: Weight of the old running statistics, in ``[0, 1]``. Default: 0.9.
+        epsilon: Non-negative number added to the variance, so that it is never 0. Default: 1e-5.
+        param_attr: Attribute of the scale; ``False`` leaves it out. Default: None, ones.
+        bias_attr: Attribute of the shift; ``False`` leaves it out. Default: None, zeros.
+        dtype: Data type of the parameters; ``'float16'`` means ``'float32'``. Default: ``'float32'``.
+        data_layout: ``'NC'``, ``'NCL'``, ``'NCHW'`` or ``'NCDHW'`` with channels second, ``'NLC'``, ``'NHWC'`` or
+            ``'NDHWC'`` with channels last. Default: ``'NCHW'``.
+        in_place: Accepted for compatibility and not used. Default: False.
+        moving_mean_name: Name of the running mean. Default: None, a generated name.
+        moving_variance_name: Name of the running variance. Default: None, a generated name.
+        do_model_average_for_mean_and_var: Accepted for compatibility and not used. Default: True.
+        use_global_stats: Use the running statistics in training too. Default: False.
+        trainable_statistics: Use the statistics of the batch in evaluation too. Default: False.
+
+    Shape:
+        - input: ``[N, C, ...]``, or ``[N, ..., C]`` with channels last
+        - output: the shape of ``input``
+
+    Examples:
+        >>> bireme.nn.BatchNorm(1, act="relu", epsilon=0.0)(bireme.to_tensor([[1.0], [3.0]])).tolist()
+        [[0.0], [1.0]]
     """
 
     _stays_wide = True
@@ -203,9 +334,9 @@ class BatchNorm(Layer):
         is_test: bool = False,
         momentum: float = 0.9,
         epsilon: float = 1e-05,
-        param_attr: Any = None,
-        bias_attr: Any = None,
-        dtype: Any = "float32",
+        param_attr: Attr = None,
+        bias_attr: Attr = None,
+        dtype: DTypeLike = "float32",
         data_layout: str = "NCHW",
         in_place: bool = False,
         moving_mean_name: str | None = None,
@@ -219,7 +350,11 @@ class BatchNorm(Layer):
         _fitting("BatchNorm", momentum, epsilon)
         self._act, self._momentum, self._epsilon, self._dtype = act, momentum, epsilon, kind
         self._act_fn = None if act is None else _activation(act)
-        self._data_layout, self._use_global_stats, self._trainable_statistics = data_layout, use_global_stats, trainable_statistics
+        self._data_layout, self._use_global_stats, self._trainable_statistics = (
+            data_layout,
+            use_global_stats,
+            trainable_statistics,
+        )
         self.weight = self.create_parameter([num_channels], param_attr, kind, default_initializer=Constant(1.0))
         self.bias = self.create_parameter([num_channels], bias_attr, kind, is_bias=True)
         self._mean = _statistic(self, num_channels, 0.0, kind, moving_mean_name)
@@ -227,6 +362,14 @@ class BatchNorm(Layer):
         self.training = not is_test
 
     def forward(self, input: Tensor) -> Tensor:
+        """Normalize the input and apply the activation; in training also update the running statistics.
+
+        Args:
+            input: Tensor in ``data_layout``, with ``num_channels`` channels.
+
+        Returns:
+            Tensor of the shape of ``input``.
+        """
         by_batch = (self.training or self._trainable_statistics) and not self._use_global_stats
         out = batch_norm(
             input, self._mean, self._variance, self.weight, self.bias, by_batch, self._momentum, self._epsilon, self._data_layout, not by_batch

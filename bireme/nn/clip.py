@@ -1,4 +1,4 @@
-"""Clipping of gradients between backward and update."""
+"""Gradient clipping by an optimizer, between backward and update."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ Pairs = list[tuple[Any, Tensor | None]]
 
 
 class ClipGradBase:
-    """Takes pairs (parameter, gradient) and returns them with clipped gradients; those without a gradient drop out.
+    """Base of gradient clipping: called with pairs (parameter, gradient), it returns them with clipped gradients.
 
-    A class of one's own overrides `_dygraph_clip`, which takes and returns the pairs.
+    Pairs without a gradient are left out, and parameters with ``need_clip=False`` are not clipped. A subclass overrides
+    ``_dygraph_clip``, which takes and returns the pairs.
     """
 
     def __call__(self, params_grads: Pairs) -> Pairs:
@@ -40,11 +41,16 @@ class ClipGradBase:
 
 
 class ClipGradByValue(ClipGradBase):
-    """Limits each element to [min, max]; `min` is -max if it is not given.
+    """Clips each element of the gradients to ``[min, max]``.
 
-    >>> pair = (bireme.ones([2]), bireme.to_tensor([3.0, -0.5]))
-    >>> bireme.nn.ClipGradByValue(1.0)([pair])[0][1].tolist()
-    [1.0, -0.5]
+    Args:
+        max: Upper limit; above 0 if ``min`` is not given.
+        min: Lower limit. Default: None, ``-max``.
+
+    Examples:
+        >>> pair = (bireme.ones([2]), bireme.to_tensor([3.0, -0.5]))
+        >>> bireme.nn.ClipGradByValue(1.0)([pair])[0][1].tolist()
+        [1.0, -0.5]
     """
 
     def __init__(self, max: float, min: float | None = None):
@@ -60,15 +66,21 @@ class ClipGradByValue(ClipGradBase):
 
 
 class ClipGradByNorm(ClipGradBase):
-    """Scales each gradient whose norm is above `clip_norm` down to it.
+    """Scales each gradient whose L2 norm exceeds ``clip_norm`` down to that norm.
 
-    >>> pair = (bireme.ones([2]), bireme.to_tensor([6.0, 8.0]))
-    >>> bireme.nn.ClipGradByNorm(5.0)([pair])[0][1].tolist()
-    [3.0, 4.0]
+    Args:
+        clip_norm: Greatest norm of each gradient, non-negative.
+
+    Examples:
+        >>> pair = (bireme.ones([2]), bireme.to_tensor([6.0, 8.0]))
+        >>> bireme.nn.ClipGradByNorm(5.0)([pair])[0][1].tolist()
+        [3.0, 4.0]
     """
 
     def __init__(self, clip_norm: float):
-        if not isinstance(clip_norm, (int, float, np.number, Tensor)) and not (isinstance(clip_norm, np.ndarray) and clip_norm.size == 1):
+        if not isinstance(clip_norm, (int, float, np.number, Tensor)) and not (
+            isinstance(clip_norm, np.ndarray) and clip_norm.size == 1
+        ):
             raise errors.bad(f"{type(self).__name__}(clip_norm)", "a number", clip_norm, kind=TypeError)
         self.clip_norm = float(clip_norm.item() if isinstance(clip_norm, np.ndarray) else clip_norm)
         if not self.clip_norm >= 0:
@@ -81,18 +93,25 @@ class ClipGradByNorm(ClipGradBase):
         return [_scaled(g, self._factor(_square_sum(g, _wide([g])))) for g in grads]
 
     def _factor(self, square_sum: Tensor) -> Tensor:
-        # the larger of norm and limit below the line: never a division by zero, and exactly 1 where nothing is clipped
+        # divided by the larger of norm and limit: never by zero, and exactly 1 where nothing is clipped
         return self.clip_norm / clip(sqrt(square_sum), min=self.clip_norm)
 
 
 class ClipGradByGlobalNorm(ClipGradByNorm):
-    """Scales all gradients by one factor, so that the norm of all of them together is at most `clip_norm`.
+    """Scales all gradients by one factor, so that their L2 norm together is at most ``clip_norm``.
 
-    With parameter groups each group has its own norm, and `grad` holds the scaled gradient after the step, both as in Paddle.
+    The factor is ``clip_norm / max(norm, clip_norm)``. With parameter groups each group has its own norm, and after the
+    step ``grad`` holds the scaled gradient, both as in Paddle.
 
-    >>> pairs = [(bireme.ones([1]), bireme.to_tensor([6.0])), (bireme.ones([1]), bireme.to_tensor([8.0]))]
-    >>> [g.item() for _, g in bireme.nn.ClipGradByGlobalNorm(5.0)(pairs)]
-    [3.0, 4.0]
+    Args:
+        clip_norm: Greatest norm of all gradients together, non-negative.
+        group_name: Kept as an attribute; it has no effect. Default: ``'default_group'``.
+        auto_skip_clip: Kept as an attribute; it has no effect. Default: False.
+
+    Examples:
+        >>> pairs = [(bireme.ones([1]), bireme.to_tensor([6.0])), (bireme.ones([1]), bireme.to_tensor([8.0]))]
+        >>> [g.item() for _, g in bireme.nn.ClipGradByGlobalNorm(5.0)(pairs)]
+        [3.0, 4.0]
     """
 
     def __init__(self, clip_norm: float, group_name: str = "default_group", auto_skip_clip: bool = False):
@@ -109,16 +128,25 @@ class ClipGradByGlobalNorm(ClipGradByNorm):
         return clipped
 
 
-# the names that these had before
+# older names
 GradientClipBase, GradientClipByValue = ClipGradBase, ClipGradByValue
 GradientClipByNorm, GradientClipByGlobalNorm = ClipGradByNorm, ClipGradByGlobalNorm
 
 
 def clip_by_norm(x: Tensor, max_norm: float, name: str | None = None) -> Tensor:
-    """`x`, scaled down to a norm of `max_norm` if its own is larger.
+    """Scale a tensor down to an L2 norm if its own is larger.
 
-    >>> bireme.nn.clip.clip_by_norm(bireme.to_tensor([6.0, 8.0]), 5.0).tolist()
-    [3.0, 4.0]
+    Args:
+        x: Floating tensor.
+        max_norm: Greatest norm, above 0.
+        name: Accepted for compatibility and not used. Default: None.
+
+    Returns:
+        The scaled tensor.
+
+    Examples:
+        >>> bireme.nn.clip.clip_by_norm(bireme.to_tensor([6.0, 8.0]), 5.0).tolist()
+        [3.0, 4.0]
     """
     if not isinstance(x, Tensor):
         raise errors.bad("clip_by_norm(x)", "a Tensor", x, kind=TypeError)

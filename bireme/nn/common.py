@@ -1,7 +1,8 @@
-"""Layers that most networks have: linear and bilinear maps, embedding, dropouts, flattening and its inverse, nothing at all."""
+"""Layers that most networks have: linear and bilinear maps, embedding, dropout, flatten and unflatten, identity."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from bireme.core.base import errors
 from bireme.core.base.keywords import renamed
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
+from bireme.nn.arguments import Attr, DeviceLike, DTypeLike
 from bireme.nn.layer import Layer
 from bireme.ops import (
     alpha_dropout,
@@ -28,19 +30,34 @@ from bireme.ops import (
 
 
 class Linear(Layer):
-    """`x @ weight + bias` with a weight of shape [in_features, out_features].
+    """Affine map of the last axis: ``input @ weight + bias``.
 
-    >>> layer = bireme.nn.Linear(2, 1, weight_attr=bireme.nn.initializer.Constant(0.5))
-    >>> layer(bireme.to_tensor([[2.0, 4.0]])).tolist()
-    [[3.0]]
+    The weight has shape ``[in_features, out_features]``, the transpose of PyTorch's.
+
+    Args:
+        in_features: Size of the last axis of the input.
+        out_features: Size of the last axis of the output.
+        weight_attr: Attribute of the weight: a ``ParamAttr``, an initializer or a name; not ``False``. Default: None,
+            Xavier uniform.
+        bias_attr: Attribute of the bias; ``False`` leaves the bias out. Default: None, zeros.
+        name: Shown in the layer's ``repr``; it has no other effect. Default: None.
+
+    Shape:
+        - input: ``[..., in_features]``
+        - output: ``[..., out_features]``
+
+    Examples:
+        >>> layer = bireme.nn.Linear(2, 1, weight_attr=bireme.nn.initializer.Constant(0.5))
+        >>> layer(bireme.to_tensor([[2.0, 4.0]])).tolist()
+        [[3.0]]
     """
 
     def __init__(
         self,
         in_features: int,
         out_features: int,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: Attr = None,
+        bias_attr: Attr = None,
         name: str | None = None,
     ):
         super().__init__()
@@ -53,21 +70,55 @@ class Linear(Layer):
         self._dtype = self.weight.dtype.name
 
     def forward(self, input: Tensor) -> Tensor:
+        """Compute ``input @ weight + bias``.
+
+        Args:
+            input: Tensor of shape ``[..., in_features]``.
+
+        Returns:
+            Tensor of shape ``[..., out_features]``.
+        """
         return linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         name = f", name={self.name}" if self.name else ""
-        # the sizes are no attributes, as in Paddle: programs give the class properties of these names
+        # the sizes are no attributes, as in Paddle: programs define properties of these names on the class
         return f"in_features={self.weight.shape[0]}, out_features={self.weight.shape[1]}, dtype={self._dtype}{name}"
 
 
 class Embedding(Layer):
-    """Rows of a table of shape [num_embeddings, embedding_dim], looked up by integers.
+    """Lookup table: rows of a matrix, selected by integer indices.
 
-    The row `padding_idx` starts at zero and gets no gradient.
+    Args:
+        num_embeddings: Number of rows of the table.
+        embedding_dim: Size of each row.
+        padding_idx: Row for padding: it starts at zero, reads as zeros and gets no gradient. Negative values count from
+            the end. Default: None, no such row.
+        max_norm: Before each lookup the rows that are read are scaled down in the table to a norm of at most this.
+            Default: None, rows stay as they are.
+        norm_type: Order of that norm. Default: 2.0.
+        scale_grad_by_freq: Divide the gradient of a row by how often it was read in the batch; not with ``sparse``.
+            Default: False.
+        sparse: Let ``Adam`` and ``AdamW`` with ``lazy_mode`` update only the rows that were read. The gradient is dense
+            either way. Default: False.
+        _weight: The table itself, of shape ``[num_embeddings, embedding_dim]``, instead of a new one. Default: None.
+        _freeze: Do not train the table. Default: False.
+        device: Device of the table, such as ``'cpu'`` or ``'gpu:0'``. Default: None, the current device.
+        dtype: Data type of the table. Default: None, the default data type.
+        weight_attr: Attribute of the table: a ``ParamAttr``, an initializer or a name. Default: None, Xavier uniform.
+        name: Shown in the layer's ``repr``; it has no other effect. Default: None.
 
-    >>> bireme.nn.Embedding(4, 3, padding_idx=0)(bireme.to_tensor([0])).tolist()
-    [[0.0, 0.0, 0.0]]
+    Shape:
+        - x: any shape, integers in ``[0, num_embeddings)``
+        - output: the shape of ``x`` followed by ``embedding_dim``
+
+    Examples:
+        >>> table = bireme.nn.initializer.Assign([[1.0, 2.0], [3.0, 4.0]])
+        >>> layer = bireme.nn.Embedding(2, 2, weight_attr=table)
+        >>> layer(bireme.to_tensor([1, 0])).tolist()
+        [[3.0, 4.0], [1.0, 2.0]]
+        >>> bireme.nn.Embedding(4, 3, padding_idx=0)(bireme.to_tensor([0])).tolist()
+        [[0.0, 0.0, 0.0]]
     """
 
     def __init__(
@@ -82,9 +133,9 @@ class Embedding(Layer):
         sparse: bool = False,
         _weight: Tensor | None = None,
         _freeze: bool = False,
-        device: Any = None,
-        dtype: Any = None,
-        weight_attr: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DTypeLike | None = None,
+        weight_attr: Attr = None,
         name: str | None = None,
     ):
         super().__init__()
@@ -94,7 +145,9 @@ class Embedding(Layer):
             if n <= 0:
                 raise errors.bad(f"Embedding({what})", "an integer above 0", n)
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
-            raise errors.bad("Embedding(padding_idx)", f"a row in [{-num_embeddings}, {num_embeddings - 1}]", padding_idx)
+            raise errors.bad(
+                "Embedding(padding_idx)", f"a row in [{-num_embeddings}, {num_embeddings - 1}]", padding_idx
+            )
         self._num_embeddings, self._embedding_dim, self._padding_idx = num_embeddings, embedding_dim, padding_idx
         self._max_norm, self._norm_type, self._weight_attr = max_norm, norm_type, weight_attr
         self._scale_grad_by_freq, self._sparse, self._name = scale_grad_by_freq, sparse, name
@@ -116,7 +169,7 @@ class Embedding(Layer):
 
     @property
     def padding_idx(self) -> int | None:
-        """The row that stands for nothing."""
+        """Index of the row for padding, or None."""
         return self._padding_idx
 
     @padding_idx.setter
@@ -125,7 +178,17 @@ class Embedding(Layer):
 
     @renamed(x="input")
     def forward(self, x: Tensor) -> Tensor:
-        return embedding(x, self.weight, self._padding_idx, self._max_norm, self._norm_type, self._sparse, self._scale_grad_by_freq)
+        """Look up the rows of the table.
+
+        Args:
+            x: Integer tensor of any shape with indices in ``[0, num_embeddings)``; ``input`` is another keyword for it.
+
+        Returns:
+            Tensor of the shape of ``x`` followed by ``embedding_dim``.
+        """
+        return embedding(
+            x, self.weight, self._padding_idx, self._max_norm, self._norm_type, self._sparse, self._scale_grad_by_freq
+        )
 
     def extra_repr(self) -> str:
         padding = "" if self._padding_idx is None else f", padding_idx={self._padding_idx}"
@@ -142,13 +205,36 @@ def must_be_probability(where: str, p: Any) -> None:
 
 
 class Dropout(Layer):
-    """Sets elements to zero with probability `p` while training, and scales the others so that the mean stays.
+    """Sets elements to zero with probability ``p`` while training.
 
-    >>> bireme.nn.Dropout(1.0)(bireme.to_tensor([1.0, 2.0])).tolist()
-    [0.0, 0.0]
+    In evaluation (``layer.eval()``) nothing is dropped; see ``mode`` for the scaling that keeps the expected value.
+
+    Args:
+        p: Probability of an element to be set to zero, in ``[0, 1]``. Default: 0.5.
+        axis: Axes along which elements are dropped independently; along all other axes they are dropped together.
+            Default: None, every element independently.
+        mode: ``'upscale_in_train'`` divides what is kept by ``1 - p`` while training; ``'downscale_in_infer'``
+            multiplies by ``1 - p`` in evaluation instead. Default: ``'upscale_in_train'``.
+        name: Shown in the layer's ``repr``; it has no other effect. Default: None.
+
+    Shape:
+        - input: any shape
+        - output: the shape of ``input``
+
+    Examples:
+        >>> bireme.nn.Dropout(1.0)(bireme.to_tensor([1.0, 2.0])).tolist()
+        [0.0, 0.0]
+        >>> bireme.nn.Dropout(0.5).eval()(bireme.to_tensor([1.0, 2.0])).tolist()
+        [1.0, 2.0]
     """
 
-    def __init__(self, p: float = 0.5, axis: Any = None, mode: str = "upscale_in_train", name: str | None = None):
+    def __init__(
+        self,
+        p: float = 0.5,
+        axis: int | Sequence[int] | None = None,
+        mode: str = "upscale_in_train",
+        name: str | None = None,
+    ):
         super().__init__()
         must_be_probability("Dropout(p)", p)
         if mode not in ("upscale_in_train", "downscale_in_infer"):
@@ -156,6 +242,14 @@ class Dropout(Layer):
         self.p, self.axis, self.mode, self.name = p, axis, mode, name
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply dropout.
+
+        Args:
+            input: Tensor of any shape.
+
+        Returns:
+            Tensor of the shape of ``input``; in evaluation with ``'upscale_in_train'`` it is ``input`` itself.
+        """
         return dropout(input, p=self.p, axis=self.axis, training=self.training, mode=self.mode)
 
     def extra_repr(self) -> str:
@@ -175,35 +269,85 @@ class _ChannelDropout(Layer):
 
 
 class Dropout2D(_ChannelDropout):
-    """Sets whole channels of images to zero with probability `p` while training, and scales the others so that the mean stays.
+    """Sets whole channels of images to zero with probability ``p`` while training; the others are divided by ``1 - p``.
 
-    >>> bireme.nn.Dropout2D(1.0)(bireme.ones([1, 1, 1, 2])).tolist()
-    [[[[0.0, 0.0]]]]
+    Args:
+        p: Probability of a channel to be set to zero, in ``[0, 1]``. Default: 0.5.
+        data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
+        name: Shown in the layer's ``repr``; it has no other effect. Default: None.
+
+    Shape:
+        - input: ``[N, C, H, W]``, or ``[N, H, W, C]`` for ``'NHWC'``
+        - output: the shape of ``input``
+
+    Examples:
+        >>> bireme.nn.Dropout2D(1.0)(bireme.ones([1, 1, 1, 2])).tolist()
+        [[[[0.0, 0.0]]]]
     """
 
     def forward(self, input: Tensor) -> Tensor:
+        """Drop channels of images.
+
+        Args:
+            input: Tensor with four axes, in ``data_format``.
+
+        Returns:
+            Tensor of the shape of ``input``.
+        """
         return dropout2d(input, self.p, self.training, self.data_format)
 
 
 class Dropout3D(_ChannelDropout):
-    """Sets whole channels of volumes to zero with probability `p` while training, and scales the others so that the mean stays.
+    """Sets whole channels of volumes to zero with probability ``p`` while training; others are divided by ``1 - p``.
 
-    >>> bireme.nn.Dropout3D(1.0)(bireme.ones([1, 1, 1, 1, 2])).tolist()
-    [[[[[0.0, 0.0]]]]]
+    Args:
+        p: Probability of a channel to be set to zero, in ``[0, 1]``. Default: 0.5.
+        data_format: ``'NCDHW'`` or ``'NDHWC'``. Default: ``'NCDHW'``.
+        name: Shown in the layer's ``repr``; it has no other effect. Default: None.
+
+    Shape:
+        - input: ``[N, C, D, H, W]``, or ``[N, D, H, W, C]`` for ``'NDHWC'``
+        - output: the shape of ``input``
+
+    Examples:
+        >>> bireme.nn.Dropout3D(1.0)(bireme.ones([1, 1, 1, 1, 2])).tolist()
+        [[[[[0.0, 0.0]]]]]
     """
 
     def __init__(self, p: float = 0.5, data_format: str = "NCDHW", name: str | None = None):
         super().__init__(p, data_format, name)
 
     def forward(self, input: Tensor) -> Tensor:
+        """Drop channels of volumes.
+
+        Args:
+            input: Tensor with five axes, in ``data_format``.
+
+        Returns:
+            Tensor of the shape of ``input``.
+        """
         return dropout3d(input, self.p, self.training, self.data_format)
 
 
 class AlphaDropout(Layer):
-    """Sets elements to the least value of SELU with probability `p` while training, and scales all so that mean and variance stay.
+    """Dropout for self-normalizing networks: dropped elements take the limit of ``SELU`` at minus infinity.
 
-    >>> bireme.nn.AlphaDropout(0.0)(bireme.to_tensor([1.0, 2.0])).tolist()
-    [1.0, 2.0]
+    All elements are then scaled and shifted so that mean and variance stay as they are. In evaluation nothing changes.
+
+    Args:
+        p: Probability of an element to be dropped, in ``[0, 1]``; with 1 the result is zero. Default: 0.5.
+        name: Shown in the layer's ``repr``; it has no other effect. Default: None.
+
+    Shape:
+        - input: any shape
+        - output: the shape of ``input``
+
+    Examples:
+        >>> layer = bireme.nn.AlphaDropout(0.5)
+        >>> layer(bireme.to_tensor([1.0, 2.0, 3.0])).shape
+        [3]
+        >>> layer.eval()(bireme.to_tensor([1.0, 2.0])).tolist()
+        [1.0, 2.0]
     """
 
     def __init__(self, p: float = 0.5, name: str | None = None):
@@ -212,6 +356,14 @@ class AlphaDropout(Layer):
         self.p, self.name = p, name
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply alpha dropout.
+
+        Args:
+            input: Floating tensor of any shape.
+
+        Returns:
+            Tensor of the shape of ``input``.
+        """
         return alpha_dropout(input, self.p, self.training)
 
     def extra_repr(self) -> str:
@@ -219,22 +371,55 @@ class AlphaDropout(Layer):
 
 
 class FeatureAlphaDropout(AlphaDropout):
-    """The same as `AlphaDropout` for whole channels, which are the second axis.
+    """``AlphaDropout`` for whole channels, which are the second axis.
 
-    >>> bireme.nn.FeatureAlphaDropout(0.0)(bireme.to_tensor([[1.0, 2.0]])).tolist()
-    [[1.0, 2.0]]
+    Args:
+        p: Probability of a channel to be dropped, in ``[0, 1]``; with 1 the result is zero. Default: 0.5.
+        name: Shown in the layer's ``repr``; it has no other effect. Default: None.
+
+    Shape:
+        - input: ``[N, C, ...]``
+        - output: the shape of ``input``
+
+    Examples:
+        >>> bireme.nn.FeatureAlphaDropout(0.5).eval()(bireme.to_tensor([[1.0, 2.0]])).tolist()
+        [[1.0, 2.0]]
     """
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply alpha dropout to whole channels.
+
+        Args:
+            input: Floating tensor of shape ``[N, C, ...]``.
+
+        Returns:
+            Tensor of the shape of ``input``.
+        """
         return feature_alpha_dropout(input, self.p, self.training)
 
 
 class Bilinear(Layer):
-    """`x1 @ weight[k] @ x2 + bias` for each sample and each of the `out_features`.
+    """Bilinear map of two inputs: ``output[n, k] = x1[n] @ weight[k] @ x2[n] + bias[k]``.
 
-    >>> layer = bireme.nn.Bilinear(1, 1, 1, weight_attr=bireme.nn.initializer.Constant(0.5))
-    >>> layer(bireme.to_tensor([[2.0]]), bireme.to_tensor([[3.0]])).tolist()
-    [[3.0]]
+    The weight has shape ``[out_features, in1_features, in2_features]``, the bias ``[1, out_features]``.
+
+    Args:
+        in1_features: Size of the last axis of ``x1``.
+        in2_features: Size of the last axis of ``x2``.
+        out_features: Size of the last axis of the output.
+        weight_attr: Attribute of the weight: a ``ParamAttr``, an initializer or a name. Default: None, Xavier uniform.
+        bias_attr: Attribute of the bias; ``False`` leaves the bias out. Default: None, zeros.
+        name: Shown in the layer's ``repr``; it has no other effect. Default: None.
+
+    Shape:
+        - x1: ``[N, in1_features]``
+        - x2: ``[N, in2_features]``
+        - output: ``[N, out_features]``
+
+    Examples:
+        >>> layer = bireme.nn.Bilinear(1, 1, 1, weight_attr=bireme.nn.initializer.Constant(0.5))
+        >>> layer(bireme.to_tensor([[2.0]]), bireme.to_tensor([[3.0]])).tolist()
+        [[3.0]]
     """
 
     def __init__(
@@ -242,38 +427,72 @@ class Bilinear(Layer):
         in1_features: int,
         in2_features: int,
         out_features: int,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: Attr = None,
+        bias_attr: Attr = None,
         name: str | None = None,
     ):
         super().__init__()
-        self._in1_features, self._in2_features, self._out_features, self._name = in1_features, in2_features, out_features, name
+        self._in1_features, self._in2_features, self._out_features, self._name = (
+            in1_features,
+            in2_features,
+            out_features,
+            name,
+        )
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
         self.weight = self.create_parameter([out_features, in1_features, in2_features], weight_attr)
         self.bias = self.create_parameter([1, out_features], bias_attr, is_bias=True)
         self._dtype = self._dtype if self.weight is None else self.weight.dtype.name
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        """Compute the bilinear map.
+
+        Args:
+            x1: Tensor of shape ``[N, in1_features]``.
+            x2: Tensor of shape ``[N, in2_features]``.
+
+        Returns:
+            Tensor of shape ``[N, out_features]``.
+        """
         return bilinear(x1, x2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         name = f", name={self._name}" if self._name else ""
-        sizes = f"in1_features={self._in1_features}, in2_features={self._in2_features}, out_features={self._out_features}"
+        sizes = (
+            f"in1_features={self._in1_features}, in2_features={self._in2_features}, out_features={self._out_features}"
+        )
         return f"{sizes}, dtype={self._dtype}{name}"
 
 
 class Unflatten(Layer):
-    """Makes several axes of one; one extent of `shape` may be -1.
+    """Splits one axis into several.
 
-    >>> bireme.nn.Unflatten(1, [2, -1])(bireme.zeros([3, 4])).shape
-    [3, 2, 2]
+    Args:
+        axis: The axis to split; negative values count from the end.
+        shape: Sizes of the new axes; one of them may be -1 and follows from the others.
+        name: Shown in the layer's ``repr``; it has no other effect. Default: None.
+
+    Shape:
+        - input: any shape with an ``axis`` of the product of ``shape``
+        - output: the same with ``shape`` in place of that axis
+
+    Examples:
+        >>> bireme.nn.Unflatten(1, [2, -1])(bireme.zeros([3, 4])).shape
+        [3, 2, 2]
     """
 
-    def __init__(self, axis: int, shape: Any, name: str | None = None):
+    def __init__(self, axis: int, shape: Sequence[int] | Tensor, name: str | None = None):
         super().__init__()
         self.axis, self.shape, self.name = axis, shape, name
 
     def forward(self, input: Tensor) -> Tensor:
+        """Split the axis.
+
+        Args:
+            input: Tensor whose size along ``axis`` is the product of ``shape``.
+
+        Returns:
+            Tensor with the axes ``shape`` in place of ``axis``; it shares storage with ``input``.
+        """
         return unflatten(input, axis=self.axis, shape=self.shape)
 
     def extra_repr(self) -> str:
@@ -281,10 +500,19 @@ class Unflatten(Layer):
 
 
 class Flatten(Layer):
-    """Joins the axes from `start_axis` to `stop_axis` into one; the first axis stays by default.
+    """Joins a range of axes into one.
 
-    >>> bireme.nn.Flatten()(bireme.zeros([2, 3, 4])).shape
-    [2, 12]
+    Args:
+        start_axis: First axis to join. Default: 1, the batch stays.
+        stop_axis: Last axis to join, inclusive. Default: -1, the last one.
+
+    Shape:
+        - input: any shape
+        - output: the same with one axis in place of those from ``start_axis`` to ``stop_axis``
+
+    Examples:
+        >>> bireme.nn.Flatten()(bireme.zeros([2, 3, 4])).shape
+        [2, 12]
     """
 
     def __init__(self, start_axis: int = 1, stop_axis: int = -1):
@@ -292,18 +520,43 @@ class Flatten(Layer):
         self.start_axis, self.stop_axis = start_axis, stop_axis
 
     def forward(self, input: Tensor) -> Tensor:
+        """Join the axes.
+
+        Args:
+            input: Tensor of any shape.
+
+        Returns:
+            Tensor with the axes joined; it shares storage with ``input``.
+        """
         return flatten(input, start_axis=self.start_axis, stop_axis=self.stop_axis)
 
 
 class Identity(Layer):
-    """Returns its input; takes any arguments, so that it can stand in for another layer.
+    """Returns its input; a placeholder for another layer.
 
-    >>> bireme.nn.Identity()(bireme.to_tensor([1.0])).tolist()
-    [1.0]
+    Args:
+        *args: Ignored, so that the arguments of the other layer may stay.
+        **kwargs: Ignored.
+
+    Shape:
+        - input: any shape
+        - output: the shape of ``input``
+
+    Examples:
+        >>> bireme.nn.Identity(54, unused=True)(bireme.to_tensor([1.0])).tolist()
+        [1.0]
     """
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__()
 
     def forward(self, input: Tensor) -> Tensor:
+        """Return the input.
+
+        Args:
+            input: Anything.
+
+        Returns:
+            ``input`` itself.
+        """
         return input

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any
 
 from bireme.core.base import errors
@@ -12,13 +12,24 @@ from bireme.nn.layer import Layer
 
 
 class Sequential(Layer):
-    """Applies its layers one after the other; given as layers, as (name, layer) pairs, or as one dict.
+    """Applies layers one after the other.
 
-    >>> bireme.nn.Sequential(bireme.nn.ReLU(), bireme.nn.Flatten(0))(bireme.to_tensor([[-1.0, 2.0]])).tolist()
-    [0.0, 2.0]
+    Args:
+        *layers: The layers, or pairs (name, layer), or one dict of names and layers. Without names they are numbered.
+
+    Shape:
+        - input: what the first layer takes
+        - output: what the last layer returns
+
+    Examples:
+        >>> net = bireme.nn.Sequential(bireme.nn.ReLU(), bireme.nn.Flatten(0))
+        >>> net(bireme.to_tensor([[-1.0, 2.0]])).tolist()
+        [0.0, 2.0]
+        >>> bireme.nn.Sequential(("act", bireme.nn.ReLU()))["act"]
+        ReLU()
     """
 
-    def __init__(self, *layers: Any):
+    def __init__(self, *layers: Layer | tuple[str, Layer] | list[Any] | Mapping[str, Layer]):
         super().__init__()
         if len(layers) == 1 and isinstance(layers[0], Mapping):
             layers = tuple(layers[0].items())
@@ -60,19 +71,34 @@ class Sequential(Layer):
         return list(self._sub_layers)[_position("Sequential", name, len(self))]
 
     def _free_key(self) -> str:
-        # after a deletion the numbers have holes; a new layer must not replace one that is there
+        # after a deletion the numbers have gaps; a new layer must not replace an existing one
         n = len(self)
         while str(n) in self._sub_layers:
             n += 1
         return str(n)
 
     def append(self, module: Layer) -> Sequential:
-        """Add a layer at the end."""
+        """Add a layer at the end.
+
+        Args:
+            module: The layer.
+
+        Returns:
+            This container.
+        """
         self.add_sublayer(self._free_key(), module)
         return self
 
     def insert(self, index: int, module: Layer) -> Sequential:
-        """Put a layer before position `index`; the layers are numbered anew."""
+        """Insert a layer before an index; all layers are renumbered.
+
+        Args:
+            index: Index in ``[-len, len]``.
+            module: The layer.
+
+        Returns:
+            This container.
+        """
         if not -len(self) <= index <= len(self):
             raise errors.bad("insert(index)", f"a position in [{-len(self)}, {len(self)}]", index, kind=errors.Beyond)
         layers = list(self._sub_layers.values())
@@ -81,22 +107,43 @@ class Sequential(Layer):
         return self
 
     def extend(self, sequential: Iterable[Layer]) -> Sequential:
-        """Add all layers of another Sequential, or of a list, at the end."""
+        """Add all layers of another container or list at the end.
+
+        Args:
+            sequential: Iterable of layers.
+
+        Returns:
+            This container.
+        """
         for layer in sequential:
             self.append(layer)
         return self
 
     def forward(self, input: Any) -> Any:
+        """Apply the layers in order.
+
+        Args:
+            input: Input of the first layer; each layer takes what the one before returned.
+
+        Returns:
+            The output of the last layer.
+        """
         for layer in self._sub_layers.values():
             input = layer(input)
         return input
 
 
 class LayerList(Layer):
-    """A list of layers that are found as sublayers; calling them is left to the owner.
+    """List of layers that are registered as sublayers; it has no ``forward`` of its own.
 
-    >>> len(bireme.nn.LayerList([bireme.nn.ReLU(), bireme.nn.Tanh()]))
-    2
+    Indexing, slices, assignment, ``del`` and iteration work as for a list.
+
+    Args:
+        sublayers: Iterable of layers. Default: None, an empty list.
+
+    Examples:
+        >>> len(bireme.nn.LayerList([bireme.nn.ReLU(), bireme.nn.Tanh()]))
+        2
     """
 
     def __init__(self, sublayers: Iterable[Layer] | None = None):
@@ -125,12 +172,24 @@ class LayerList(Layer):
         return iter(self._sub_layers.values())
 
     def append(self, sublayer: Layer) -> LayerList:
-        """Add a layer at the end."""
+        """Add a layer at the end.
+
+        Args:
+            sublayer: The layer.
+
+        Returns:
+            This list.
+        """
         self.add_sublayer(str(len(self)), sublayer)
         return self
 
     def insert(self, index: int, sublayer: Layer) -> None:
-        """Put a layer before position `index`."""
+        """Insert a layer before an index.
+
+        Args:
+            index: Index in ``[-len, len]``.
+            sublayer: The layer.
+        """
         if not isinstance(index, numbers.Integral) or not -len(self) <= index <= len(self):
             raise errors.bad("insert(index)", f"a position in [{-len(self)}, {len(self)}]", index, kind=errors.Beyond)
         layers = list(self._sub_layers.values())
@@ -138,18 +197,29 @@ class LayerList(Layer):
         _renumber(self, layers)
 
     def extend(self, sublayers: Iterable[Layer]) -> LayerList:
-        """Add all layers of an iterable at the end."""
+        """Add all layers of an iterable at the end.
+
+        Args:
+            sublayers: Iterable of layers.
+
+        Returns:
+            This list.
+        """
         for layer in sublayers:
             self.append(layer)
         return self
 
 
 class ParameterList(Layer):
-    """A list of parameters that the owner's `parameters()` finds.
+    """List of parameters that are registered, so that ``parameters()`` finds them.
 
-    >>> layer = bireme.nn.Layer()
-    >>> len(bireme.nn.ParameterList([layer.create_parameter([2])]).parameters())
-    1
+    Args:
+        parameters: Iterable of parameters. Default: None, an empty list.
+
+    Examples:
+        >>> layer = bireme.nn.Layer()
+        >>> len(bireme.nn.ParameterList([layer.create_parameter([2])]).parameters())
+        1
     """
 
     def __init__(self, parameters: Iterable[Parameter] | None = None):
@@ -172,20 +242,31 @@ class ParameterList(Layer):
         return iter(list(self._parameters.values()))
 
     def append(self, parameter: Parameter) -> ParameterList:
-        """Add a parameter at the end."""
+        """Add a parameter at the end.
+
+        Args:
+            parameter: The parameter.
+
+        Returns:
+            This list.
+        """
         self.add_parameter(str(len(self)), parameter)
         return self
 
 
 class ParameterDict(Layer):
-    """Parameters by name, which the owner's `parameters()` finds.
+    """Dict of parameters that are registered, so that ``parameters()`` finds them.
 
-    >>> layer = bireme.nn.Layer()
-    >>> list(bireme.nn.ParameterDict({"w": layer.create_parameter([2])}))
-    ['w']
+    Args:
+        parameters: Dict of names and parameters, or pairs (name, parameter). Default: None, an empty dict.
+
+    Examples:
+        >>> layer = bireme.nn.Layer()
+        >>> list(bireme.nn.ParameterDict({"w": layer.create_parameter([2])}))
+        ['w']
     """
 
-    def __init__(self, parameters: Any = None):
+    def __init__(self, parameters: Mapping[str, Parameter] | Iterable[tuple[str, Parameter]] | None = None):
         super().__init__()
         if parameters is not None:
             self.update(parameters)
@@ -207,8 +288,12 @@ class ParameterDict(Layer):
     def __contains__(self, key: str) -> bool:
         return key in self._parameters
 
-    def update(self, parameters: Any) -> None:
-        """Take parameters from a dict or from pairs (name, parameter); those of the same name are replaced."""
+    def update(self, parameters: Mapping[str, Parameter] | Iterable[tuple[str, Parameter]]) -> None:
+        """Add parameters; those of the same name are replaced.
+
+        Args:
+            parameters: Dict of names and parameters, or pairs (name, parameter).
+        """
         if not isinstance(parameters, Iterable):
             raise errors.bad("update(parameters)", "a dict, or pairs (name, parameter)", parameters, kind=errors.Alien)
         for pair in parameters.items() if isinstance(parameters, Mapping) else parameters:
@@ -218,13 +303,18 @@ class ParameterDict(Layer):
 
 
 class LayerDict(Layer):
-    """Layers by name.
+    """Dict of layers that are registered as sublayers; it has no ``forward`` of its own.
 
-    >>> bireme.nn.LayerDict({"act": bireme.nn.ReLU()})["act"]
-    ReLU()
+    Args:
+        sublayers: Dict of names and layers, another ``LayerDict``, or pairs (name, layer). Default: None, an empty
+            dict.
+
+    Examples:
+        >>> bireme.nn.LayerDict({"act": bireme.nn.ReLU()})["act"]
+        ReLU()
     """
 
-    def __init__(self, sublayers: Any = None):
+    def __init__(self, sublayers: Mapping[str, Layer] | LayerDict | Iterable[tuple[str, Layer]] | None = None):
         super().__init__()
         if sublayers is not None:
             self.update(sublayers)
@@ -248,27 +338,38 @@ class LayerDict(Layer):
         return key in self._sub_layers
 
     def clear(self) -> None:
-        """Drop all layers."""
+        """Remove all layers."""
         self._sub_layers.clear()
 
     def pop(self, key: str) -> Layer | None:
-        """Drop a layer and return it."""
+        """Remove a layer and return it.
+
+        Args:
+            key: Name of the layer.
+
+        Returns:
+            The layer.
+        """
         return self._sub_layers.pop(key)
 
-    def keys(self) -> Any:
+    def keys(self) -> KeysView[str]:
         """The names."""
         return self._sub_layers.keys()
 
-    def values(self) -> Any:
+    def values(self) -> ValuesView[Layer | None]:
         """The layers."""
         return self._sub_layers.values()
 
-    def items(self) -> Any:
-        """Names and layers."""
+    def items(self) -> ItemsView[str, Layer | None]:
+        """Pairs of names and layers."""
         return self._sub_layers.items()
 
-    def update(self, sublayers: Any) -> None:
-        """Take layers from a dict, another LayerDict, or (name, layer) pairs."""
+    def update(self, sublayers: Mapping[str, Layer] | LayerDict | Iterable[tuple[str, Layer]]) -> None:
+        """Add layers; those of the same name are replaced.
+
+        Args:
+            sublayers: Dict of names and layers, another ``LayerDict``, or pairs (name, layer).
+        """
         if not isinstance(sublayers, Iterable):
             raise errors.bad("update(sublayers)", "a dict or pairs (name, layer)", sublayers, kind=errors.Alien)
         pairs = sublayers.items() if isinstance(sublayers, (Mapping, LayerDict)) else sublayers
@@ -279,11 +380,13 @@ class LayerDict(Layer):
 
 
 def _position(where: str, index: Any, n: int) -> int:
-    """A position in [0, n) from an index that may count from the end."""
+    """An index in [0, n) from one that may count from the end."""
     if not isinstance(index, numbers.Integral):
         raise errors.bad(f"{where}[index]", "an int or a slice", index, kind=TypeError)
     if not -n <= index < n:
-        raise errors.bad(f"{where}[index]", f"an index in [{-n}, {n - 1}]" if n else "no index: it is empty", index, kind=IndexError)
+        raise errors.bad(
+            f"{where}[index]", f"an index in [{-n}, {n - 1}]" if n else "no index: it is empty", index, kind=IndexError
+        )
     return int(index) % n
 
 

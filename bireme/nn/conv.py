@@ -9,6 +9,7 @@ from typing import Any
 from bireme.core.base import errors
 from bireme.core.base.keywords import renamed
 from bireme.core.tensor.tensor import Tensor
+from bireme.nn.arguments import Attr, DeviceLike, DTypeLike, Padding, Sizes
 from bireme.nn.initializer import Normal
 from bireme.nn.layer import Layer
 from bireme.ops import conv1d, conv1d_transpose, conv2d, conv2d_transpose, conv3d, conv3d_transpose, pad
@@ -20,26 +21,26 @@ _COUNTS = {1: "an int", 2: "an int or two of them", 3: "an int or three of them"
 
 
 class _ConvNd(Layer):
-    """What all convolutions have: sizes for each axis, checked, the kernel, and the words of their text; programs derive their own from it."""
+    """What all convolutions share: checked sizes for each axis, the kernel, the ``repr``; programs derive from it."""
 
     def __init__(
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
+        kernel_size: Sizes,
         transposed: bool,
         dims: int,
-        stride: Any = 1,
-        padding: Any = 0,
+        stride: Sizes = 1,
+        padding: Padding = 0,
         padding_mode: str = "zeros",
-        output_padding: Any = 0,
-        dilation: Any = 1,
+        output_padding: Sizes = 0,
+        dilation: Sizes = 1,
         groups: int = 1,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: Attr = None,
+        bias_attr: Attr = None,
         data_format: str = "NCHW",
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DTypeLike | None = None,
     ):
         super().__init__()
         name = type(self).__name__
@@ -57,9 +58,15 @@ class _ConvNd(Layer):
             raise errors.bad(f"{name}(out_channels)", f"a multiple of groups = {groups}", out_channels)
         if data_format not in _FORMATS[dims]:
             raise errors.bad(f"{name}(data_format)", " or ".join(_FORMATS[dims]), data_format)
-        self._in_channels, self._out_channels, self._groups, self._data_format = in_channels, out_channels, groups, data_format
+        self._in_channels, self._out_channels, self._groups, self._data_format = (
+            in_channels,
+            out_channels,
+            groups,
+            data_format,
+        )
         self._kernel_size, self._stride, self._dilation = [
-            _sizes(value, dims, f"{name}({which})") for which, value in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation))
+            _sizes(value, dims, f"{name}({which})")
+            for which, value in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation))
         ]
         if padding_mode not in _MODES:
             raise errors.bad(f"{name}(padding_mode)", f"one of {', '.join(_MODES)}", padding_mode)
@@ -72,13 +79,22 @@ class _ConvNd(Layer):
         ends = (in_channels, out_channels // groups) if transposed else (out_channels, in_channels // groups)
         # Paddle counts all input channels here, also when groups divide them
         start = None if transposed else Normal(0.0, math.sqrt(2.0 / (in_channels * math.prod(self._kernel_size))))
-        self.weight = self.create_parameter([*ends, *self._kernel_size], weight_attr, dtype, default_initializer=start, device=device)
+        self.weight = self.create_parameter(
+            [*ends, *self._kernel_size], weight_attr, dtype, default_initializer=start, device=device
+        )
         self.bias = self.create_parameter([out_channels], bias_attr, dtype, is_bias=True, device=device)
 
     def extra_repr(self) -> str:
         said = [f"{self._in_channels}, {self._out_channels}, kernel_size={self._kernel_size}"]
         ones = [1] * len(self._kernel_size)
-        for name, usual in (("stride", ones), ("padding", 0), ("padding_mode", "zeros"), ("output_padding", 0), ("dilation", ones), ("groups", 1)):
+        for name, usual in (
+            ("stride", ones),
+            ("padding", 0),
+            ("padding_mode", "zeros"),
+            ("output_padding", 0),
+            ("dilation", ones),
+            ("groups", 1),
+        ):
             value = getattr(self, f"_{name}", usual)
             if value != usual:
                 said.append(f"{name}={value}")
@@ -86,7 +102,9 @@ class _ConvNd(Layer):
 
 
 def _sizes(value: Any, n: int, where: str) -> list[int]:
-    found = [value] * n if isinstance(value, numbers.Integral) else list(value) if isinstance(value, (list, tuple)) else []
+    found = (
+        [value] * n if isinstance(value, numbers.Integral) else list(value) if isinstance(value, (list, tuple)) else []
+    )
     if len(found) != n or not all(isinstance(k, numbers.Integral) for k in found):
         raise errors.bad(where, _COUNTS[n], value)
     found = [int(k) for k in found]
@@ -103,18 +121,18 @@ class _Conv(_ConvNd):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Padding = 0,
+        dilation: Sizes = 1,
         groups: int = 1,
         *,
         bias: bool = True,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DTypeLike | None = None,
+        weight_attr: Attr = None,
+        bias_attr: Attr = None,
         data_format: str = "NCHW",
     ):
         super().__init__(
@@ -125,20 +143,56 @@ class _Conv(_ConvNd):
 
     @renamed(x="input")
     def forward(self, x: Tensor) -> Tensor:
+        """Convolve the input with the kernel and add the bias.
+
+        Args:
+            x: Tensor in ``data_format``, with ``in_channels`` channels; ``input`` is another keyword for it.
+
+        Returns:
+            Tensor in ``data_format``, with ``out_channels`` channels.
+        """
         padding = self._padding
         if self._padding_mode != "zeros":
             x = pad(x, [padding] * (2 * self._axes), mode=self._padding_mode, data_format=self._data_format)
             padding = 0
         # looked up in the class: the function is no method
-        return type(self)._function(x, self.weight, self.bias, self._stride, padding, self._dilation, self._groups, self._data_format)
+        return type(self)._function(
+            x, self.weight, self.bias, self._stride, padding, self._dilation, self._groups, self._data_format
+        )
 
 
 class Conv1D(_Conv):
-    """Convolution of sequences with a kernel of shape [out_channels, in_channels / groups, length].
+    """Convolution of sequences, with a kernel of shape ``[out_channels, in_channels / groups, kernel_size]``.
 
-    >>> layer = bireme.nn.Conv1D(1, 1, 2, weight_attr=bireme.nn.initializer.Constant(1.0))
-    >>> layer(bireme.to_tensor([[[1.0, 2.0, 3.0]]])).tolist()
-    [[[3.0, 5.0]]]
+    As usual in deep learning it is a cross-correlation: the kernel is not flipped.
+
+    Args:
+        in_channels: Number of channels of the input; a multiple of ``groups``.
+        out_channels: Number of channels of the output; a multiple of ``groups``.
+        kernel_size: Length of the kernel.
+        stride: Step between two windows. Default: 1.
+        padding: What is added at both ends: an integer, a pair (before, after), ``'SAME'`` or ``'VALID'``. Default: 0.
+        dilation: Distance between the elements of the kernel. Default: 1.
+        groups: Number of groups of channels that are convolved apart. Default: 1.
+        bias: ``False`` leaves the bias out, whatever ``bias_attr`` says. Default: True.
+        padding_mode: What the input is padded with: ``'zeros'``, ``'reflect'``, ``'replicate'`` or ``'circular'``; all
+            but the first need ``padding`` to be an integer. Default: ``'zeros'``.
+        device: Device of the parameters. Default: None, the current device.
+        dtype: Data type of the parameters. Default: None, the default data type.
+        weight_attr: Attribute of the kernel: a ``ParamAttr``, an initializer or a name; not ``False``. Default: None,
+            normal with mean 0 and standard deviation ``sqrt(2 / (in_channels * prod(kernel_size)))``.
+        bias_attr: Attribute of the bias; ``False`` leaves the bias out. Default: None, zeros.
+        data_format: ``'NCL'`` or ``'NLC'``. Default: ``'NCL'``.
+
+    Shape:
+        - x: ``[N, in_channels, L]``
+        - output: ``[N, out_channels, L_out]``, where
+          ``L_out = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``
+
+    Examples:
+        >>> layer = bireme.nn.Conv1D(1, 1, 2, weight_attr=bireme.nn.initializer.Constant(1.0))
+        >>> layer(bireme.to_tensor([[[1.0, 2.0, 3.0]]])).tolist()
+        [[[3.0, 5.0]]]
     """
 
     _axes = 1
@@ -148,18 +202,18 @@ class Conv1D(_Conv):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Padding = 0,
+        dilation: Sizes = 1,
         groups: int = 1,
         *,
         bias: bool = True,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DTypeLike | None = None,
+        weight_attr: Attr = None,
+        bias_attr: Attr = None,
         data_format: str = "NCL",
     ):
         super().__init__(
@@ -169,11 +223,40 @@ class Conv1D(_Conv):
 
 
 class Conv2D(_Conv):
-    """Convolution of images with a kernel of shape [out_channels, in_channels / groups, height, width].
+    """Convolution of images, with a kernel of shape ``[out_channels, in_channels / groups, height, width]``.
 
-    >>> layer = bireme.nn.Conv2D(1, 1, 2, weight_attr=bireme.nn.initializer.Constant(1.0))
-    >>> layer(bireme.ones([1, 1, 2, 2])).tolist()
-    [[[[4.0]]]]
+    As usual in deep learning it is a cross-correlation: the kernel is not flipped.
+
+    Args:
+        in_channels: Number of channels of the input; a multiple of ``groups``.
+        out_channels: Number of channels of the output; a multiple of ``groups``.
+        kernel_size: Size of the kernel: one integer, or height and width.
+        stride: Step between two windows: one integer, or one for each axis. Default: 1.
+        padding: What is added at both ends of each spatial axis: one integer, one for each axis, a pair (before, after)
+            for each axis in one flat list, such pairs for all axes of the input, ``'SAME'`` or ``'VALID'``. Default: 0.
+        dilation: Distance between the elements of the kernel: one integer, or one for each axis. Default: 1.
+        groups: Number of groups of channels that are convolved apart. Default: 1.
+        bias: ``False`` leaves the bias out, whatever ``bias_attr`` says. Default: True.
+        padding_mode: What the input is padded with: ``'zeros'``, ``'reflect'``, ``'replicate'`` or ``'circular'``; all
+            but the first need ``padding`` to be an integer. Default: ``'zeros'``.
+        device: Device of the parameters. Default: None, the current device.
+        dtype: Data type of the parameters. Default: None, the default data type.
+        weight_attr: Attribute of the kernel: a ``ParamAttr``, an initializer or a name; not ``False``. Default: None,
+            normal with mean 0 and standard deviation ``sqrt(2 / (in_channels * prod(kernel_size)))``.
+        bias_attr: Attribute of the bias; ``False`` leaves the bias out. Default: None, zeros.
+        data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
+
+    Shape:
+        - x: ``[N, in_channels, H, W]``
+        - output: ``[N, out_channels, H_out, W_out]``, where
+          ``H_out = (H + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``, and so for the width
+
+    Examples:
+        >>> layer = bireme.nn.Conv2D(1, 1, 2, weight_attr=bireme.nn.initializer.Constant(1.0))
+        >>> layer(bireme.ones([1, 1, 2, 2])).tolist()
+        [[[[4.0]]]]
+        >>> bireme.nn.Conv2D(3, 8, 3, stride=2, padding=1)(bireme.ones([1, 3, 32, 32])).shape
+        [1, 8, 16, 16]
     """
 
     _axes = 2
@@ -181,11 +264,38 @@ class Conv2D(_Conv):
 
 
 class Conv3D(_Conv):
-    """Convolution of volumes with a kernel of shape [out_channels, in_channels / groups, depth, height, width].
+    """Convolution of volumes, with a kernel of shape ``[out_channels, in_channels / groups, depth, height, width]``.
 
-    >>> layer = bireme.nn.Conv3D(1, 1, 2, weight_attr=bireme.nn.initializer.Constant(1.0))
-    >>> layer(bireme.ones([1, 1, 2, 2, 2])).tolist()
-    [[[[[8.0]]]]]
+    As usual in deep learning it is a cross-correlation: the kernel is not flipped.
+
+    Args:
+        in_channels: Number of channels of the input; a multiple of ``groups``.
+        out_channels: Number of channels of the output; a multiple of ``groups``.
+        kernel_size: Size of the kernel: one integer, or depth, height and width.
+        stride: Step between two windows: one integer, or one for each axis. Default: 1.
+        padding: What is added at both ends of each spatial axis: one integer, one for each axis, a pair (before, after)
+            for each axis in one flat list, such pairs for all axes of the input, ``'SAME'`` or ``'VALID'``. Default: 0.
+        dilation: Distance between the elements of the kernel: one integer, or one for each axis. Default: 1.
+        groups: Number of groups of channels that are convolved apart. Default: 1.
+        bias: ``False`` leaves the bias out, whatever ``bias_attr`` says. Default: True.
+        padding_mode: What the input is padded with: ``'zeros'``, ``'reflect'``, ``'replicate'`` or ``'circular'``; all
+            but the first need ``padding`` to be an integer. Default: ``'zeros'``.
+        device: Device of the parameters. Default: None, the current device.
+        dtype: Data type of the parameters. Default: None, the default data type.
+        weight_attr: Attribute of the kernel: a ``ParamAttr``, an initializer or a name; not ``False``. Default: None,
+            normal with mean 0 and standard deviation ``sqrt(2 / (in_channels * prod(kernel_size)))``.
+        bias_attr: Attribute of the bias; ``False`` leaves the bias out. Default: None, zeros.
+        data_format: ``'NCDHW'`` or ``'NDHWC'``. Default: ``'NCDHW'``.
+
+    Shape:
+        - x: ``[N, in_channels, D, H, W]``
+        - output: ``[N, out_channels, D_out, H_out, W_out]``, where
+          ``D_out = (D + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``, and so for height and width
+
+    Examples:
+        >>> layer = bireme.nn.Conv3D(1, 1, 2, weight_attr=bireme.nn.initializer.Constant(1.0))
+        >>> layer(bireme.ones([1, 1, 2, 2, 2])).tolist()
+        [[[[[8.0]]]]]
     """
 
     _axes = 3
@@ -195,18 +305,18 @@ class Conv3D(_Conv):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Padding = 0,
+        dilation: Sizes = 1,
         groups: int = 1,
         *,
         bias: bool = True,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DTypeLike | None = None,
+        weight_attr: Attr = None,
+        bias_attr: Attr = None,
         data_format: str = "NCDHW",
     ):
         super().__init__(
@@ -221,7 +331,18 @@ Conv1d, Conv2d, Conv3d = Conv1D, Conv2D, Conv3D
 class _Transposed(_ConvNd):
     _function: Any = None
 
-    def forward(self, x: Tensor, output_size: Any = None) -> Tensor:
+    def forward(self, x: Tensor, output_size: Sizes | None = None) -> Tensor:
+        """Apply the transposed convolution and add the bias.
+
+        Args:
+            x: Tensor in ``data_format``, with ``in_channels`` channels.
+            output_size: Spatial size of the output: one integer, or one for each axis. It must be one that the
+                convolution maps to the size of ``x``, and takes the place of ``output_padding``. Default: None, the
+                least such size plus ``output_padding``.
+
+        Returns:
+            Tensor in ``data_format``, with ``out_channels`` channels.
+        """
         more = self._output_padding if output_size is None else 0  # a size that is asked for decides
         return type(self)._function(
             x, self.weight, self.bias, stride=self._stride, padding=self._padding, output_padding=more,
@@ -230,11 +351,35 @@ class _Transposed(_ConvNd):
 
 
 class Conv1DTranspose(_Transposed):
-    """The gradient of `Conv1D` as a layer: from few positions to many; the kernel has shape [in_channels, out_channels / groups, length].
+    """Transposed convolution of sequences, the gradient of ``Conv1D`` with respect to its input.
 
-    >>> layer = bireme.nn.Conv1DTranspose(1, 1, 2, weight_attr=bireme.nn.initializer.Constant(1.0))
-    >>> layer(bireme.to_tensor([[[1.0, 2.0]]])).tolist()
-    [[[1.0, 3.0, 2.0]]]
+    The kernel has shape ``[in_channels, out_channels / groups, kernel_size]``.
+
+    Args:
+        in_channels: Number of channels of the input; a multiple of ``groups``.
+        out_channels: Number of channels of the output; a multiple of ``groups``.
+        kernel_size: Length of the kernel.
+        stride: Step between two windows of the output. Default: 1.
+        padding: What is cut off at both ends of the output: an integer, a pair (before, after), ``'SAME'`` or
+            ``'VALID'``. Default: 0.
+        output_padding: Added to the size of the output at the end of each spatial axis, less than ``stride``: several
+            sizes of the output belong to one size of the input. Default: 0.
+        groups: Number of groups of channels that are convolved apart. Default: 1.
+        dilation: Distance between the elements of the kernel. Default: 1.
+        weight_attr: Attribute of the kernel: a ``ParamAttr``, an initializer or a name; not ``False``. Default: None,
+            Xavier uniform.
+        bias_attr: Attribute of the bias; ``False`` leaves the bias out. Default: None, zeros.
+        data_format: ``'NCL'`` or ``'NLC'``. Default: ``'NCL'``.
+
+    Shape:
+        - x: ``[N, in_channels, L]``
+        - output: ``[N, out_channels, L_out]``, where
+          ``L_out = (L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + 1 + output_padding``
+
+    Examples:
+        >>> layer = bireme.nn.Conv1DTranspose(1, 1, 2, weight_attr=bireme.nn.initializer.Constant(1.0))
+        >>> layer(bireme.to_tensor([[[1.0, 2.0]]])).tolist()
+        [[[1.0, 3.0, 2.0]]]
     """
 
     _function = staticmethod(conv1d_transpose)
@@ -243,14 +388,14 @@ class Conv1DTranspose(_Transposed):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        output_padding: Any = 0,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Padding = 0,
+        output_padding: Sizes = 0,
         groups: int = 1,
-        dilation: Any = 1,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        dilation: Sizes = 1,
+        weight_attr: Attr = None,
+        bias_attr: Attr = None,
         data_format: str = "NCL",
     ):
         super().__init__(
@@ -260,11 +405,36 @@ class Conv1DTranspose(_Transposed):
 
 
 class Conv2DTranspose(_Transposed):
-    """The gradient of `Conv2D` as a layer: from few pixels to many; the kernel has shape [in_channels, out_channels / groups, height, width].
+    """Transposed convolution of images, the gradient of ``Conv2D`` with respect to its input.
 
-    >>> layer = bireme.nn.Conv2DTranspose(1, 1, [1, 2], weight_attr=bireme.nn.initializer.Constant(1.0))
-    >>> layer(bireme.to_tensor([[[[1.0, 2.0]]]])).tolist()
-    [[[[1.0, 3.0, 2.0]]]]
+    The kernel has shape ``[in_channels, out_channels / groups, height, width]``.
+
+    Args:
+        in_channels: Number of channels of the input; a multiple of ``groups``.
+        out_channels: Number of channels of the output; a multiple of ``groups``.
+        kernel_size: Size of the kernel: one integer, or height and width.
+        stride: Step between two windows of the output: one integer, or one for each axis. Default: 1.
+        padding: What is cut off at both ends of each spatial axis of the output, in the forms of ``Conv2D``. Default:
+            0.
+        output_padding: Added to the size of the output at the end of each spatial axis, less than ``stride``: several
+            sizes of the output belong to one size of the input. Default: 0.
+        dilation: Distance between the elements of the kernel: one integer, or one for each axis. Default: 1.
+        groups: Number of groups of channels that are convolved apart. Default: 1.
+        weight_attr: Attribute of the kernel: a ``ParamAttr``, an initializer or a name; not ``False``. Default: None,
+            Xavier uniform.
+        bias_attr: Attribute of the bias; ``False`` leaves the bias out. Default: None, zeros.
+        data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
+
+    Shape:
+        - x: ``[N, in_channels, H, W]``
+        - output: ``[N, out_channels, H_out, W_out]``, where
+          ``H_out = (H - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + 1 + output_padding``, and so for the
+          width
+
+    Examples:
+        >>> layer = bireme.nn.Conv2DTranspose(1, 1, [1, 2], weight_attr=bireme.nn.initializer.Constant(1.0))
+        >>> layer(bireme.to_tensor([[[[1.0, 2.0]]]])).tolist()
+        [[[[1.0, 3.0, 2.0]]]]
     """
 
     _function = staticmethod(conv2d_transpose)
@@ -273,14 +443,14 @@ class Conv2DTranspose(_Transposed):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        output_padding: Any = 0,
-        dilation: Any = 1,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Padding = 0,
+        output_padding: Sizes = 0,
+        dilation: Sizes = 1,
         groups: int = 1,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: Attr = None,
+        bias_attr: Attr = None,
         data_format: str = "NCHW",
     ):
         super().__init__(
@@ -290,11 +460,36 @@ class Conv2DTranspose(_Transposed):
 
 
 class Conv3DTranspose(_Transposed):
-    """The gradient of `Conv3D` as a layer: from few cells to many; the kernel has shape [in_channels, out_channels / groups, ...].
+    """Transposed convolution of volumes, the gradient of ``Conv3D`` with respect to its input.
 
-    >>> layer = bireme.nn.Conv3DTranspose(1, 1, [1, 1, 2], weight_attr=bireme.nn.initializer.Constant(1.0))
-    >>> layer(bireme.to_tensor([[[[[1.0, 2.0]]]]])).tolist()
-    [[[[[1.0, 3.0, 2.0]]]]]
+    The kernel has shape ``[in_channels, out_channels / groups, depth, height, width]``.
+
+    Args:
+        in_channels: Number of channels of the input; a multiple of ``groups``.
+        out_channels: Number of channels of the output; a multiple of ``groups``.
+        kernel_size: Size of the kernel: one integer, or depth, height and width.
+        stride: Step between two windows of the output: one integer, or one for each axis. Default: 1.
+        padding: What is cut off at both ends of each spatial axis of the output, in the forms of ``Conv3D``. Default:
+            0.
+        output_padding: Added to the size of the output at the end of each spatial axis, less than ``stride``: several
+            sizes of the output belong to one size of the input. Default: 0.
+        dilation: Distance between the elements of the kernel: one integer, or one for each axis. Default: 1.
+        groups: Number of groups of channels that are convolved apart. Default: 1.
+        weight_attr: Attribute of the kernel: a ``ParamAttr``, an initializer or a name; not ``False``. Default: None,
+            Xavier uniform.
+        bias_attr: Attribute of the bias; ``False`` leaves the bias out. Default: None, zeros.
+        data_format: ``'NCDHW'`` or ``'NDHWC'``. Default: ``'NCDHW'``.
+
+    Shape:
+        - x: ``[N, in_channels, D, H, W]``
+        - output: ``[N, out_channels, D_out, H_out, W_out]``, where
+          ``D_out = (D - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + 1 + output_padding``, and so for
+          height and width
+
+    Examples:
+        >>> layer = bireme.nn.Conv3DTranspose(1, 1, [1, 1, 2], weight_attr=bireme.nn.initializer.Constant(1.0))
+        >>> layer(bireme.to_tensor([[[[[1.0, 2.0]]]]])).tolist()
+        [[[[[1.0, 3.0, 2.0]]]]]
     """
 
     _function = staticmethod(conv3d_transpose)
@@ -303,14 +498,14 @@ class Conv3DTranspose(_Transposed):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        output_padding: Any = 0,
-        dilation: Any = 1,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Padding = 0,
+        output_padding: Sizes = 0,
+        dilation: Sizes = 1,
         groups: int = 1,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: Attr = None,
+        bias_attr: Attr = None,
         data_format: str = "NCDHW",
     ):
         super().__init__(

@@ -1,4 +1,4 @@
-"""Decoding step by step: a decoder says what a step is, `dynamic_decode` repeats it until every sequence has ended."""
+"""Decoding step by step: a decoder defines a step, ``dynamic_decode`` repeats it until every sequence has ended."""
 
 from __future__ import annotations
 
@@ -28,48 +28,91 @@ from bireme.ops import (
 )
 from bireme.utils.structure import flatten, map_structure
 
-NEVER = 1e9  # the logarithm of a probability that is none, with its sign turned
+NEVER = 1e9  # minus the log-probability of what is impossible
 
 
 class Decoder:
-    """What `dynamic_decode` needs of a decoder; derive from it and write `initialize` and `step`.
+    """Base of decoders for ``dynamic_decode``; a subclass defines ``initialize`` and ``step``.
 
-    >>> bireme.nn.decode.Decoder().tracks_own_finished
-    False
+    Examples:
+        >>> bireme.nn.decode.Decoder().tracks_own_finished
+        False
     """
 
     def initialize(self, inits: Any) -> tuple:
-        """First inputs, first states, and a bool tensor that says which sequences have ended already."""
+        """Return what the first step takes.
+
+        Args:
+            inits: What ``dynamic_decode`` was called with.
+
+        Returns:
+            A tuple (inputs, states, finished); the last is a bool tensor of the sequences that have ended already.
+        """
         raise NotImplementedError(f"{type(self).__name__}.initialize: not written")
 
     def step(self, time: Tensor, inputs: Any, states: Any, **kwargs: Any) -> tuple:
-        """Outputs, next states, next inputs and which sequences have ended, after one step."""
+        """Compute one time step.
+
+        Args:
+            time: Index of the time step, an int64 tensor ``[1]``.
+            inputs: Inputs of the step.
+            states: States before the step.
+            **kwargs: Further arguments of ``dynamic_decode``.
+
+        Returns:
+            A tuple (outputs, next states, next inputs, finished).
+        """
         raise NotImplementedError(f"{type(self).__name__}.step: not written")
 
     def finalize(self, outputs: Any, final_states: Any, sequence_lengths: Tensor) -> tuple:
-        """What is returned in place of all outputs, stacked along time, and the last states; may stay unwritten."""
+        """Replace the outputs of all time steps and the final states; optional.
+
+        Args:
+            outputs: Outputs of all time steps, stacked along the first axis.
+            final_states: States after the last step.
+            sequence_lengths: Length of each sequence.
+
+        Returns:
+            A tuple (outputs, final states).
+        """
         raise NotImplementedError(f"{type(self).__name__}.finalize: not written")
 
     @property
     def tracks_own_finished(self) -> bool:
-        """Whether `step` knows itself which sequences had ended before."""
+        """Whether ``step`` itself keeps track of the sequences that had ended before."""
         return False
 
 
 class BeamSearchDecoder(Decoder):
-    """The `beam_size` likeliest sequences of each batch entry, found step by step with a cell that gives logits.
+    """Beam search: keeps the ``beam_size`` most probable sequences of each sample.
 
-    >>> cell = bireme.nn.SimpleRNNCell(3, 3)
-    >>> decoder = bireme.nn.BeamSearchDecoder(cell, start_token=0, end_token=1, beam_size=2, embedding_fn=bireme.nn.Embedding(3, 3))
-    >>> bireme.nn.dynamic_decode(decoder, bireme.zeros([4, 3]), max_step_num=5)[0].shape[::2]
-    [4, 2]
+    Args:
+        cell: Cell called as ``cell(inputs, states)``, with the beams merged into the batch; its output, or that of
+            ``output_fn``, is logits over the tokens.
+        start_token: First token of all sequences.
+        end_token: Token that ends a sequence.
+        beam_size: Number of sequences for each sample.
+        embedding_fn: Function of a tensor of tokens that returns the inputs of the cell. Default: None, the tokens.
+        output_fn: Function of the cell's output that returns logits. Default: None.
+
+    Examples:
+        >>> cell = bireme.nn.SimpleRNNCell(3, 3)
+        >>> decoder = bireme.nn.BeamSearchDecoder(cell, 0, 1, beam_size=2, embedding_fn=bireme.nn.Embedding(3, 3))
+        >>> bireme.nn.dynamic_decode(decoder, bireme.zeros([4, 3]), max_step_num=5)[0].shape[::2]
+        [4, 2]
     """
 
     class OutputWrapper(NamedTuple):
-        """What a step chose: scores, tokens, and the beams that they go on from.
+        """What a step chose for each beam.
 
-        >>> bireme.nn.BeamSearchDecoder.OutputWrapper._fields
-        ('scores', 'predicted_ids', 'parent_ids')
+        Args:
+            scores: Log-probabilities of the sequences so far, ``[N, beam_size]``.
+            predicted_ids: Chosen tokens, ``[N, beam_size]``.
+            parent_ids: Beams that they continue, ``[N, beam_size]``.
+
+        Examples:
+            >>> bireme.nn.BeamSearchDecoder.OutputWrapper._fields
+            ('scores', 'predicted_ids', 'parent_ids')
         """
 
         scores: Any
@@ -77,10 +120,17 @@ class BeamSearchDecoder(Decoder):
         parent_ids: Any
 
     class StateWrapper(NamedTuple):
-        """What a step goes on from: the cell's states, and each beam's logarithm of probability, end and length.
+        """State of the search between two steps.
 
-        >>> bireme.nn.BeamSearchDecoder.StateWrapper._fields
-        ('cell_states', 'log_probs', 'finished', 'lengths')
+        Args:
+            cell_states: States of the cell, ``[N, beam_size, ...]``.
+            log_probs: Log-probabilities of the sequences, ``[N, beam_size]``.
+            finished: Which of them have ended, ``[N, beam_size]``.
+            lengths: Their lengths, ``[N, beam_size]``.
+
+        Examples:
+            >>> bireme.nn.BeamSearchDecoder.StateWrapper._fields
+            ('cell_states', 'log_probs', 'finished', 'lengths')
         """
 
         cell_states: Any
@@ -104,10 +154,18 @@ class BeamSearchDecoder(Decoder):
 
     @staticmethod
     def tile_beam_merge_with_batch(x: Tensor, beam_size: int) -> Tensor:
-        """Each batch entry `beam_size` times, one after another: for what a cell reads beside its inputs and states.
+        """Repeat each sample ``beam_size`` times, for tensors that a cell reads beside its inputs and states.
 
-        >>> bireme.nn.BeamSearchDecoder.tile_beam_merge_with_batch(bireme.to_tensor([1, 2]), 2).tolist()
-        [1, 1, 2, 2]
+        Args:
+            x: Tensor ``[N, ...]``.
+            beam_size: Number of repetitions.
+
+        Returns:
+            Tensor ``[N * beam_size, ...]``.
+
+        Examples:
+            >>> bireme.nn.BeamSearchDecoder.tile_beam_merge_with_batch(bireme.to_tensor([1, 2]), 2).tolist()
+            [1, 1, 2, 2]
         """
         return repeat_interleave(x, beam_size, 0)
 
@@ -118,12 +176,19 @@ class BeamSearchDecoder(Decoder):
         return reshape(x, [x.shape[0] // self.beam_size, self.beam_size, *x.shape[1:]])
 
     def _chosen(self, x: Tensor, beams: Tensor) -> Tensor:
-        """Of each batch entry the beams with these numbers."""
+        """The given beams of each sample."""
         batch = tile(arange(0, beams.shape[0], dtype=beams.dtype).unsqueeze(1), [1, beams.shape[1]])
         return gather_nd(x, stack([batch, beams], 2))
 
     def initialize(self, initial_cell_states: Any) -> tuple[Any, Any, Tensor]:
-        """First inputs, states and ends: only the first beam of each entry counts, the others are copies of it."""
+        """Return the first inputs and states; all beams are copies of the first, which alone counts.
+
+        Args:
+            initial_cell_states: States of the cell for each sample, ``[N, ...]``, or a nested structure of them.
+
+        Returns:
+            A tuple (inputs, ``StateWrapper``, finished).
+        """
         batch = flatten(initial_cell_states)[0].shape[0]
         states = map_structure(lambda x: self._split(repeat_interleave(x, self.beam_size, 0)), initial_cell_states)
         tokens = full([batch, self.beam_size], self.start_token, "int64")
@@ -134,8 +199,20 @@ class BeamSearchDecoder(Decoder):
         return inputs, self.StateWrapper(states, scores, ended, zeros_like(tokens)), ended
 
     def step(self, time: Tensor, inputs: Any, states: Any, **kwargs: Any) -> tuple:
-        """One step of the cell for all beams, and the best continuations of each batch entry."""
-        outputs, next_states = self.cell(map_structure(self._merged, inputs), map_structure(self._merged, states.cell_states), **kwargs)
+        """Run the cell for all beams and choose the best continuations of each sample.
+
+        Args:
+            time: Index of the time step; not used.
+            inputs: Inputs of the cell, ``[N, beam_size, ...]``.
+            states: ``StateWrapper`` of the step before.
+            **kwargs: Further arguments of the cell.
+
+        Returns:
+            A tuple (``OutputWrapper``, ``StateWrapper``, next inputs, finished).
+        """
+        outputs, next_states = self.cell(
+            map_structure(self._merged, inputs), map_structure(self._merged, states.cell_states), **kwargs
+        )
         outputs, next_states = map_structure(self._split, outputs), map_structure(self._split, next_states)
         logits = outputs if self.output_fn is None else self.output_fn(outputs)
         chosen, new = self._search(logits, next_states, states)
@@ -147,7 +224,7 @@ class BeamSearchDecoder(Decoder):
         if not 0 <= self.end_token < words:
             raise errors.bad("BeamSearchDecoder(end_token)", f"a token in [0, {words - 1}]", self.end_token)
         steps = log_softmax(logits.astype(states.log_probs.dtype))
-        # a beam that has ended goes on with the end token alone, at no cost
+        # a beam that has ended continues with the end token alone, at no cost
         stays = where(arange(0, words) == self.end_token, full([], 0.0, steps.dtype), full([], -NEVER, steps.dtype))
         steps = where(states.finished.unsqueeze(2), stays, steps)
         scores = reshape(steps + states.log_probs.unsqueeze(2), [-1, self.beam_size * words])
@@ -160,12 +237,21 @@ class BeamSearchDecoder(Decoder):
         return self.OutputWrapper(best, tokens, beams), self.StateWrapper(cells, best, ended, lengths)
 
     def finalize(self, outputs: Any, final_states: Any, sequence_lengths: Tensor) -> tuple[Tensor, Any]:
-        """The sequences of tokens, read back from the last step along the beams they came from."""
+        """Trace the sequences of tokens back from the last step.
+
+        Args:
+            outputs: ``OutputWrapper`` of all time steps, ``[T, N, beam_size]``.
+            final_states: ``StateWrapper`` after the last step.
+            sequence_lengths: Lengths of the sequences; not used.
+
+        Returns:
+            A tuple of the tokens ``[T, N, beam_size]`` and the final states.
+        """
         return gather_tree(outputs.predicted_ids, outputs.parent_ids), final_states
 
     @property
     def tracks_own_finished(self) -> bool:
-        """Beams change places, so only the decoder knows which of them have ended."""
+        """True: beams change places, so only the decoder knows which of them have ended."""
         return True
 
 
@@ -179,15 +265,27 @@ def dynamic_decode(
     return_length: bool = False,
     **kwargs: Any,
 ) -> tuple:
-    """Repeat a decoder's step until all sequences have ended, or after `max_step_num` more steps than the first.
+    """Repeat the step of a decoder until all sequences have ended.
 
-    Returns outputs, [batch, time, ...] or with `output_time_major` [time, batch, ...], the last states, and lengths if asked for.
+    Args:
+        decoder: The decoder, such as ``BeamSearchDecoder``.
+        inits: What ``decoder.initialize`` takes. Default: None.
+        max_step_num: Stop after so many time steps beyond the first. Default: None, no limit.
+        output_time_major: Return outputs ``[T, N, ...]`` instead of ``[N, T, ...]``. Default: False.
+        impute_finished: Keep the states of sequences that have ended, where the decoder does not. Default: False.
+        is_test: Accepted for compatibility and not used. Default: False.
+        return_length: Return the lengths of the sequences as well. Default: False.
+        **kwargs: Further arguments of ``decoder.step``.
 
-    >>> cell = bireme.nn.SimpleRNNCell(3, 3)
-    >>> decoder = bireme.nn.BeamSearchDecoder(cell, 0, 1, 2, bireme.nn.Embedding(3, 3))
-    >>> out, states, lengths = bireme.nn.dynamic_decode(decoder, bireme.zeros([4, 3]), max_step_num=5, return_length=True)
-    >>> lengths.shape
-    [4, 2]
+    Returns:
+        A tuple (outputs, final states), with ``return_length`` (outputs, final states, lengths).
+
+    Examples:
+        >>> cell = bireme.nn.SimpleRNNCell(3, 3)
+        >>> decoder = bireme.nn.BeamSearchDecoder(cell, 0, 1, 2, bireme.nn.Embedding(3, 3))
+        >>> out, states, lengths = bireme.nn.dynamic_decode(decoder, bireme.zeros([4, 3]), 5, return_length=True)
+        >>> lengths.shape
+        [4, 2]
     """
     inputs, states, finished = decoder.initialize(inits)
     lengths = zeros(finished.shape, "int64")
@@ -203,7 +301,9 @@ def dynamic_decode(
             next_finished = logical_or(next_finished, finished)
             lengths = lengths + logical_not(next_finished).astype("int64")
             if impute_finished:
-                next_states = map_structure(lambda old, new, ended=next_finished: _kept(old, new, ended), states, next_states)
+                next_states = map_structure(
+                    lambda old, new, ended=next_finished: _kept(old, new, ended), states, next_states
+                )
         states, finished = next_states, next_finished
         collected.append(outputs)
         if max_step_num is not None and len(collected) > max_step_num:

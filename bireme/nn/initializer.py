@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
+from bireme.core.base.dtype import DType
 from bireme.core.tensor.tensor import Tensor
 from bireme.ops import clip, erfinv, expand, full, qr, randn, sign, to_tensor, uniform
 
@@ -21,59 +23,88 @@ _SQRT2 = math.sqrt(2.0)
 
 
 class Initializer:
-    """Makes initial values. A subclass writes `sample`, or `__call__` or `forward` if it fills the parameter itself."""
+    """Base of initializers: objects that fill a parameter with its initial values.
 
-    def sample(self, shape: list[int], dtype: Any) -> Tensor:
-        """New values of this shape and type."""
+    A subclass defines ``sample``; or ``forward`` or ``__call__`` if it fills the parameter itself.
+    """
+
+    def sample(self, shape: Sequence[int], dtype: DType | str) -> Tensor:
+        """Draw new values.
+
+        Args:
+            shape: Shape of the result.
+            dtype: Data type of the result.
+
+        Returns:
+            Tensor of this shape and data type.
+        """
         raise NotImplementedError(f"{type(self).__name__}: not written")
 
     def forward(self, var: Tensor, block: Any = None) -> Any:
-        """Fill `var`; `block` is there for Paddle's sake."""
+        """Fill a parameter inplace.
+
+        Args:
+            var: The parameter.
+            block: Accepted for compatibility and not used. Default: None.
+
+        Returns:
+            None here; a subclass may return something else.
+        """
         var._assign_value(self.sample(var.shape, var.dtype))
 
     def __call__(self, param: Tensor, block: Any = None) -> Any:
         return self.forward(param, block)
 
     def _compute_fans(self, var: Tensor) -> tuple[float, float]:
-        # under Paddle's name, as the next: initializers of one's own, which write `forward`, call them
+        # under Paddle's name, as the next: initializers of users, which define `forward`, call them
         return _fans(var.shape)
 
     def _check_block(self, block: Any) -> Any:
         return block
 
     def only_samples(self) -> bool:
-        """Whether `sample` says all there is, so that a parameter can be made from it without being filled twice."""
+        """Whether ``sample`` is all there is, so that a parameter can be created from it without being filled twice."""
         cls = type(self)
         return cls.__call__ is Initializer.__call__ and cls.forward is Initializer.forward
 
 
 class Constant(Initializer):
-    """One number everywhere.
+    """Fills a parameter with one number.
 
-    >>> bireme.nn.Linear(1, 2, weight_attr=bireme.nn.initializer.Constant(3.0)).weight.tolist()
-    [[3.0, 3.0]]
+    Args:
+        value: The number. Default: 0.0.
+
+    Examples:
+        >>> bireme.nn.Linear(1, 2, weight_attr=bireme.nn.initializer.Constant(3.0)).weight.tolist()
+        [[3.0, 3.0]]
     """
 
     def __init__(self, value: float = 0.0):
         self._fill = _number(self, "value", value)
 
-    def sample(self, shape: list[int], dtype: Any) -> Tensor:
+    def sample(self, shape: Sequence[int], dtype: DType | str) -> Tensor:
         return full(shape, self._fill, dtype)
 
 
 class Assign(Initializer):
-    """Given numbers: a list, an array or a Tensor. They broadcast to the parameter's shape, or else the parameter has theirs.
+    """Fills a parameter with given numbers.
 
-    >>> bireme.nn.Linear(2, 1, weight_attr=bireme.nn.initializer.Assign([[1.0], [2.0]])).weight.tolist()
-    [[1.0], [2.0]]
+    Args:
+        value: The numbers, which broadcast to the shape of the parameter. If they do not, the parameter takes their
+            shape.
+        name: Accepted for compatibility and not used. Default: None.
+
+    Examples:
+        >>> bireme.nn.Linear(2, 1, weight_attr=bireme.nn.initializer.Assign([[1.0], [2.0]])).weight.tolist()
+        [[1.0], [2.0]]
     """
 
-    def __init__(self, value: Any, name: str | None = None):
+    def __init__(self, value: Sequence[Any] | np.ndarray | Tensor, name: str | None = None):
         if not isinstance(value, (list, tuple, np.ndarray, Tensor)):
             raise errors.bad("Assign(value)", "a list, an array or a Tensor", value, kind=errors.Alien)
         self._given = value
 
-    def sample(self, shape: list[int], dtype: Any) -> Tensor:
+    def sample(self, shape: Sequence[int], dtype: DType | str) -> Tensor:
         given = to_tensor(self._given, dtype=dtype)
         if given.shape == list(shape):
             return given
@@ -83,24 +114,38 @@ class Assign(Initializer):
 
 
 class Normal(Initializer):
-    """Normal distribution.
+    """Draws from a normal distribution.
 
-    >>> bireme.nn.initializer.Normal(5.0, 0.0).sample([2], "float32").tolist()
-    [5.0, 5.0]
+    Args:
+        mean: Mean of the distribution. Default: 0.0.
+        std: Standard deviation, non-negative. Default: 1.0.
+        name: Accepted for compatibility and not used. Default: None.
+
+    Examples:
+        >>> bireme.nn.initializer.Normal(5.0, 0.0).sample([2], "float32").tolist()
+        [5.0, 5.0]
     """
 
     def __init__(self, mean: float = 0.0, std: float = 1.0, name: str | None = None):
         self._mean, self._std = _number(self, "mean", mean), _deviation(self, std)
 
-    def sample(self, shape: list[int], dtype: Any) -> Tensor:
+    def sample(self, shape: Sequence[int], dtype: DType | str) -> Tensor:
         return _normal(shape, dtype, self._mean, self._std)
 
 
 class TruncatedNormal(Initializer):
-    """Normal distribution of which only the part between `a` and `b` is drawn from.
+    """Draws from a normal distribution that is truncated to an interval.
 
-    >>> bool((bireme.nn.initializer.TruncatedNormal(a=-1.0, b=0.5).sample([100], "float32") <= 0.5).all())
-    True
+    Args:
+        mean: Mean of the distribution before truncation. Default: 0.0.
+        std: Its standard deviation, non-negative. Default: 1.0.
+        a: Lower bound of the values themselves. Default: -2.0.
+        b: Upper bound of the values themselves. Default: 2.0.
+        name: Accepted for compatibility and not used. Default: None.
+
+    Examples:
+        >>> bool((bireme.nn.initializer.TruncatedNormal(a=-1.0, b=0.5).sample([100], "float32") <= 0.5).all())
+        True
     """
 
     def __init__(self, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, name: str | None = None):
@@ -109,22 +154,30 @@ class TruncatedNormal(Initializer):
         if self._a > self._b:
             raise errors.bad("TruncatedNormal(b)", f"at least a = {a}", b)
 
-    def sample(self, shape: list[int], dtype: Any) -> Tensor:
+    def sample(self, shape: Sequence[int], dtype: DType | str) -> Tensor:
         kind = dtypes.of(dtype)
         if self._std == 0:
             return full(shape, min(max(self._mean, self._a), self._b), kind)
         # a float32 that rounds to 1 would be infinity after erfinv, and an outlier at the bound after clipping
         edge = 1 - 2.0**-23
-        low, high = (min(max(math.erf((x - self._mean) / (self._std * _SQRT2)), -edge), edge) for x in (self._a, self._b))
+        low, high = (
+            min(max(math.erf((x - self._mean) / (self._std * _SQRT2)), -edge), edge) for x in (self._a, self._b)
+        )
         x = erfinv(uniform(shape, _wide(kind), low, high)) * (self._std * _SQRT2) + self._mean
         return clip(x, self._a, self._b).astype(kind)
 
 
 class Uniform(Initializer):
-    """Uniform distribution over [low, high).
+    """Draws from a uniform distribution over ``[low, high)``.
 
-    >>> bool((bireme.nn.initializer.Uniform(2.0, 3.0).sample([100], "float32") >= 2.0).all())
-    True
+    Args:
+        low: Lower bound. Default: -1.0.
+        high: Upper bound. Default: 1.0.
+        name: Accepted for compatibility and not used. Default: None.
+
+    Examples:
+        >>> bool((bireme.nn.initializer.Uniform(2.0, 3.0).sample([100], "float32") >= 2.0).all())
+        True
     """
 
     def __init__(self, low: float = -1.0, high: float = 1.0, name: str | None = None):
@@ -132,49 +185,77 @@ class Uniform(Initializer):
         if self._high < self._low:
             raise errors.bad("Uniform(high)", f"at least low = {low}", high, kind=errors.Unfit)
 
-    def sample(self, shape: list[int], dtype: Any) -> Tensor:
+    def sample(self, shape: Sequence[int], dtype: DType | str) -> Tensor:
         return _uniform(shape, dtype, self._low, self._high)
 
 
 class XavierUniform(Initializer):
-    """Uniform over ±gain·sqrt(6 / (fan_in + fan_out)): keeps the variance of signals and of gradients alike.
+    """Draws uniformly between ``±gain * sqrt(6 / (fan_in + fan_out))``, the initialization of Glorot and Bengio.
 
-    >>> bool((bireme.nn.initializer.XavierUniform().sample([3, 3], "float32").abs() <= 1.0).all())
-    True
+    It balances the variances of activations and of gradients. It is the default of weights.
+
+    Args:
+        fan_in: Number of inputs of a unit. Default: None, from the shape: the rows of a matrix ``[in, out]``, or the
+            input channels times the window of a kernel ``[out, in, *window]``.
+        fan_out: Number of outputs of a unit. Default: None, from the shape likewise.
+        gain: Factor of the whole; see ``calculate_gain``. Default: 1.0.
+        name: Accepted for compatibility and not used. Default: None.
+
+    Examples:
+        >>> bool((bireme.nn.initializer.XavierUniform().sample([3, 3], "float32").abs() <= 1.0).all())
+        True
     """
 
-    def __init__(self, fan_in: float | None = None, fan_out: float | None = None, gain: float = 1.0, name: str | None = None):
+    def __init__(
+        self, fan_in: float | None = None, fan_out: float | None = None, gain: float = 1.0, name: str | None = None
+    ):
         self._fan_in, self._fan_out = _fan(self, "fan_in", fan_in), _fan(self, "fan_out", fan_out)
         self._gain = gain
 
-    def _std_for(self, shape: list[int]) -> float:
+    def _std_for(self, shape: Sequence[int]) -> float:
         fan_in, fan_out = _fans(shape)
         fan_in = fan_in if self._fan_in is None else self._fan_in
         fan_out = fan_out if self._fan_out is None else self._fan_out
         total = fan_in + fan_out
         return self._gain * math.sqrt(2.0 / total) if total else 0.0
 
-    def sample(self, shape: list[int], dtype: Any) -> Tensor:
+    def sample(self, shape: Sequence[int], dtype: DType | str) -> Tensor:
         bound = math.sqrt(3.0) * self._std_for(shape)
         return _uniform(shape, dtype, -bound, bound)
 
 
 class XavierNormal(XavierUniform):
-    """Normal with deviation gain·sqrt(2 / (fan_in + fan_out)).
+    """Draws from a normal distribution with standard deviation ``gain * sqrt(2 / (fan_in + fan_out))``.
 
-    >>> bireme.nn.initializer.XavierNormal().sample([3, 2], "float32").shape
-    [3, 2]
+    Args:
+        fan_in: Number of inputs of a unit. Default: None, from the shape: the rows of a matrix ``[in, out]``, or the
+            input channels times the window of a kernel ``[out, in, *window]``.
+        fan_out: Number of outputs of a unit. Default: None, from the shape likewise.
+        gain: Factor of the whole; see ``calculate_gain``. Default: 1.0.
+        name: Accepted for compatibility and not used. Default: None.
+
+    Examples:
+        >>> bireme.nn.initializer.XavierNormal().sample([3, 2], "float32").shape
+        [3, 2]
     """
 
-    def sample(self, shape: list[int], dtype: Any) -> Tensor:
+    def sample(self, shape: Sequence[int], dtype: DType | str) -> Tensor:
         return _normal(shape, dtype, 0.0, self._std_for(shape))
 
 
 class KaimingUniform(Initializer):
-    """Uniform over ±gain·sqrt(3 / fan): keeps the variance of signals through layers with this nonlinearity.
+    """Draws uniformly between ``±gain * sqrt(3 / fan)``, the initialization of He et al. for rectifiers.
 
-    >>> bool((bireme.nn.initializer.KaimingUniform().sample([6, 2], "float32").abs() <= 1.0).all())
-    True
+    Args:
+        fan_in: Number of inputs of a unit. Default: None, from the shape: the rows of a matrix ``[in, out]``, or the
+            input channels times the window of a kernel ``[out, in, *window]``.
+        negative_slope: Slope for negative inputs, for ``'leaky_relu'``. Default: 0.0.
+        nonlinearity: Name of the function after the layer; see ``calculate_gain``. Default: ``'relu'``.
+        mode: ``'fan_in'`` keeps the variance of activations, ``'fan_out'`` that of gradients. Default: ``'fan_in'``.
+
+    Examples:
+        >>> bool((bireme.nn.initializer.KaimingUniform().sample([6, 2], "float32").abs() <= 1.0).all())
+        True
     """
 
     def __init__(
@@ -189,35 +270,46 @@ class KaimingUniform(Initializer):
         self._fan_in, self._mode = _fan(self, "fan_in", fan_in), mode
         self._gain = calculate_gain(nonlinearity, negative_slope)
 
-    def _std_for(self, shape: list[int]) -> float:
+    def _std_for(self, shape: Sequence[int]) -> float:
         fan_in, fan_out = _fans(shape)
         fan_in = fan_in if self._fan_in is None else self._fan_in
         return self._gain / math.sqrt((fan_in if self._mode == "fan_in" else fan_out) or 1)
 
-    def sample(self, shape: list[int], dtype: Any) -> Tensor:
+    def sample(self, shape: Sequence[int], dtype: DType | str) -> Tensor:
         bound = math.sqrt(3.0) * self._std_for(shape)
         return _uniform(shape, dtype, -bound, bound)
 
 
 class KaimingNormal(KaimingUniform):
-    """Normal with deviation gain / sqrt(fan).
+    """Draws from a normal distribution with standard deviation ``gain / sqrt(fan)``, for layers before rectifiers.
 
-    >>> bireme.nn.initializer.KaimingNormal().sample([3, 2], "float32").shape
-    [3, 2]
+    Args:
+        fan_in: Number of inputs of a unit. Default: None, from the shape: the rows of a matrix ``[in, out]``, or the
+            input channels times the window of a kernel ``[out, in, *window]``.
+        negative_slope: Slope for negative inputs, for ``'leaky_relu'``. Default: 0.0.
+        nonlinearity: Name of the function after the layer; see ``calculate_gain``. Default: ``'relu'``.
+        mode: ``'fan_in'`` keeps the variance of activations, ``'fan_out'`` that of gradients. Default: ``'fan_in'``.
+
+    Examples:
+        >>> bireme.nn.initializer.KaimingNormal().sample([3, 2], "float32").shape
+        [3, 2]
     """
 
-    def sample(self, shape: list[int], dtype: Any) -> Tensor:
+    def sample(self, shape: Sequence[int], dtype: DType | str) -> Tensor:
         return _normal(shape, dtype, 0.0, self._std_for(shape))
 
 
 class Bilinear(Initializer):
-    """Kernels of a transposed convolution that enlarges images by bilinear interpolation.
+    """Fills the kernel of a transposed convolution so that it upsamples images by bilinear interpolation.
 
-    >>> bireme.nn.initializer.Bilinear().sample([1, 1, 4, 4], "float32")[0, 0, 1].tolist()
-    [0.1875, 0.5625, 0.5625, 0.1875]
+    The kernel has shape ``[C_out, C_in, size, size]``.
+
+    Examples:
+        >>> bireme.nn.initializer.Bilinear().sample([1, 1, 4, 4], "float32")[0, 0, 1].tolist()
+        [0.1875, 0.5625, 0.5625, 0.1875]
     """
 
-    def sample(self, shape: list[int], dtype: Any) -> Tensor:
+    def sample(self, shape: Sequence[int], dtype: DType | str) -> Tensor:
         if len(shape) != 4:
             raise errors.bad("Bilinear", "a kernel of shape [out, in, height, width]", f"shape {list(shape)}")
         if shape[2] != shape[3]:
@@ -227,16 +319,21 @@ class Bilinear(Initializer):
             raise errors.bad("Bilinear", "a floating type", kind.name, kind=errors.NoKernel)
         size = shape[3]
         half = math.ceil(size / 2.0)
-        centre = (2 * half - 1 - half % 2) / (2.0 * half)
-        hat = 1 - np.abs(np.arange(size) / half - centre)
+        center = (2 * half - 1 - half % 2) / (2.0 * half)
+        hat = 1 - np.abs(np.arange(size) / half - center)
         return to_tensor(np.broadcast_to(np.outer(hat, hat), shape), dtype=kind)
 
 
 class Dirac(Initializer):
-    """Kernels of a convolution that hands its input on: a one in the middle of the window of each channel's own, zeros elsewhere.
+    """Fills the kernel of a convolution so that it is the identity: a one at the center of the matching channel.
 
-    >>> bireme.nn.initializer.Dirac().sample([2, 2, 3], "float32").tolist()
-    [[[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]
+    Args:
+        groups: Number of groups of output channels, each of which starts with the first input channel. Default: 1.
+        name: Accepted for compatibility and not used. Default: None.
+
+    Examples:
+        >>> bireme.nn.initializer.Dirac().sample([2, 2, 3], "float32").tolist()
+        [[[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]
     """
 
     def __init__(self, groups: int = 1, name: str | None = None):
@@ -247,13 +344,24 @@ class Dirac(Initializer):
         self._groups = groups
 
     def forward(self, param: Tensor, block: Any = None) -> Any:
+        """Fill a parameter inplace.
+
+        Args:
+            param: The parameter.
+            block: Accepted for compatibility and not used. Default: None.
+
+        Returns:
+            None here; a subclass may return something else.
+        """
         super().forward(param, block)
 
-    def sample(self, shape: list[int], dtype: Any) -> Tensor:
+    def sample(self, shape: Sequence[int], dtype: DType | str) -> Tensor:
         if len(shape) not in (3, 4, 5):
             raise errors.bad("Dirac", "a kernel with 3, 4 or 5 axes", f"shape {list(shape)}", kind=errors.Unfit)
         if shape[0] % self._groups:
-            raise errors.bad("Dirac", f"outputs that {self._groups} groups divide", f"shape {list(shape)}", kind=errors.Unfit)
+            raise errors.bad(
+                "Dirac", f"outputs that {self._groups} groups divide", f"shape {list(shape)}", kind=errors.Unfit
+            )
         kernel, each = np.zeros(shape, np.float32), shape[0] // self._groups
         middle = tuple(n // 2 for n in shape[2:])
         for group in range(self._groups):
@@ -263,11 +371,18 @@ class Dirac(Initializer):
 
 
 class Orthogonal(Initializer):
-    """Rows that are orthogonal and of length `gain`, or columns if there are fewer of them; axes after the first count as one.
+    """Fills a parameter with a random orthogonal matrix times ``gain``; axes after the first count as one.
 
-    >>> w = bireme.nn.initializer.Orthogonal().sample([2, 4], "float32")
-    >>> (w @ w.T).round(decimals=3).abs().tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
+    The rows are orthogonal, or the columns if there are fewer of them.
+
+    Args:
+        gain: Length of the rows or columns. Default: 1.0.
+        name: Accepted for compatibility and not used. Default: None.
+
+    Examples:
+        >>> w = bireme.nn.initializer.Orthogonal().sample([2, 4], "float32")
+        >>> (w @ w.T).round(decimals=3).abs().tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
     """
 
     def __init__(self, gain: float = 1.0, name: str | None = None):
@@ -276,11 +391,22 @@ class Orthogonal(Initializer):
         self._gain = _number(self, "gain", gain)
 
     def forward(self, param: Tensor, block: Any = None) -> Any:
+        """Fill a parameter inplace.
+
+        Args:
+            param: The parameter.
+            block: Accepted for compatibility and not used. Default: None.
+
+        Returns:
+            None here; a subclass may return something else.
+        """
         super().forward(param, block)
 
-    def sample(self, shape: list[int], dtype: Any) -> Tensor:
+    def sample(self, shape: Sequence[int], dtype: DType | str) -> Tensor:
         if len(shape) < 2:
-            raise errors.bad("Orthogonal", "a parameter with at least two axes", f"shape {list(shape)}", kind=errors.Unfit)
+            raise errors.bad(
+                "Orthogonal", "a parameter with at least two axes", f"shape {list(shape)}", kind=errors.Unfit
+            )
         kind = dtypes.of(dtype)
         rows, columns = shape[0], math.prod(shape[1:])
         q, r = qr(randn([max(rows, columns), min(rows, columns)], _wide(kind)))
@@ -290,10 +416,19 @@ class Orthogonal(Initializer):
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """Factor by which weights before this nonlinearity are scaled; `param` is the slope of leaky_relu.
+    """Return the factor for the initial weights of a layer that a nonlinearity follows.
 
-    >>> round(bireme.nn.initializer.calculate_gain("tanh"), 4)
-    1.6667
+    Args:
+        nonlinearity: ``'sigmoid'``, ``'linear'`` or a convolution such as ``'conv2d'`` (1), ``'tanh'`` (5/3),
+            ``'relu'`` (sqrt(2)), ``'selu'`` (3/4), or ``'leaky_relu'`` (``sqrt(2 / (1 + param ** 2))``).
+        param: Slope of ``'leaky_relu'`` for negative inputs. Default: None, 0.01.
+
+    Returns:
+        The factor, a float.
+
+    Examples:
+        >>> round(bireme.nn.initializer.calculate_gain("tanh"), 4)
+        1.6667
     """
     if param is not None and not isinstance(param, (int, float, np.number)):
         raise errors.bad("calculate_gain(param)", "a number or None", param, kind=errors.Alien)
@@ -320,12 +455,17 @@ class _Global:
 
 
 def set_global_initializer(weight_init: Initializer | None, bias_init: Initializer | None = None) -> None:
-    """Initializers of all parameters made from now on, unless their ParamAttr names one; None ends it.
+    """Set the initializers of all parameters created from now on, except where a ``ParamAttr`` names one.
 
-    >>> bireme.nn.initializer.set_global_initializer(bireme.nn.initializer.Constant(4.0))
-    >>> bireme.nn.Linear(1, 1).weight.tolist()
-    [[4.0]]
-    >>> bireme.nn.initializer.set_global_initializer(None)
+    Args:
+        weight_init: Initializer of weights; None restores the defaults of the layers.
+        bias_init: Initializer of biases. Default: None, the defaults of the layers.
+
+    Examples:
+        >>> bireme.nn.initializer.set_global_initializer(bireme.nn.initializer.Constant(4.0))
+        >>> bireme.nn.Linear(1, 1).weight.tolist()
+        [[4.0]]
+        >>> bireme.nn.initializer.set_global_initializer(None)
     """
     for what, given in (("weight_init", weight_init), ("bias_init", bias_init)):
         if given is not None and not callable(given):
@@ -345,8 +485,8 @@ def choose(own: Any, default: Any, is_bias: bool) -> Any:
     return Constant(0.0) if is_bias else XavierUniform()
 
 
-def _fans(shape: list[int]) -> tuple[float, float]:
-    """Inputs and outputs of one unit: rows and columns of a matrix [in, out], or a kernel [out, in, *window]."""
+def _fans(shape: Sequence[int]) -> tuple[float, float]:
+    """Inputs and outputs of one unit, of a matrix ``[in, out]`` or a kernel ``[out, in, *window]``."""
     if len(shape) < 2:
         n = shape[0] if shape else 1
         return n, n
@@ -374,18 +514,18 @@ def _wide(dtype: Any) -> Any:
     return dtypes.float32 if dtype.is_floating and dtype.itemsize < 4 else dtype
 
 
-def _uniform(shape: list[int], dtype: Any, low: float, high: float) -> Tensor:
+def _uniform(shape: Sequence[int], dtype: Any, low: float, high: float) -> Tensor:
     kind = dtypes.of(dtype)
     return uniform(shape, _wide(kind), low, high).astype(kind)
 
 
-def _normal(shape: list[int], dtype: Any, mean: float, std: float) -> Tensor:
+def _normal(shape: Sequence[int], dtype: Any, mean: float, std: float) -> Tensor:
     kind = dtypes.of(dtype)
     return (randn(shape, _wide(kind)) * std + mean).astype(kind)
 
 
 def _number(owner: Initializer, what: str, value: Any) -> Any:
-    # a Tensor is looked at when values are drawn: programs write `TruncatedNormal(layer.weight)` and call nothing, which does nothing
+    # a Tensor is checked when values are drawn: programs write `TruncatedNormal(layer.weight)` and never call it
     if isinstance(value, np.ndarray) and not value.ndim:
         return value.item()
     if not isinstance(value, (int, float, complex, np.number, Tensor)):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
@@ -13,6 +13,8 @@ from bireme.core.graph.segment import local
 from bireme.core.record.flush import layer_entered
 from bireme.core.tensor.parameter import Parameter
 from bireme.core.tensor.tensor import Tensor
+from bireme.nn.arguments import Attr, DeviceLike, DTypeLike
+from bireme.nn.initializer import Initializer
 from bireme.nn.layer_state import State
 from bireme.nn.layer_types import Conversions
 from bireme.nn.parameter import make_parameter
@@ -24,7 +26,7 @@ _CAMEL = re.compile(r"(?<=.)(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])")
 
 
 class Hook:
-    """A registered hook; `remove()` ends it."""
+    """Handle of a registered hook."""
 
     _ids = itertools.count()
 
@@ -33,11 +35,12 @@ class Hook:
         hooks[self._hook_id] = hook
 
     def remove(self) -> None:
+        """Unregister the hook."""
         self._hooks.pop(self._hook_id, None)
 
 
 class _Helper:
-    """What layers written for Paddle ask of `self._helper`: the type of new parameters, and parameters."""
+    """What layers written for Paddle ask of ``self._helper``: the data type of new parameters, and parameters."""
 
     def __init__(self, layer: Layer):
         self._layer, self.name = layer, layer._full_name
@@ -45,29 +48,43 @@ class _Helper:
     def get_default_dtype(self) -> str:
         return dtypes.get_default().name
 
-    def create_parameter(self, attr: Any, shape: Any, dtype: Any = None, is_bias: bool = False, default_initializer: Any = None) -> Any:
-        return Layer.create_parameter(self._layer, shape, attr, dtype, is_bias, default_initializer)  # its own may call this one
+    def create_parameter(
+        self, attr: Any, shape: Any, dtype: Any = None, is_bias: bool = False, default_initializer: Any = None
+    ) -> Any:
+        return Layer.create_parameter(
+            self._layer, shape, attr, dtype, is_bias, default_initializer
+        )  # its own may call this one
 
 
 class _HelperOf:
-    """Gives a layer's helper; a layer may have another one in its place."""
+    """Descriptor that returns a layer's helper; a layer may set another one in its place."""
 
     def __get__(self, layer: Layer | None, kind: type | None = None) -> Any:
         return self if layer is None else _Helper(layer)
 
 
 class Layer(State, Conversions):
-    """Base of all layers. Parameters, sublayers and tensors assigned as attributes are found by `parameters()`,
-    `state_dict()` and the like.
+    """Base class of all layers and models.
 
-    >>> class Scale(bireme.nn.Layer):
-    ...     def __init__(self):
-    ...         super().__init__()
-    ...         self.factor = self.create_parameter([1], default_initializer=bireme.nn.initializer.Constant(3.0))
-    ...     def forward(self, x):
-    ...         return x * self.factor
-    >>> Scale()(bireme.to_tensor([2.0])).tolist()
-    [6.0]
+    A subclass creates its parameters and sublayers in ``__init__``, after ``super().__init__()``, and defines
+    ``forward``. Parameters, layers and tensors that are assigned to attributes are registered: ``parameters()``,
+    ``state_dict()``, ``to()`` and the like find them, those of sublayers too.
+
+    Args:
+        name_scope: Prefix of the layer's unique name and of the names of its parameters. Default: None, the name of the
+            class in snake case.
+        dtype: Data type of the layer, used by ``create_variable``. Parameters have the default data type unless
+            ``create_parameter`` is told otherwise. Default: ``'float32'``.
+
+    Examples:
+        >>> class Scale(bireme.nn.Layer):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.factor = self.create_parameter([1], default_initializer=bireme.nn.initializer.Constant(3.0))
+        ...     def forward(self, x):
+        ...         return x * self.factor
+        >>> Scale()(bireme.to_tensor([2.0])).tolist()
+        [6.0]
     """
 
     training: bool
@@ -76,24 +93,40 @@ class Layer(State, Conversions):
     _buffers: dict[str, Tensor | None]
     _stays_wide = False  # whether `float16()` and `bfloat16()` leave its parameters as they are
 
-    def __init__(self, name_scope: str | None = None, dtype: Any = "float32"):
+    def __init__(self, name_scope: str | None = None, dtype: DTypeLike = "float32"):
         scope = _snake(type(self).__name__) if name_scope is None else name_scope
-        # filled by hand: __setattr__ needs the stores to be there
+        # filled directly: __setattr__ needs the stores
         self.__dict__.update(
             training=True, _full_name=unique_name.generate(scope), _dtype=dtypes.of(dtype).name, _parameters={},
             _sub_layers={}, _buffers={}, _non_persistable_buffer_names_set=set(), _forward_pre_hooks={},
             _forward_post_hooks={}, _state_dict_hooks={}, _loaddict_holder={},
         )  # fmt: skip
 
-    # ------------------------------------------------------------ calling
-
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """What the layer computes; written by each layer."""
+        """Compute the output; to be defined by each layer, and called by ``layer(...)``.
+
+        Args:
+            *inputs: The inputs of the layer.
+            **kwargs: Further inputs by name.
+
+        Returns:
+            The output of the layer.
+
+        Raises:
+            NotImplementedError: A layer does not define it.
+        """
         name = type(self).__name__
         raise NotImplementedError(f"{name}.forward: not written")
 
-    def backward(self, *inputs: Any) -> Any:
-        """Not for layers: gradients follow from what `forward` computes."""
+    def backward(self, *inputs: Any) -> NoReturn:
+        """Not for layers: gradients follow from what ``forward`` computes.
+
+        Args:
+            *inputs: Ignored.
+
+        Raises:
+            ValueError: Always.
+        """
         raise ValueError(f"{type(self).__name__}.backward: expected no call, gradients follow from forward")
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
@@ -128,30 +161,53 @@ class Layer(State, Conversions):
         return out
 
     def register_forward_pre_hook(self, hook: Callable, *, with_kwargs: bool = False) -> Hook:
-        """Call `hook(layer, inputs)` before each forward; what it returns, if anything, replaces the inputs.
+        """Register a function that is called before each ``forward``.
 
-        >>> layer = bireme.nn.Identity()
-        >>> hook = layer.register_forward_pre_hook(lambda layer, inputs: inputs[0] * 2)
-        >>> layer(bireme.to_tensor([1.0])).tolist()
-        [2.0]
+        Args:
+            hook: Function ``hook(layer, inputs)`` of the layer and the tuple of its inputs. What it returns, unless
+                None, replaces the inputs; anything but a tuple is the only input.
+            with_kwargs: Call ``hook(layer, inputs, kwargs)`` instead, which returns None or a pair (inputs, kwargs).
+                Default: False.
+
+        Returns:
+            A handle whose ``remove()`` unregisters the hook.
+
+        Examples:
+            >>> layer = bireme.nn.Identity()
+            >>> hook = layer.register_forward_pre_hook(lambda layer, inputs: inputs[0] * 2)
+            >>> layer(bireme.to_tensor([1.0])).tolist()
+            [2.0]
+            >>> hook.remove()
         """
         return Hook(self._forward_pre_hooks, (hook, with_kwargs))
 
     def register_forward_post_hook(self, hook: Callable) -> Hook:
-        """Call `hook(layer, inputs, output)` after each forward; what it returns, if anything, replaces the output.
+        """Register a function that is called after each ``forward``.
 
-        >>> layer = bireme.nn.Identity()
-        >>> hook = layer.register_forward_post_hook(lambda layer, inputs, output: output + 1)
-        >>> layer(bireme.to_tensor([1.0])).tolist()
-        [2.0]
+        Args:
+            hook: Function ``hook(layer, inputs, output)``. What it returns, unless None, replaces the output.
+
+        Returns:
+            A handle whose ``remove()`` unregisters the hook.
+
+        Examples:
+            >>> layer = bireme.nn.Identity()
+            >>> hook = layer.register_forward_post_hook(lambda layer, inputs, output: output + 1)
+            >>> layer(bireme.to_tensor([1.0])).tolist()
+            [2.0]
         """
         return Hook(self._forward_post_hooks, hook)
 
     def register_state_dict_hook(self, hook: Callable) -> Hook:
-        """Call `hook(state)` on each state dict made; what it returns, if anything, replaces it."""
-        return Hook(self._state_dict_hooks, hook)
+        """Register a function that is called on each state dict of this layer.
 
-    # ------------------------------------------------------------ attributes
+        Args:
+            hook: Function ``hook(state)``. What it returns, unless None, replaces the state dict.
+
+        Returns:
+            A handle whose ``remove()`` unregisters the hook.
+        """
+        return Hook(self._state_dict_hooks, hook)
 
     def __getattr__(self, name: str) -> Any:
         own = self.__dict__
@@ -174,7 +230,9 @@ class Layer(State, Conversions):
             return
         if self.__dict__.get("_parameters") is None:
             raise ValueError(f"{type(self).__name__}: super().__init__() must be called before '{name}' is assigned")
-        wrong = (kind == "_buffers" and held in ("_parameters", "_sub_layers")) or (kind == "_sub_layers" and held == "_parameters")
+        wrong = (kind == "_buffers" and held in ("_parameters", "_sub_layers")) or (
+            kind == "_sub_layers" and held == "_parameters"
+        )
         if value is not None and (kind is None or wrong):
             expected = {"_parameters": "a Parameter", "_sub_layers": "a Layer", "_buffers": "a Tensor"}[held]
             raise errors.bad(f"{type(self).__name__}.{name}", f"{expected} or None", value, kind=TypeError)
@@ -184,7 +242,7 @@ class Layer(State, Conversions):
         if held is not None and held != kind:
             del self.__dict__[held][name]
         if kind == "_buffers" and held is None:
-            # Paddle keeps a tensor that was merely assigned as a buffer that is not saved
+            # in Paddle a tensor that was merely assigned is a non-persistable buffer
             self._non_persistable_buffer_names_set.add(name)
         elif kind != "_buffers":
             self._non_persistable_buffer_names_set.discard(name)
@@ -202,46 +260,83 @@ class Layer(State, Conversions):
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *self._parameters, *self._sub_layers, *self._buffers})
 
-    # ------------------------------------------------------------ parameters
-
     def create_parameter(
         self,
-        shape: Any,
-        attr: Any = None,
-        dtype: Any = None,
+        shape: Sequence[int] | Tensor,
+        attr: Attr = None,
+        dtype: DTypeLike | None = None,
         is_bias: bool = False,
-        default_initializer: Any = None,
-        device: Any = None,
+        default_initializer: Initializer | None = None,
+        device: DeviceLike | None = None,
     ) -> Parameter | None:
-        """A new parameter of this layer, still to be assigned to an attribute; None if `attr` is False.
+        """Create a parameter for this layer, still to be assigned to an attribute.
 
-        >>> bireme.nn.Layer().create_parameter([2], is_bias=True).tolist()
-        [0.0, 0.0]
+        Its initial values are those of the first initializer there is: that of ``attr``, the one set by
+        ``set_global_initializer``, ``default_initializer``, zeros for a bias and Xavier uniform otherwise.
+
+        Args:
+            shape: Shape of the parameter.
+            attr: A ``ParamAttr``, or an initializer, a regularizer or a name alone; ``False`` for no parameter.
+                Default: None, all defaults.
+            dtype: Data type. Default: None, the default data type.
+            is_bias: Use the defaults of biases. Default: False.
+            default_initializer: Initializer of this layer's choice. Default: None.
+            device: Device of the parameter. Default: None, the current device.
+
+        Returns:
+            The parameter, or None if ``attr`` is ``False``.
+
+        Examples:
+            >>> bireme.nn.Layer().create_parameter([2], is_bias=True).tolist()
+            [0.0, 0.0]
         """
         where = f"{type(self).__name__}.create_parameter"
         return make_parameter(where, self._full_name, shape, attr, dtype, is_bias, default_initializer, device)
 
     _helper = _HelperOf()
 
-    def create_variable(self, name: str | None = None, persistable: bool | None = None, dtype: Any = None) -> Tensor:
-        """A 0-d tensor named after this layer, still to be filled and assigned.
+    def create_variable(
+        self, name: str | None = None, persistable: bool | None = None, dtype: DTypeLike | None = None
+    ) -> Tensor:
+        """Create a 0-d tensor of zero that is named after this layer.
 
-        >>> bireme.nn.Layer("mine").create_variable("count", dtype="int64").name.endswith(".count")
-        True
+        Args:
+            name: Name after that of the layer and a dot. Default: None, a generated name.
+            persistable: Set the attribute ``persistable`` of the tensor. Default: None, False.
+            dtype: Data type. Default: None, that of the layer.
+
+        Returns:
+            The tensor; it belongs to the layer once it is assigned to an attribute.
+
+        Examples:
+            >>> bireme.nn.Layer("mine").create_variable("count", dtype="int64").name.endswith(".count")
+            True
         """
         made = zeros([], self._dtype if dtype is None else dtypes.of(dtype, "create_variable(dtype)"))
-        made.name = f"{self._full_name}.{name}" if name is not None else unique_name.generate(f"{self._full_name}._generated_var")
+        made.name = (
+            f"{self._full_name}.{name}"
+            if name is not None
+            else unique_name.generate(f"{self._full_name}._generated_var")
+        )
         made.persistable = bool(persistable)
         return made
 
     create_tensor = create_variable
 
     def add_parameter(self, name: str, parameter: Parameter | None) -> Parameter | None:
-        """Give the layer a parameter under `name`, as assigning it to the attribute does.
+        """Register a parameter under a name, as assigning it to the attribute does.
 
-        >>> layer = bireme.nn.Layer()
-        >>> layer.add_parameter("w", layer.create_parameter([2])).shape
-        [2]
+        Args:
+            name: Name of the attribute, without dots.
+            parameter: The parameter, or None.
+
+        Returns:
+            ``parameter`` itself.
+
+        Examples:
+            >>> layer = bireme.nn.Layer()
+            >>> layer.add_parameter("w", layer.create_parameter([2])).shape
+            [2]
         """
         self._check_name("add_parameter", name, self._parameters)
         if parameter is not None and not isinstance(parameter, Parameter):
@@ -250,17 +345,25 @@ class Layer(State, Conversions):
         return parameter
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistable: bool = True) -> None:
-        """Give the layer a tensor that is not trained; `state_dict` has it if `persistable`.
+        """Register a tensor that belongs to the layer and is not trained, such as a running mean.
 
-        >>> layer = bireme.nn.Layer()
-        >>> layer.register_buffer("mean", bireme.zeros([1]))
-        >>> list(layer.state_dict())
-        ['mean']
+        Args:
+            name: Name of the attribute, without dots.
+            tensor: The tensor, or None.
+            persistable: Include it in ``state_dict()``. Default: True.
+
+        Examples:
+            >>> layer = bireme.nn.Layer()
+            >>> layer.register_buffer("mean", bireme.zeros([1]))
+            >>> list(layer.state_dict())
+            ['mean']
         """
         self._check_name("register_buffer", name, self._buffers)
         if tensor is not None and (not isinstance(tensor, Tensor) or isinstance(tensor, Parameter)):
             hint = "a buffer should be a Paddle.Tensor, a Parameter is trained"
-            raise errors.bad("register_buffer(tensor)", "a Tensor that is no Parameter, or None", tensor, hint, kind=TypeError)
+            raise errors.bad(
+                "register_buffer(tensor)", "a Tensor that is no Parameter, or None", tensor, hint, kind=TypeError
+            )
         self._buffers[name] = tensor
         if persistable:
             self._non_persistable_buffer_names_set.discard(name)
@@ -268,10 +371,18 @@ class Layer(State, Conversions):
             self._non_persistable_buffer_names_set.add(name)
 
     def add_sublayer(self, name: str, sublayer: Layer | None) -> Layer | None:
-        """Give the layer a sublayer under `name`, as assigning it to the attribute does.
+        """Register a sublayer under a name, as assigning it to the attribute does.
 
-        >>> bireme.nn.Layer().add_sublayer("act", bireme.nn.ReLU())
-        ReLU()
+        Args:
+            name: Name of the attribute.
+            sublayer: The layer, or None.
+
+        Returns:
+            ``sublayer`` itself.
+
+        Examples:
+            >>> bireme.nn.Layer().add_sublayer("act", bireme.nn.ReLU())
+            ReLU()
         """
         if sublayer is not None and not isinstance(sublayer, Layer):
             raise errors.bad("add_sublayer(sublayer)", "a Layer or None", sublayer, kind=errors.Alien)
@@ -281,7 +392,9 @@ class Layer(State, Conversions):
     def _check_name(self, where: str, name: Any, store: dict) -> None:
         what = where.rpartition("_")[2]
         if not isinstance(name, str):
-            raise errors.bad(f"{where}(name)", "a str", name, hint=f"the name of {what} should be a string", kind=TypeError)
+            raise errors.bad(
+                f"{where}(name)", "a str", name, hint=f"the name of {what} should be a string", kind=TypeError
+            )
         if not name or "." in name:
             hint = f"the name of {what} can not {'contain a dot' if name else 'be empty'}"
             raise errors.bad(f"{where}(name)", "a name without dots", name or "''", hint=hint, kind=KeyError)
@@ -290,27 +403,69 @@ class Layer(State, Conversions):
             raise errors.bad(f"{where}(name)", "a name that is not an attribute yet", name, hint=hint, kind=KeyError)
 
     def parameters(self, include_sublayers: bool = True) -> list[Parameter]:
-        """All parameters, each once.
+        """Return all parameters, each once.
 
-        >>> len(bireme.nn.Linear(2, 3).parameters())
-        2
+        Args:
+            include_sublayers: Include those of all sublayers. Default: True.
+
+        Returns:
+            A list of parameters.
+
+        Examples:
+            >>> len(bireme.nn.Linear(2, 3).parameters())
+            2
         """
         return [p for _, p in self.named_parameters(include_sublayers=include_sublayers)]
 
-    def named_parameters(self, prefix: str = "", include_sublayers: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
-        """All parameters with their structured names.
+    def named_parameters(
+        self, prefix: str = "", include_sublayers: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Iterate over all parameters with their structured names.
 
-        >>> [name for name, _ in bireme.nn.Linear(2, 3).named_parameters()]
-        ['weight', 'bias']
+        Args:
+            prefix: Prepended to the names, with a dot. Default: ``''``.
+            include_sublayers: Include those of all sublayers. Default: True.
+            remove_duplicate: Return what occurs several times only once. Default: True.
+
+        Returns:
+            Iterator over pairs (name, parameter).
+
+        Examples:
+            >>> [name for name, _ in bireme.nn.Linear(2, 3).named_parameters()]
+            ['weight', 'bias']
         """
         return self._named("_parameters", prefix, include_sublayers, remove_duplicate)
 
     def buffers(self, include_sublayers: bool = True) -> list[Tensor]:
-        """All buffers, each once."""
+        """Return all buffers, each once.
+
+        Args:
+            include_sublayers: Include those of all sublayers. Default: True.
+
+        Returns:
+            A list of tensors.
+
+        Examples:
+            >>> layer = bireme.nn.Layer()
+            >>> layer.register_buffer("mean", bireme.zeros([1]))
+            >>> [t.tolist() for t in layer.buffers()]
+            [[0.0]]
+        """
         return [b for _, b in self.named_buffers(include_sublayers=include_sublayers)]
 
-    def named_buffers(self, prefix: str = "", include_sublayers: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
-        """All buffers with their structured names."""
+    def named_buffers(
+        self, prefix: str = "", include_sublayers: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Iterate over all buffers with their structured names.
+
+        Args:
+            prefix: Prepended to the names, with a dot. Default: ``''``.
+            include_sublayers: Include those of all sublayers. Default: True.
+            remove_duplicate: Return what occurs several times only once. Default: True.
+
+        Returns:
+            Iterator over pairs (name, tensor).
+        """
         return self._named("_buffers", prefix, include_sublayers, remove_duplicate)
 
     def _named(self, store: str, prefix: str, deep: bool, once: bool) -> Iterator[tuple[str, Any]]:
@@ -323,15 +478,13 @@ class Layer(State, Conversions):
                 seen.add(id(held))
                 yield (f"{path}.{name}" if path else name), held
 
-    # ------------------------------------------------------------ sublayers
-
     def children(self) -> Iterator[Layer]:
-        """The direct sublayers, each once."""
+        """Iterate over the direct sublayers, each once."""
         for _, layer in self.named_children():
             yield layer
 
     def named_children(self) -> Iterator[tuple[str, Layer]]:
-        """The direct sublayers with their names."""
+        """Iterate over the direct sublayers with their names, each once."""
         seen: set[int] = set()
         for name, layer in self._sub_layers.items():
             if layer is not None and id(layer) not in seen:
@@ -339,10 +492,17 @@ class Layer(State, Conversions):
                 yield name, layer
 
     def sublayers(self, include_self: bool = False) -> list[Layer]:
-        """All layers below this one, each once.
+        """Return all layers below this one, each once.
 
-        >>> bireme.nn.Sequential(bireme.nn.ReLU()).sublayers()
-        [ReLU()]
+        Args:
+            include_self: Include this layer, as the first. Default: False.
+
+        Returns:
+            A list of layers.
+
+        Examples:
+            >>> bireme.nn.Sequential(bireme.nn.ReLU()).sublayers()
+            [ReLU()]
         """
         return [layer for _, layer in self.named_sublayers(include_self=include_self)]
 
@@ -353,7 +513,21 @@ class Layer(State, Conversions):
         layers_set: set | None = None,
         remove_duplicate: bool = True,
     ) -> Iterator[tuple[str, Layer]]:
-        """All layers below this one with their structured names; those in `layers_set` are left out."""
+        """Iterate over all layers below this one with their structured names.
+
+        Args:
+            prefix: Prepended to the names, with a dot. Default: ``''``.
+            include_self: Include this layer, under the name ``prefix``. Default: False.
+            layers_set: Layers to leave out; those that were met are added to it. Default: None, an empty set.
+            remove_duplicate: Return what occurs several times only once. Default: True.
+
+        Yields:
+            Pairs (name, layer).
+
+        Examples:
+            >>> [name for name, _ in bireme.nn.Sequential(bireme.nn.Sequential(bireme.nn.ReLU())).named_sublayers()]
+            ['0', '0.0']
+        """
         seen = set() if layers_set is None else layers_set
         if remove_duplicate:
             if self in seen:
@@ -367,42 +541,55 @@ class Layer(State, Conversions):
                 yield from layer.named_sublayers(path, True, seen, remove_duplicate)
 
     def apply(self, fn: Callable[[Layer], Any]) -> Layer:
-        """Call `fn` on every sublayer, then on this layer."""
+        """Call a function on every sublayer and then on this layer.
+
+        Args:
+            fn: Function of one layer, for instance one that initializes its parameters.
+
+        Returns:
+            This layer.
+        """
         for layer in self.children():
             layer.apply(fn)
         fn(self)
         return self
 
     def train(self) -> Layer:
-        """Switch this layer and all below it to training."""
+        """Switch this layer and all its sublayers to training mode, and return it."""
         for layer in self.sublayers(include_self=True):
             layer.training = True
         return self
 
     def eval(self) -> Layer:
-        """Switch this layer and all below it to evaluation: no dropout, running statistics.
+        """Switch this layer and all its sublayers to evaluation mode, and return it.
 
-        >>> bireme.nn.Dropout(0.5).eval()(bireme.to_tensor([1.0])).tolist()
-        [1.0]
+        Dropout does nothing then, and batch normalization uses its running statistics. Gradients are recorded as
+        before.
+
+        Examples:
+            >>> bireme.nn.Dropout(0.5).eval()(bireme.to_tensor([1.0])).tolist()
+            [1.0]
         """
         for layer in self.sublayers(include_self=True):
             layer.training = False
         return self
 
     def full_name(self) -> str:
-        """The layer's unique name, such as `linear_0`; its parameters' names begin with it."""
+        """Return the layer's unique name, such as ``linear_0``; the names of its parameters begin with it."""
         return self._full_name
 
     def clear_gradients(self, set_to_zero: bool = True) -> None:
-        """Clear the gradients of all parameters that are trained."""
+        """Clear the gradients of all trainable parameters.
+
+        Args:
+            set_to_zero: Fill them with zeros; ``False`` drops them. Default: True.
+        """
         for p in self.parameters():
             if p.trainable:
                 p.clear_gradient(set_to_zero)
 
-    # ------------------------------------------------------------ text
-
     def extra_repr(self) -> str:
-        """What `repr` shows between the brackets; written by each layer."""
+        """Return what ``repr`` shows between the parentheses; to be defined by each layer."""
         return ""
 
     def __repr__(self) -> str:
@@ -416,7 +603,7 @@ class Layer(State, Conversions):
 
 
 def _snake(name: str) -> str:
-    """`LayerNorm` as `layer_norm`, `ReLU` as `re_lu`, `Conv2D` as `conv2d`: checkpoints of Paddle hold these names."""
+    """``LayerNorm`` as ``layer_norm``, ``ReLU`` as ``re_lu``, ``Conv2D`` as ``conv2d``, as in checkpoints of Paddle."""
     return _CAMEL.sub("_", name).lower()
 
 

@@ -14,7 +14,7 @@ from bireme.core.tensor.tensor import Tensor
 
 
 class State:
-    """The part of Layer that gives and takes state dicts."""
+    """The part of ``Layer`` that returns and takes state dicts."""
 
     _parameters: dict[str, Any]
     _buffers: dict[str, Any]
@@ -30,10 +30,23 @@ class State:
         use_hook: bool = True,
         keep_vars: bool = True,
     ) -> dict[str, Tensor]:
-        """Parameters and persistable buffers by structured name: the tensors themselves, so later steps show in it.
+        """Return parameters and persistable buffers by structured name.
 
-        >>> list(bireme.nn.Linear(2, 3).state_dict())
-        ['weight', 'bias']
+        The tensors are those of the layer, not copies: later training steps show in them.
+
+        Args:
+            destination: Dict to add the tensors to. Default: None, a new ``OrderedDict``.
+            include_sublayers: Include those of all sublayers. Default: True.
+            structured_name_prefix: Prepended to the names. Default: ``''``.
+            use_hook: Call the hooks that ``register_state_dict_hook`` registered. Default: True.
+            keep_vars: Return the tensors themselves; ``False`` returns detached copies. Default: True.
+
+        Returns:
+            A dict of names and tensors, for ``bireme.save`` and ``set_state_dict``.
+
+        Examples:
+            >>> list(bireme.nn.Linear(2, 3).state_dict())
+            ['weight', 'bias']
         """
         return self._state_dict_impl(destination, include_sublayers, structured_name_prefix, False, use_hook, keep_vars)
 
@@ -45,12 +58,23 @@ class State:
         use_hook: bool = True,
         keep_vars: bool = True,
     ) -> dict[str, Tensor]:
-        """All parameters and buffers by structured name, those too that `state_dict` leaves out.
+        """Return all parameters and buffers by structured name, also those that are not persistable.
 
-        >>> layer = bireme.nn.Layer()
-        >>> layer.register_buffer("now", bireme.zeros([1]), persistable=False)
-        >>> list(layer.to_static_state_dict()), list(layer.state_dict())
-        (['now'], [])
+        Args:
+            destination: Dict to add the tensors to. Default: None, a new ``OrderedDict``.
+            include_sublayers: Include those of all sublayers. Default: True.
+            structured_name_prefix: Prepended to the names. Default: ``''``.
+            use_hook: Call the hooks that ``register_state_dict_hook`` registered. Default: True.
+            keep_vars: Return the tensors themselves; ``False`` returns detached copies. Default: True.
+
+        Returns:
+            A dict of names and tensors.
+
+        Examples:
+            >>> layer = bireme.nn.Layer()
+            >>> layer.register_buffer("now", bireme.zeros([1]), persistable=False)
+            >>> list(layer.to_static_state_dict()), list(layer.state_dict())
+            (['now'], [])
         """
         return self._state_dict_impl(destination, include_sublayers, structured_name_prefix, True, use_hook, keep_vars)
 
@@ -63,7 +87,7 @@ class State:
         use_hook: bool = True,
         keep_vars: bool = True,
     ) -> dict[str, Tensor]:
-        """What both have in common. Like Paddle's, it passes by a `state_dict` that a layer or one inside defines anew."""
+        """Common part; as in Paddle, a ``state_dict`` that a layer or a sublayer overrides is not called."""
         state = OrderedDict() if destination is None else destination
         hidden = () if include_non_persistable_buffer else self._non_persistable_buffer_names_set
         own = [*self._parameters.items(), *((n, b) for n, b in self._buffers.items() if n not in hidden)]
@@ -82,22 +106,42 @@ class State:
         return state
 
     def full(self, aoa_config: Any = None, process_group: Any = None) -> Iterator[tuple[str, Tensor]]:
-        """Names and whole tensors of the state dict, by name; on one machine no tensor is spread over several.
+        """Iterate over names and whole tensors of the state dict, sorted by name.
 
-        >>> [name for name, _ in bireme.nn.Linear(2, 3).full()]
-        ['bias', 'weight']
+        On one machine no tensor is sharded, so these are the tensors themselves.
+
+        Args:
+            aoa_config: Must be None: there are no shards to put together. Default: None.
+            process_group: Must be None. Default: None.
+
+        Yields:
+            Pairs (name, tensor).
+
+        Examples:
+            >>> [name for name, _ in bireme.nn.Linear(2, 3).full()]
+            ['bias', 'weight']
         """
         if aoa_config is not None or process_group is not None:
             raise errors.bad("full(aoa_config, process_group)", "None on one machine", aoa_config or process_group)
         yield from sorted(self.state_dict().items())
 
     def set_state_dict(self, state_dict: dict, use_structured_name: bool = True) -> tuple[list[str], list[str]]:
-        """Take values from a state dict; returns the names it lacks and those it has in excess.
+        """Copy values from a state dict into the parameters and buffers of this layer.
 
-        A value of another shape is skipped with a warning and counts as both.
+        What the state dict lacks, and values of another shape, are skipped with a warning. Nothing is changed if a
+        value has another data type.
 
-        >>> bireme.nn.Linear(1, 1).set_state_dict({"weight": bireme.ones([1, 1]), "extra": bireme.ones([1])})
-        (['bias'], ['extra'])
+        Args:
+            state_dict: Dict of names and tensors or arrays.
+            use_structured_name: Look up structured names such as ``'0.weight'``; ``False`` looks up the tensors' own
+                names, such as ``'linear_0.w_0'``. Default: True.
+
+        Returns:
+            A tuple of two lists: names that were skipped, and names in the state dict that were not used.
+
+        Examples:
+            >>> bireme.nn.Linear(1, 1).set_state_dict({"weight": bireme.ones([1, 1]), "extra": bireme.ones([1])})
+            (['bias'], ['extra'])
         """
         where = "set_state_dict(state_dict)"
         if not isinstance(state_dict, dict):
@@ -118,11 +162,14 @@ class State:
                 missing.append(key)
                 continue
             kind = dtypes.of(value.dtype)
-            if kind is not held.dtype and (kind, held.dtype) != (dtypes.uint16, dtypes.bfloat16):  # Paddle's arrays hold the bits of bfloat16
+            if kind is not held.dtype and (kind, held.dtype) != (
+                dtypes.uint16,
+                dtypes.bfloat16,
+            ):  # Paddle's arrays hold the bits of bfloat16
                 raise errors.bad(f"{where}, {key}", held.dtype.name, kind.name, kind=errors.Unfit)
             used.add(key)
             found.append((held, value))
-        # nothing is changed before everything was found good
+        # nothing is changed before everything has been checked
         for held, value in found:
             held.set_value(value)
         return missing, [k for k in state_dict if k not in used]

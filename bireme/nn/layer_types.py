@@ -1,57 +1,103 @@
-"""Other types and places for what a Layer holds."""
+"""Conversion of a layer's parameters and buffers to other data types and devices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from bireme.core.base import device as devices
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor, read, wrap
+from bireme.nn.arguments import DeviceLike, DTypeLike
 
 
 class Conversions:
-    """The part of Layer that converts its parameters and buffers, those of its sublayers too."""
+    """The part of ``Layer`` that converts parameters and buffers, those of sublayers too."""
 
     sublayers: Callable[..., list]
 
-    def to(self, device: Any = None, dtype: Any = None, blocking: bool | None = None) -> Self:
-        """Move all parameters and buffers to a device, a type, or both; integers are converted as well.
+    def to(
+        self, device: DeviceLike | None = None, dtype: DTypeLike | None = None, blocking: bool | None = None
+    ) -> Self:
+        """Move all parameters and buffers to a device, convert them to a data type, or both.
 
-        >>> bireme.nn.Linear(1, 1).to(dtype="float64").weight.dtype
-        bireme.float64
+        Args:
+            device: The device, such as ``'cpu'`` or ``'gpu:0'``. Default: None, they stay where they are.
+            dtype: The data type, of integer tensors as well. Default: None, they keep theirs.
+            blocking: Accepted for compatibility; True, False or None, with the same result. Default: None.
+
+        Returns:
+            This layer.
+
+        Examples:
+            >>> bireme.nn.Linear(1, 1).to(dtype="float64").weight.dtype
+            bireme.float64
         """
         return self._to_impl(device, dtype, blocking)
 
     def _to_impl(self, device: Any = None, dtype: Any = None, blocking: bool | None = None, include_sublayers: bool = True,
                  floating_only: bool = False) -> Self:  # fmt: skip
-        """What `to` does; programs that put another `to` in its place build on it."""
+        """What ``to`` does; programs that override ``to`` build on it."""
         if blocking is not None and not isinstance(blocking, bool):
             raise errors.bad("to(blocking)", "True, False or None", blocking, kind=errors.Unfit)
         place = None if device is None else devices.parse(device, "to(device)")
         kind = None if dtype is None else dtypes.of(dtype, "to(dtype)")
         return self._convert(place, kind, lambda layer: include_sublayers or layer is self, floating_only)
 
-    def astype(self, dtype: Any = None) -> Self:
-        """Convert all parameters and buffers."""
+    def astype(self, dtype: DTypeLike | None = None) -> Self:
+        """Convert all parameters and buffers to a data type.
+
+        Args:
+            dtype: The data type; it must be given.
+
+        Returns:
+            This layer.
+
+        Examples:
+            >>> bireme.nn.Linear(1, 1).astype("float64").weight.dtype
+            bireme.float64
+        """
         if dtype is None:
             raise errors.bad("astype(dtype)", "a type", dtype)
         return self.to(dtype=dtype)
 
-    def float(self, excluded_layers: Any = None) -> Self:
-        """Convert floating parameters and buffers to float32."""
+    def float(self, excluded_layers: type | Sequence[type] | None = None) -> Self:
+        """Convert floating parameters and buffers to float32.
+
+        Args:
+            excluded_layers: Class of layers, or a list of them, that keep their data type. Default: None, no class.
+
+        Returns:
+            This layer.
+        """
         return self._float("float", dtypes.float32, excluded_layers)
 
-    def float16(self, excluded_layers: Any = None) -> Self:
-        """Convert floating parameters and buffers to float16, but not those of `excluded_layers` (classes; `BatchNorm` if not given)."""
+    def float16(self, excluded_layers: type | Sequence[type] | None = None) -> Self:
+        """Convert floating parameters and buffers to float16.
+
+        Args:
+            excluded_layers: Class of layers, or a list of them, that keep their data type. Default: None,
+                ``BatchNorm``.
+
+        Returns:
+            This layer.
+        """
         return self._float("float16", dtypes.float16, excluded_layers)
 
-    def bfloat16(self, excluded_layers: Any = None) -> Self:
-        """Convert floating parameters and buffers to bfloat16, but not those of `excluded_layers` (classes; `BatchNorm` if not given).
+    def bfloat16(self, excluded_layers: type | Sequence[type] | None = None) -> Self:
+        """Convert floating parameters and buffers to bfloat16.
 
-        >>> bireme.nn.Linear(1, 1).bfloat16().weight.dtype
-        bireme.bfloat16
+        Args:
+            excluded_layers: Class of layers, or a list of them, that keep their data type. Default: None,
+                ``BatchNorm``.
+
+        Returns:
+            This layer.
+
+        Examples:
+            >>> bireme.nn.Linear(1, 1).bfloat16().weight.dtype
+            bireme.bfloat16
         """
         return self._float("bfloat16", dtypes.bfloat16, excluded_layers)
 
@@ -76,7 +122,7 @@ class Conversions:
 
 
 def _convert_tensor(t: Tensor, place: Any, dtype: Any) -> None:
-    """Change type and device of a tensor that others hold: the handle stays, its value is another one."""
+    """Change data type and device of a tensor that others hold: the handle stays, its value is replaced."""
     new = wrap(read(t))  # no detach(): the two would share storage from then on
     if dtype is not None and t.dtype is not dtype:
         new = new.astype(dtype)

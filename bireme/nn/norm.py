@@ -1,15 +1,17 @@
-"""Normalisation layers, but for those over the batch."""
+"""Normalization layers, except batch normalization."""
 
 from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
+from bireme.nn.arguments import Attr, DTypeLike
 from bireme.nn.initializer import Constant, Normal
 from bireme.nn.layer import Layer
 from bireme.ops import group_norm, instance_norm, layer_norm, local_response_norm, spectral_norm_of
@@ -21,18 +23,33 @@ def must_not_be_negative(where: str, number: Any) -> None:
 
 
 class LayerNorm(Layer):
-    """Shifts and scales each sample to mean 0 and variance 1 over the last axes, then applies weight and bias.
+    """Layer normalization: zero mean and unit variance over the last axes of each sample.
 
-    >>> bireme.nn.LayerNorm(2, epsilon=0.0)(bireme.to_tensor([[1.0, 3.0]])).tolist()
-    [[-1.0, 1.0]]
+    ``y = (x - mean) / sqrt(variance + epsilon) * weight + bias``. Weight and bias are stored flat, with
+    ``prod(normalized_shape)`` elements.
+
+    Args:
+        normalized_shape: Sizes of the last axes to normalize over, or one integer for the last axis alone.
+        epsilon: Non-negative number added to the variance, so that it is never 0. Default: 1e-5.
+        weight_attr: Attribute of the scale; ``False`` leaves it out. Default: None, ones.
+        bias_attr: Attribute of the shift; ``False`` leaves it out. Default: None, zeros.
+        name: Accepted for compatibility and not used. Default: None.
+
+    Shape:
+        - input: ``[..., *normalized_shape]``
+        - output: the shape of ``input``
+
+    Examples:
+        >>> bireme.nn.LayerNorm(2, epsilon=0.0)(bireme.to_tensor([[1.0, 3.0]])).tolist()
+        [[-1.0, 1.0]]
     """
 
     def __init__(
         self,
-        normalized_shape: Any,
+        normalized_shape: int | Sequence[int] | Tensor | np.ndarray,
         epsilon: float = 1e-05,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: Attr = None,
+        bias_attr: Attr = None,
         name: str | None = None,
     ):
         super().__init__()
@@ -41,7 +58,9 @@ class LayerNorm(Layer):
         if isinstance(normalized_shape, (Tensor, np.ndarray)) and normalized_shape.ndim == 1:
             normalized_shape = normalized_shape.tolist()
         if not isinstance(normalized_shape, (list, tuple)):
-            raise errors.bad("LayerNorm(normalized_shape)", "an int or a list of them", normalized_shape, kind=TypeError)
+            raise errors.bad(
+                "LayerNorm(normalized_shape)", "an int or a list of them", normalized_shape, kind=TypeError
+            )
         if not normalized_shape:
             raise errors.bad("LayerNorm(normalized_shape)", "one axis or more", normalized_shape, kind=TypeError)
         must_not_be_negative("LayerNorm(epsilon)", epsilon)
@@ -52,6 +71,14 @@ class LayerNorm(Layer):
         self.bias = self.create_parameter(count, bias_attr, is_bias=True)
 
     def forward(self, input: Tensor) -> Tensor:
+        """Normalize the input.
+
+        Args:
+            input: Tensor of shape ``[..., *normalized_shape]``.
+
+        Returns:
+            Tensor of the shape of ``input``.
+        """
         return layer_norm(input, self._normalized_shape, self.weight, self.bias, self._epsilon)
 
     def extra_repr(self) -> str:
@@ -59,10 +86,25 @@ class LayerNorm(Layer):
 
 
 class GroupNorm(Layer):
-    """Mean 0 and variance 1 over each group of channels of each sample, then weight and bias by channel.
+    """Group normalization: zero mean and unit variance over each group of channels of each sample.
 
-    >>> bireme.nn.GroupNorm(1, 2, epsilon=0.0)(bireme.to_tensor([[1.0, 3.0]])).tolist()
-    [[-1.0, 1.0]]
+    Args:
+        num_groups: Number of groups.
+        num_channels: Number of channels; a multiple of ``num_groups``.
+        epsilon: Non-negative number added to the variance, so that it is never 0. Default: 1e-5.
+        weight_attr: Attribute of the scale ``[num_channels]``; ``False`` keeps it at one. Default: None, ones.
+        bias_attr: Attribute of the shift ``[num_channels]``; ``False`` keeps it at zero. Default: None, zeros.
+        data_format: ``'NCL'``, ``'NCHW'`` or ``'NCDHW'`` with channels first, ``'NLC'``, ``'NHWC'`` or ``'NDHWC'`` with
+            channels last. Default: ``'NCHW'``.
+        name: Accepted for compatibility and not used. Default: None.
+
+    Shape:
+        - input: ``[N, C, ...]``, or ``[N, ..., C]`` with channels last
+        - output: the shape of ``input``
+
+    Examples:
+        >>> bireme.nn.GroupNorm(1, 2, epsilon=0.0)(bireme.to_tensor([[1.0, 3.0]])).tolist()
+        [[-1.0, 1.0]]
     """
 
     def __init__(
@@ -70,8 +112,8 @@ class GroupNorm(Layer):
         num_groups: int,
         num_channels: int,
         epsilon: float = 1e-05,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: Attr = None,
+        bias_attr: Attr = None,
         data_format: str = "NCHW",
         name: str | None = None,
     ):
@@ -83,9 +125,14 @@ class GroupNorm(Layer):
         if num_channels % num_groups:
             raise errors.bad("GroupNorm(num_channels)", f"a multiple of num_groups = {num_groups}", num_channels)
         must_not_be_negative("GroupNorm(epsilon)", epsilon)
-        self._num_groups, self._num_channels, self._epsilon, self._data_format = num_groups, num_channels, epsilon, data_format
+        self._num_groups, self._num_channels, self._epsilon, self._data_format = (
+            num_groups,
+            num_channels,
+            epsilon,
+            data_format,
+        )
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
-        # False keeps the parameter at its first value, unlike elsewhere: state dicts have it
+        # False keeps the parameter at its initial value, unlike elsewhere: state dicts have it
         self.weight = self.create_parameter([num_channels], weight_attr or None, default_initializer=Constant(1.0))
         self.bias = self.create_parameter([num_channels], bias_attr or None, is_bias=True)
         for held, attr in ((self.weight, weight_attr), (self.bias, bias_attr)):
@@ -93,6 +140,14 @@ class GroupNorm(Layer):
                 held.stop_gradient = True
 
     def forward(self, input: Tensor) -> Tensor:
+        """Normalize the input.
+
+        Args:
+            input: Tensor in ``data_format``.
+
+        Returns:
+            Tensor of the shape of ``input``.
+        """
         return group_norm(input, self._num_groups, self._epsilon, self.weight, self.bias, self._data_format)
 
     def extra_repr(self) -> str:
@@ -107,8 +162,8 @@ class _InstanceNormBase(Layer):
         num_features: int,
         epsilon: float = 1e-05,
         momentum: float = 0.9,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: Attr = None,
+        bias_attr: Attr = None,
         data_format: str = "NCHW",
         name: str | None = None,
     ):
@@ -117,7 +172,12 @@ class _InstanceNormBase(Layer):
             where = f"{type(self).__name__}(weight_attr, bias_attr)"
             raise errors.bad(where, "both False or none of them", [weight_attr, bias_attr], kind=errors.Unfit)
         must_not_be_negative(f"{type(self).__name__}(epsilon)", epsilon)
-        self._num_features, self._epsilon, self._momentum, self._data_format = num_features, epsilon, momentum, data_format
+        self._num_features, self._epsilon, self._momentum, self._data_format = (
+            num_features,
+            epsilon,
+            momentum,
+            data_format,
+        )
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
         self.scale = self.create_parameter([num_features], weight_attr, default_initializer=Constant(1.0))
         self.bias = self.create_parameter([num_features], bias_attr, is_bias=True)
@@ -129,18 +189,46 @@ class _InstanceNormBase(Layer):
             raise errors.bad(f"{type(self).__name__}(input)", f"{expected} axes", f"shape {input.shape}")
 
     def forward(self, input: Tensor) -> Tensor:
+        """Normalize the input.
+
+        Args:
+            input: Tensor of shape ``[N, num_features, ...]``.
+
+        Returns:
+            Tensor of the shape of ``input``.
+        """
         self._check_input_dim(input)
-        return instance_norm(input, None, None, self.scale, self.bias, True, self._momentum, self._epsilon, self._data_format)
+        return instance_norm(
+            input, None, None, self.scale, self.bias, True, self._momentum, self._epsilon, self._data_format
+        )
 
     def extra_repr(self) -> str:
         return f"num_features={self._num_features}, epsilon={self._epsilon}"
 
 
 class InstanceNorm1D(_InstanceNormBase):
-    """Mean 0 and variance 1 over each channel of each sample, for inputs with 2 or 3 axes.
+    """Instance normalization of sequences: zero mean and unit variance over each channel of each sample.
 
-    >>> bireme.nn.InstanceNorm1D(1, epsilon=0.0)(bireme.to_tensor([[[1.0, 3.0]]])).tolist()
-    [[[-1.0, 1.0]]]
+    ``y = (x - mean) / sqrt(variance + epsilon) * weight + bias`` with the statistics of each channel of each sample, in
+    training and in evaluation.
+
+    Args:
+        num_features: Number of channels.
+        epsilon: Non-negative number added to the variance, so that it is never 0. Default: 1e-5.
+        momentum: Accepted for compatibility; there are no running statistics. Default: 0.9.
+        weight_attr: Attribute of the scale ``[num_features]``; ``False`` leaves it out, then ``bias_attr`` must be
+            ``False`` too. Default: None, ones.
+        bias_attr: Attribute of the shift ``[num_features]``; ``False`` leaves it out. Default: None, zeros.
+        data_format: Accepted for compatibility: the channels are the second axis, whatever it says. Default: ``'NCL'``.
+        name: Accepted for compatibility and not used. Default: None.
+
+    Shape:
+        - input: ``[N, C, L]`` or ``[N, C]``
+        - output: the shape of ``input``
+
+    Examples:
+        >>> bireme.nn.InstanceNorm1D(1, epsilon=0.0)(bireme.to_tensor([[[1.0, 3.0]]])).tolist()
+        [[[-1.0, 1.0]]]
     """
 
     _axes = (2, 3)
@@ -150,8 +238,8 @@ class InstanceNorm1D(_InstanceNormBase):
         num_features: int,
         epsilon: float = 1e-05,
         momentum: float = 0.9,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: Attr = None,
+        bias_attr: Attr = None,
         data_format: str = "NCL",
         name: str | None = None,
     ):
@@ -159,20 +247,58 @@ class InstanceNorm1D(_InstanceNormBase):
 
 
 class InstanceNorm2D(_InstanceNormBase):
-    """Mean 0 and variance 1 over each channel of each image.
+    """Instance normalization of images: zero mean and unit variance over each channel of each sample.
 
-    >>> bireme.nn.InstanceNorm2D(1, epsilon=0.0)(bireme.to_tensor([[[[1.0, 3.0]]]])).tolist()
-    [[[[-1.0, 1.0]]]]
+    ``y = (x - mean) / sqrt(variance + epsilon) * weight + bias`` with the statistics of each channel of each sample, in
+    training and in evaluation.
+
+    Args:
+        num_features: Number of channels.
+        epsilon: Non-negative number added to the variance, so that it is never 0. Default: 1e-5.
+        momentum: Accepted for compatibility; there are no running statistics. Default: 0.9.
+        weight_attr: Attribute of the scale ``[num_features]``; ``False`` leaves it out, then ``bias_attr`` must be
+            ``False`` too. Default: None, ones.
+        bias_attr: Attribute of the shift ``[num_features]``; ``False`` leaves it out. Default: None, zeros.
+        data_format: Accepted for compatibility: the channels are the second axis, whatever it says. Default:
+            ``'NCHW'``.
+        name: Accepted for compatibility and not used. Default: None.
+
+    Shape:
+        - input: ``[N, C, H, W]``
+        - output: the shape of ``input``
+
+    Examples:
+        >>> bireme.nn.InstanceNorm2D(1, epsilon=0.0)(bireme.to_tensor([[[[1.0, 3.0]]]])).tolist()
+        [[[[-1.0, 1.0]]]]
     """
 
     _axes = (4,)
 
 
 class InstanceNorm3D(_InstanceNormBase):
-    """Mean 0 and variance 1 over each channel of each volume.
+    """Instance normalization of volumes: zero mean and unit variance over each channel of each sample.
 
-    >>> bireme.nn.InstanceNorm3D(1, epsilon=0.0)(bireme.to_tensor([[[[[1.0, 3.0]]]]])).tolist()
-    [[[[[-1.0, 1.0]]]]]
+    ``y = (x - mean) / sqrt(variance + epsilon) * weight + bias`` with the statistics of each channel of each sample, in
+    training and in evaluation.
+
+    Args:
+        num_features: Number of channels.
+        epsilon: Non-negative number added to the variance, so that it is never 0. Default: 1e-5.
+        momentum: Accepted for compatibility; there are no running statistics. Default: 0.9.
+        weight_attr: Attribute of the scale ``[num_features]``; ``False`` leaves it out, then ``bias_attr`` must be
+            ``False`` too. Default: None, ones.
+        bias_attr: Attribute of the shift ``[num_features]``; ``False`` leaves it out. Default: None, zeros.
+        data_format: Accepted for compatibility: the channels are the second axis, whatever it says. Default:
+            ``'NCDHW'``.
+        name: Accepted for compatibility and not used. Default: None.
+
+    Shape:
+        - input: ``[N, C, D, H, W]``
+        - output: the shape of ``input``
+
+    Examples:
+        >>> bireme.nn.InstanceNorm3D(1, epsilon=0.0)(bireme.to_tensor([[[[[1.0, 3.0]]]]])).tolist()
+        [[[[[-1.0, 1.0]]]]]
     """
 
     _axes = (5,)
@@ -182,8 +308,8 @@ class InstanceNorm3D(_InstanceNormBase):
         num_features: int,
         epsilon: float = 1e-05,
         momentum: float = 0.9,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
+        weight_attr: Attr = None,
+        bias_attr: Attr = None,
         data_format: str = "NCDHW",
         name: str | None = None,
     ):
@@ -191,10 +317,26 @@ class InstanceNorm3D(_InstanceNormBase):
 
 
 class LocalResponseNorm(Layer):
-    """Divides each element by a power of the mean square of `size` channels around it.
+    """Local response normalization over neighboring channels: ``x / (k + alpha * mean(x ** 2)) ** beta``.
 
-    >>> bireme.nn.LocalResponseNorm(1, alpha=3.0, beta=0.5)(bireme.ones([1, 1, 1])).tolist()
-    [[[0.5]]]
+    The mean is over ``size`` channels around each element; channels beyond the first and the last count as 0.
+
+    Args:
+        size: Number of channels, at least 1.
+        alpha: Factor of the mean square. Default: 1e-4.
+        beta: Exponent. Default: 0.75.
+        k: Constant in the denominator. Default: 1.0.
+        data_format: ``'NCL'``, ``'NCHW'`` or ``'NCDHW'`` with channels first, ``'NLC'``, ``'NHWC'`` or ``'NDHWC'`` with
+            channels last. Default: ``'NCHW'``.
+        name: Shown in the layer's ``repr``; it has no other effect. Default: None.
+
+    Shape:
+        - input: three axes or more, in ``data_format``
+        - output: the shape of ``input``
+
+    Examples:
+        >>> bireme.nn.LocalResponseNorm(1, alpha=3.0, beta=0.5)(bireme.ones([1, 1, 1])).tolist()
+        [[[0.5]]]
     """
 
     def __init__(
@@ -210,6 +352,14 @@ class LocalResponseNorm(Layer):
         self.size, self.alpha, self.beta, self.k, self.data_format, self.name = size, alpha, beta, k, data_format, name
 
     def forward(self, input: Tensor) -> Tensor:
+        """Normalize the input.
+
+        Args:
+            input: Tensor in ``data_format``.
+
+        Returns:
+            Tensor of the shape of ``input``.
+        """
         return local_response_norm(input, self.size, self.alpha, self.beta, self.k, self.data_format)
 
     def extra_repr(self) -> str:
@@ -219,23 +369,54 @@ class LocalResponseNorm(Layer):
 
 
 class SpectralNorm(Layer):
-    """Divides a weight by its largest singular value, found by power iterations from vectors that are kept.
+    """Spectral normalization of a weight: divides it by its largest singular value.
 
-    >>> layer = bireme.nn.SpectralNorm([1, 2], power_iters=3)
-    >>> layer(bireme.to_tensor([[3.0, 4.0]])).tolist()
-    [[0.6000000238418579, 0.800000011920929]]
+    The singular value is estimated by power iteration, which starts in each call from the same two vectors, the
+    untrained parameters ``weight_u`` and ``weight_v``. To normalize the weight of a layer, use
+    ``bireme.nn.utils.spectral_norm``.
+
+    Args:
+        weight_shape: Shape of the weight.
+        dim: Axis that is the rows of the matrix, 0 or 1; all others are its columns. Default: 0.
+        power_iters: Number of power iterations. Default: 1.
+        eps: Added to the norms of the vectors. Default: 1e-12.
+        dtype: Data type of the vectors. Default: ``'float32'``.
+
+    Shape:
+        - x: ``weight_shape``
+        - output: ``weight_shape``
+
+    Examples:
+        >>> layer = bireme.nn.SpectralNorm([1, 2], power_iters=3)
+        >>> [[round(w, 4) for w in row] for row in layer(bireme.to_tensor([[3.0, 4.0]])).tolist()]
+        [[0.6, 0.8]]
     """
 
-    def __init__(self, weight_shape: Any, dim: int = 0, power_iters: int = 1, eps: float = 1e-12, dtype: Any = "float32"):
+    def __init__(
+        self,
+        weight_shape: Sequence[int],
+        dim: int = 0,
+        power_iters: int = 1,
+        eps: float = 1e-12,
+        dtype: DTypeLike = "float32",
+    ):
         super().__init__()
-        self._weight_shape, self._dim, self._power_iters, self._eps, self._dtype = list(weight_shape), dim, power_iters, eps, dtype
+        self._weight_shape, self._dim, self._power_iters, self._eps, self._dtype = (
+            list(weight_shape),
+            dim,
+            power_iters,
+            eps,
+            dtype,
+        )
         total = math.prod(self._weight_shape)
         if total <= 0:
             raise errors.bad("SpectralNorm(weight_shape)", "no axis of extent 0", self._weight_shape, kind=errors.Unfit)
         must_not_be_negative("SpectralNorm(power_iters)", power_iters)
         must_not_be_negative("SpectralNorm(eps)", eps)
         if dim not in (0, 1) or dim >= len(self._weight_shape):
-            raise errors.bad("SpectralNorm(dim)", f"0 or 1, and an axis below {len(self._weight_shape)}", dim, kind=errors.Unfit)
+            raise errors.bad(
+                "SpectralNorm(dim)", f"0 or 1, and an axis below {len(self._weight_shape)}", dim, kind=errors.Unfit
+            )
         rows = self._weight_shape[dim]
         for name, count in (("weight_u", rows), ("weight_v", total // rows)):
             held = self.create_parameter([count], None, dtype, default_initializer=Normal(0.0, 1.0))
@@ -243,6 +424,14 @@ class SpectralNorm(Layer):
             setattr(self, name, held)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Normalize a weight.
+
+        Args:
+            x: The weight, of shape ``weight_shape``.
+
+        Returns:
+            The weight divided by its largest singular value.
+        """
         if not isinstance(x, Tensor):
             raise errors.bad("SpectralNorm(x)", "a Tensor", x, kind=TypeError)
         if x.shape != self._weight_shape:

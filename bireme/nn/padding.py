@@ -1,9 +1,9 @@
-"""Layers that grow sequences, images and volumes at their edges."""
+"""Layers that pad sequences, images and volumes."""
 
 from __future__ import annotations
 
 import numbers
-from typing import Any
+from collections.abc import Sequence
 
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
@@ -14,7 +14,14 @@ from bireme.ops import pad
 class _Pad(Layer):
     _count = 0
 
-    def __init__(self, padding: Any, mode: str = "constant", value: float = 0.0, data_format: str = "NCHW", name: str | None = None):
+    def __init__(
+        self,
+        padding: int | Sequence[int] | Tensor,
+        mode: str = "constant",
+        value: float = 0.0,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ):
         super().__init__()
         if isinstance(padding, Tensor):
             padding = padding.tolist()
@@ -22,9 +29,23 @@ class _Pad(Layer):
             padding = [padding] * (2 * self._count)
         if not isinstance(padding, (list, tuple)):
             raise errors.bad(f"{type(self).__name__}(padding)", "an integer or a list of them", padding, kind=TypeError)
-        self._pad, self._mode, self._value, self._data_format, self._name = list(padding), mode, value, data_format, name
+        self._pad, self._mode, self._value, self._data_format, self._name = (
+            list(padding),
+            mode,
+            value,
+            data_format,
+            name,
+        )
 
     def forward(self, x: Tensor) -> Tensor:
+        """Pad the input.
+
+        Args:
+            x: Tensor in ``data_format``.
+
+        Returns:
+            Tensor whose spatial axes have grown by the padding.
+        """
         return pad(x, self._pad, mode=self._mode, value=self._value, data_format=self._data_format)
 
     def extra_repr(self) -> str:
@@ -33,43 +54,96 @@ class _Pad(Layer):
 
 
 class Pad1D(_Pad):
-    """Grows sequences at both ends, with a value, mirrored, with the last element, or around the circle.
+    """Pads sequences at both ends.
 
-    >>> bireme.nn.Pad1D(1, mode="replicate")(bireme.to_tensor([[[1.0, 2.0]]])).tolist()
-    [[[1.0, 1.0, 2.0, 2.0]]]
+    Args:
+        padding: ``[left, right]``, or one integer for both; negative numbers crop.
+        mode: ``'constant'`` fills with ``value``, ``'reflect'`` mirrors the input without repeating its edge,
+            ``'replicate'`` repeats the edge, ``'circular'`` continues from the other end. Default: ``'constant'``.
+        value: What ``'constant'`` fills with. Default: 0.0.
+        data_format: ``'NCL'`` or ``'NLC'``. Default: ``'NCL'``.
+        name: Shown in the layer's ``repr``; it has no other effect. Default: None.
+
+    Shape:
+        - x: ``[N, C, L]``
+        - output: ``[N, C, left + L + right]``
+
+    Examples:
+        >>> bireme.nn.Pad1D(1, mode="replicate")(bireme.to_tensor([[[1.0, 2.0]]])).tolist()
+        [[[1.0, 1.0, 2.0, 2.0]]]
     """
 
     _count = 1
 
-    def __init__(self, padding: Any, mode: str = "constant", value: float = 0.0, data_format: str = "NCL", name: str | None = None):
+    def __init__(
+        self,
+        padding: int | Sequence[int] | Tensor,
+        mode: str = "constant",
+        value: float = 0.0,
+        data_format: str = "NCL",
+        name: str | None = None,
+    ):
         super().__init__(padding, mode, value, data_format, name)
 
 
 class Pad2D(_Pad):
-    """Grows images left, right, at the top and at the bottom.
+    """Pads images at all four edges.
 
-    >>> bireme.nn.Pad2D([1, 0, 0, 0], value=5.0)(bireme.ones([1, 1, 1, 1])).tolist()
-    [[[[5.0, 1.0]]]]
+    Args:
+        padding: ``[left, right, top, bottom]``, or one integer for all; negative numbers crop.
+        mode: ``'constant'`` fills with ``value``, ``'reflect'`` mirrors the input without repeating its edge,
+            ``'replicate'`` repeats the edge, ``'circular'`` continues from the other end. Default: ``'constant'``.
+        value: What ``'constant'`` fills with. Default: 0.0.
+        data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
+        name: Shown in the layer's ``repr``; it has no other effect. Default: None.
+
+    Shape:
+        - x: ``[N, C, H, W]``
+        - output: ``[N, C, top + H + bottom, left + W + right]``
+
+    Examples:
+        >>> bireme.nn.Pad2D([1, 0, 0, 0], value=5.0)(bireme.ones([1, 1, 1, 1])).tolist()
+        [[[[5.0, 1.0]]]]
     """
 
     _count = 2
 
 
 class Pad3D(_Pad):
-    """Grows volumes left, right, at the top, at the bottom, in front and behind.
+    """Pads volumes at all six faces.
 
-    >>> bireme.nn.Pad3D(1)(bireme.ones([1, 1, 1, 1, 1])).shape
-    [1, 1, 3, 3, 3]
+    Args:
+        padding: ``[left, right, top, bottom, front, back]``, or one integer for all; negative numbers crop.
+        mode: ``'constant'`` fills with ``value``, ``'reflect'`` mirrors the input without repeating its edge,
+            ``'replicate'`` repeats the edge, ``'circular'`` continues from the other end. Default: ``'constant'``.
+        value: What ``'constant'`` fills with. Default: 0.0.
+        data_format: ``'NCDHW'`` or ``'NDHWC'``. Default: ``'NCDHW'``.
+        name: Shown in the layer's ``repr``; it has no other effect. Default: None.
+
+    Shape:
+        - x: ``[N, C, D, H, W]``
+        - output: ``[N, C, front + D + back, top + H + bottom, left + W + right]``
+
+    Examples:
+        >>> bireme.nn.Pad3D(1)(bireme.ones([1, 1, 1, 1, 1])).shape
+        [1, 1, 3, 3, 3]
     """
 
     _count = 3
 
-    def __init__(self, padding: Any, mode: str = "constant", value: float = 0.0, data_format: str = "NCDHW", name: str | None = None):
+    def __init__(
+        self,
+        padding: int | Sequence[int] | Tensor,
+        mode: str = "constant",
+        value: float = 0.0,
+        data_format: str = "NCDHW",
+        name: str | None = None,
+    ):
         super().__init__(padding, mode, value, data_format, name)
 
 
 class _ZeroPad(_Pad):
-    def __init__(self, padding: Any, data_format: str = "NCHW", name: str | None = None):
+    def __init__(self, padding: int | Sequence[int] | Tensor, data_format: str = "NCHW", name: str | None = None):
         super().__init__(padding, "constant", 0.0, data_format, name)
 
     def extra_repr(self) -> str:
@@ -78,36 +152,66 @@ class _ZeroPad(_Pad):
 
 
 class ZeroPad1D(_ZeroPad):
-    """Puts zeros at both ends of sequences.
+    """Pads sequences with zeros at both ends.
 
-    >>> bireme.nn.ZeroPad1D([1, 0])(bireme.ones([1, 1, 1])).tolist()
-    [[[0.0, 1.0]]]
+    Args:
+        padding: ``[left, right]``, or one integer for both; negative numbers crop.
+        data_format: ``'NCL'`` or ``'NLC'``. Default: ``'NCL'``.
+        name: Shown in the layer's ``repr``; it has no other effect. Default: None.
+
+    Shape:
+        - x: ``[N, C, L]``
+        - output: ``[N, C, left + L + right]``
+
+    Examples:
+        >>> bireme.nn.ZeroPad1D([1, 0])(bireme.ones([1, 1, 1])).tolist()
+        [[[0.0, 1.0]]]
     """
 
     _count = 1
 
-    def __init__(self, padding: Any, data_format: str = "NCL", name: str | None = None):
+    def __init__(self, padding: int | Sequence[int] | Tensor, data_format: str = "NCL", name: str | None = None):
         super().__init__(padding, data_format, name)
 
 
 class ZeroPad2D(_ZeroPad):
-    """Puts zeros around images: left, right, top, bottom.
+    """Pads images with zeros at all four edges.
 
-    >>> bireme.nn.ZeroPad2D([1, 0, 0, 0])(bireme.ones([1, 1, 1, 1])).tolist()
-    [[[[0.0, 1.0]]]]
+    Args:
+        padding: ``[left, right, top, bottom]``, or one integer for all; negative numbers crop.
+        data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
+        name: Shown in the layer's ``repr``; it has no other effect. Default: None.
+
+    Shape:
+        - x: ``[N, C, H, W]``
+        - output: ``[N, C, top + H + bottom, left + W + right]``
+
+    Examples:
+        >>> bireme.nn.ZeroPad2D([1, 0, 0, 0])(bireme.ones([1, 1, 1, 1])).tolist()
+        [[[[0.0, 1.0]]]]
     """
 
     _count = 2
 
 
 class ZeroPad3D(_ZeroPad):
-    """Puts zeros around volumes: left, right, top, bottom, front, back.
+    """Pads volumes with zeros at all six faces.
 
-    >>> bireme.nn.ZeroPad3D(1)(bireme.ones([1, 1, 1, 1, 1])).shape
-    [1, 1, 3, 3, 3]
+    Args:
+        padding: ``[left, right, top, bottom, front, back]``, or one integer for all; negative numbers crop.
+        data_format: ``'NCDHW'`` or ``'NDHWC'``. Default: ``'NCDHW'``.
+        name: Shown in the layer's ``repr``; it has no other effect. Default: None.
+
+    Shape:
+        - x: ``[N, C, D, H, W]``
+        - output: ``[N, C, front + D + back, top + H + bottom, left + W + right]``
+
+    Examples:
+        >>> bireme.nn.ZeroPad3D(1)(bireme.ones([1, 1, 1, 1, 1])).shape
+        [1, 1, 3, 3, 3]
     """
 
     _count = 3
 
-    def __init__(self, padding: Any, data_format: str = "NCDHW", name: str | None = None):
+    def __init__(self, padding: int | Sequence[int] | Tensor, data_format: str = "NCDHW", name: str | None = None):
         super().__init__(padding, data_format, name)

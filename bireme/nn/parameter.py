@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 from bireme.core.base import device as devices
@@ -11,6 +12,7 @@ from bireme.core.base import errors
 from bireme.core.graph.graph import Unmade, sig_of
 from bireme.core.tensor import parameter
 from bireme.core.tensor.tensor import Tensor, wrap
+from bireme.nn.arguments import Attr, DTypeLike
 from bireme.nn.initializer import Initializer, choose
 from bireme.ops import zeros
 from bireme.param_attr import ParamAttr
@@ -28,7 +30,7 @@ def make_parameter(
     default_initializer: Any = None,
     device: Any = None,
 ) -> parameter.Parameter | None:
-    """A parameter named after its `owner`, or None if `attr` is False; `where` is what errors call the place."""
+    """A parameter named after its ``owner``, or None if ``attr`` is False; ``where`` is the place that errors name."""
     attr = attr_of(attr, f"{where}(attr)")
     if attr is None:
         return None
@@ -76,12 +78,15 @@ _state = _State()
 
 
 class LazyGuard:
-    """Inside, layers are built without drawing their parameters' values; `parameter.initialize()` does it, or a state dict gives them.
+    """Context manager in which layers are built without drawing the initial values of their parameters.
 
-    >>> with bireme.LazyGuard():
-    ...     layer = bireme.nn.Linear(2, 1)
-    >>> layer.weight.shape
-    [2, 1]
+    Shapes and names are known; the values come from ``parameter.initialize()`` or from a state dict.
+
+    Examples:
+        >>> with bireme.LazyGuard():
+        ...     layer = bireme.nn.Linear(2, 1)
+        >>> layer.weight.shape
+        [2, 1]
     """
 
     def __enter__(self) -> None:
@@ -93,22 +98,42 @@ class LazyGuard:
 
 @errors.named
 def create_parameter(
-    shape: Any, dtype: Any, name: str | None = None, attr: Any = None, is_bias: bool = False, default_initializer: Any = None
+    shape: Sequence[int] | Tensor,
+    dtype: DTypeLike,
+    name: str | None = None,
+    attr: Attr = None,
+    is_bias: bool = False,
+    default_initializer: Initializer | None = None,
 ) -> parameter.Parameter | None:
-    """A parameter of no layer; None if `attr` is False.
+    """Create a parameter that belongs to no layer.
 
-    >>> bireme.create_parameter([2], "float32", is_bias=True).tolist()
-    [0.0, 0.0]
+    Args:
+        shape: Shape of the parameter.
+        dtype: Data type.
+        name: Name of the parameter. Default: None, a generated name.
+        attr: A ``ParamAttr``, or an initializer, a regularizer or a name alone; ``False`` for no parameter. ``name``
+            has no effect beside it. Default: None, all defaults.
+        is_bias: Start at zero instead of with Xavier uniform. Default: False.
+        default_initializer: Initializer, unless ``attr`` or ``set_global_initializer`` names one. Default: None.
+
+    Returns:
+        The parameter, or None if ``attr`` is ``False``.
+
+    Examples:
+        >>> bireme.create_parameter([2], "float32", is_bias=True).tolist()
+        [0.0, 0.0]
     """
     if name is not None and not isinstance(name, str):
         raise errors.bad("create_parameter(name)", "a str or None", name, kind=TypeError)
     given = attr is None and name is not None
     owner = name if name is not None else unique_name.generate("create_parameter")
-    return make_parameter("create_parameter", owner, shape, ParamAttr(name=name) if given else attr, dtype, is_bias, default_initializer)
+    return make_parameter(
+        "create_parameter", owner, shape, ParamAttr(name=name) if given else attr, dtype, is_bias, default_initializer
+    )
 
 
 def attr_of(attr: Any, where: str) -> ParamAttr | None:
-    """The ParamAttr that `weight_attr=...` means; None where it says that there is to be no parameter."""
+    """The ParamAttr that ``weight_attr=...`` means; None where it says that there is to be no parameter."""
     if attr is None or attr is True:
         return ParamAttr()
     if attr is False:
@@ -127,10 +152,15 @@ def attr_of(attr: Any, where: str) -> ParamAttr | None:
 def _to_attr(arg: Any) -> Any:
     """The ParamAttr that an attribute means, False where there is to be no parameter; of a list, one by one.
 
-    >>> bireme.ParamAttr._to_attr("w").name
-    'w'
+    Examples:
+        >>> bireme.ParamAttr._to_attr("w").name
+        'w'
     """
-    return [_to_attr(a) for a in arg] if isinstance(arg, (list, tuple)) else attr_of(arg, "ParamAttr._to_attr(arg)") or False
+    return (
+        [_to_attr(a) for a in arg]
+        if isinstance(arg, (list, tuple))
+        else attr_of(arg, "ParamAttr._to_attr(arg)") or False
+    )
 
 
 ParamAttr._to_attr = staticmethod(_to_attr)  # type: ignore[attr-defined]  # layers of programs ask for it
@@ -151,12 +181,29 @@ def _shape(shape: Any, where: str) -> list[int]:
 
 
 def _of_shape(
-    self: Tensor, dtype: Any, name: str | None = None, attr: Any = None, is_bias: bool = False, default_initializer: Any = None
+    self: Tensor,
+    dtype: Any,
+    name: str | None = None,
+    attr: Any = None,
+    is_bias: bool = False,
+    default_initializer: Any = None,
 ) -> parameter.Parameter | None:
-    """A parameter of no layer, of the shape that this tensor holds.
+    """Create a parameter that belongs to no layer, of the shape that this tensor holds.
 
-    >>> bireme.to_tensor([2, 1]).create_parameter("float32", is_bias=True).tolist()
-    [[0.0], [0.0]]
+    Args:
+        dtype: Data type.
+        name: Name of the parameter. Default: None, a generated name.
+        attr: A ``ParamAttr``, or an initializer, a regularizer or a name alone; ``False`` for no parameter. Default:
+            None, all defaults.
+        is_bias: Start at zero instead of with Xavier uniform. Default: False.
+        default_initializer: Initializer, unless ``attr`` names one. Default: None.
+
+    Returns:
+        The parameter, or None if ``attr`` is ``False``.
+
+    Examples:
+        >>> bireme.to_tensor([2, 1]).create_parameter("float32", is_bias=True).tolist()
+        [[0.0], [0.0]]
     """
     return create_parameter(self, dtype, name, attr, is_bias, default_initializer)
 
@@ -166,11 +213,12 @@ Tensor.create_parameter = _of_shape  # type: ignore[attr-defined]  # a method th
 
 
 def _block(self: Tensor) -> None:
-    """The block of a static program that it belongs to: none. Programs hand it on to initializers.
+    """The block of a static program that the tensor belongs to: always None, for programs that pass it to initializers.
 
-    >>> layer = bireme.nn.Linear(1, 1)
-    >>> bireme.nn.initializer.Constant(2.0)(layer.weight, layer.weight.block); layer.weight.item()
-    2.0
+    Examples:
+        >>> layer = bireme.nn.Linear(1, 1)
+        >>> bireme.nn.initializer.Constant(2.0)(layer.weight, layer.weight.block); layer.weight.item()
+        2.0
     """
     return None
 
@@ -179,27 +227,42 @@ Tensor.block = property(_block, doc=_block.__doc__)  # type: ignore[attr-defined
 
 
 class Parameter(parameter.Parameter):
-    """A tensor that a Layer trains, made of another tensor; without one it is empty.
+    """A trainable tensor, made from another tensor; a layer registers it when it is assigned to an attribute.
 
-    >>> bireme.nn.Parameter(bireme.to_tensor([1.0]), requires_grad=False).stop_gradient
-    True
+    Args:
+        data: Tensor with the values, which are shared until one of both changes. Default: None, an empty tensor.
+        requires_grad: Train it. Default: True.
+
+    Examples:
+        >>> bireme.nn.Parameter(bireme.to_tensor([1.0]), requires_grad=False).stop_gradient
+        True
     """
 
     __slots__ = ()
 
-    def __init__(self, data: Any = None, requires_grad: bool = True):
+    def __init__(self, data: Tensor | None = None, requires_grad: bool = True):
         if data is None:
             data = zeros([0])
         if not isinstance(data, Tensor):
             raise errors.bad("Parameter(data)", "a Tensor", data, kind=TypeError)
-        super().__init__(data, unique_name.generate("_eager_param_base"), requires_grad)  # optimizers keep their state by names
+        super().__init__(
+            data, unique_name.generate("_eager_param_base"), requires_grad
+        )  # optimizers keep their state by names
 
     @classmethod
-    def from_tensor(cls, tensor: Any, **kwargs: Any) -> Parameter:
-        """A parameter with a tensor's values; keywords are those of the constructor, and `name` and `trainable`.
+    def from_tensor(cls, tensor: Tensor, **kwargs: Any) -> Parameter:
+        """Create a parameter from a tensor.
 
-        >>> bireme.nn.Parameter.from_tensor(bireme.to_tensor([1.0]), name="scale").name
-        'scale'
+        Args:
+            tensor: Tensor with the values.
+            **kwargs: ``name``, and ``trainable`` or ``requires_grad``.
+
+        Returns:
+            The parameter.
+
+        Examples:
+            >>> bireme.nn.Parameter.from_tensor(bireme.to_tensor([1.0]), name="scale").name
+            'scale'
         """
         name, trainable = kwargs.pop("name", None), kwargs.pop("trainable", True)
         made = cls(tensor, kwargs.pop("requires_grad", trainable))

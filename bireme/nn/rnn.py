@@ -1,4 +1,4 @@
-"""Recurrent layers over sequences: loops that run cells, and stacks of them in one or both directions."""
+"""Recurrent layers over sequences: cells run over time, and stacks of them in one or both directions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
+from bireme.nn.arguments import Attr
 from bireme.nn.common import must_be_probability
 from bireme.nn.container import LayerList
 from bireme.nn.layer import Layer
@@ -16,7 +17,7 @@ from bireme.ops import concat, dropout, full, stack, unbind, where
 
 
 def _mapped(change: Callable, *trees: Any) -> Any:
-    """The function applied to each leaf of nested lists, tuples and dicts that look alike."""
+    """Apply a function to each leaf of nested lists, tuples and dicts of the same structure."""
     first = trees[0]
     if isinstance(first, (list, tuple)):
         made = [_mapped(change, *parts) for parts in zip(*trees, strict=True)]
@@ -24,12 +25,13 @@ def _mapped(change: Callable, *trees: Any) -> Any:
     return {k: _mapped(change, *[t[k] for t in trees]) for k in first} if isinstance(first, dict) else change(*trees)
 
 
-# ---------------------------------------------------------------- loops over time
-
-
 def _is_plain(cell: Layer) -> bool:
     """Whether a cell is one of the three here, unchanged: then the whole sequence is one operator."""
-    return type(cell) in (SimpleRNNCell, LSTMCell, GRUCell) and not cell._forward_pre_hooks and not cell._forward_post_hooks
+    return (
+        type(cell) in (SimpleRNNCell, LSTMCell, GRUCell)
+        and not cell._forward_pre_hooks
+        and not cell._forward_post_hooks
+    )
 
 
 def rnn(
@@ -41,11 +43,26 @@ def rnn(
     is_reverse: bool = False,
     **kwargs: Any,
 ) -> tuple[Any, Any]:
-    """A cell run over a sequence: its outputs, and its last states.
+    """Run a cell over a sequence.
 
-    >>> y, h = bireme.nn.rnn.rnn(bireme.nn.GRUCell(3, 4), bireme.ones([2, 5, 3]))
-    >>> y.shape, h.shape
-    ([2, 5, 4], [2, 4])
+    Args:
+        cell: The cell, called as ``cell(inputs, states)`` for each time step.
+        inputs: Tensor ``[N, T, ...]``, or ``[T, N, ...]`` with ``time_major``, or nested lists and tuples of such
+            tensors.
+        initial_states: States to start from, as the cell has them. Default: None, those of ``cell.get_initial_states``.
+        sequence_length: Integer tensor ``[N]``: from this time step on the states of a sample stay as they are.
+            Default: None, all time steps count.
+        time_major: The first axis is that of time, the second that of the batch. Default: False.
+        is_reverse: Run from the end of the sequence. Default: False.
+        **kwargs: Further arguments of the cell.
+
+    Returns:
+        A tuple (outputs, final states); outputs have the axes of the inputs.
+
+    Examples:
+        >>> y, h = bireme.nn.rnn.rnn(bireme.nn.GRUCell(3, 4), bireme.ones([2, 5, 3]))
+        >>> y.shape, h.shape
+        ([2, 5, 4], [2, 4])
     """
     states, lengths = initial_states, sequence_length
     axis = 0 if time_major else 1
@@ -82,10 +99,24 @@ def birnn(
     time_major: bool = False,
     **kwargs: Any,
 ) -> tuple[Any, Any]:
-    """Two cells run over a sequence from either end: their outputs side by side, and the last states of both.
+    """Run two cells over a sequence, one from each end, and concatenate their outputs.
 
-    >>> bireme.nn.rnn.birnn(bireme.nn.GRUCell(3, 4), bireme.nn.GRUCell(3, 4), bireme.ones([2, 5, 3]))[0].shape
-    [2, 5, 8]
+    Args:
+        cell_fw: The cell that runs forward.
+        cell_bw: The cell that runs from the end.
+        inputs: Tensor ``[N, T, ...]``, or ``[T, N, ...]`` with ``time_major``.
+        initial_states: Pair of the states of both cells. Default: None, the initial states of the cells.
+        sequence_length: Integer tensor ``[N]``: from this time step on the states of a sample stay as they are.
+            Default: None, all time steps count.
+        time_major: The first axis is that of time, the second that of the batch. Default: False.
+        **kwargs: Further arguments of the cell.
+
+    Returns:
+        A tuple (outputs, pair of final states); outputs of both cells are concatenated along the last axis.
+
+    Examples:
+        >>> bireme.nn.rnn.birnn(bireme.nn.GRUCell(3, 4), bireme.nn.GRUCell(3, 4), bireme.ones([2, 5, 3]))[0].shape
+        [2, 5, 8]
     """
     if initial_states is not None and not (isinstance(initial_states, (list, tuple)) and len(initial_states) == 2):
         raise errors.bad("BiRNN(initial_states)", "a pair: forward and backward", initial_states)
@@ -96,20 +127,39 @@ def birnn(
 
 
 def split_states(states: Any, bidirectional: bool = False, state_components: int = 1) -> list[Any]:
-    """The states of each layer, of those of all layers; with two directions a pair for each layer.
+    """Split the stacked states of all layers into those of each layer.
 
-    >>> [[t.tolist() for t in pair] for pair in bireme.nn.rnn.split_states(bireme.to_tensor([[1], [2], [3], [4]]), True)]
-    [[[1], [2]], [[3], [4]]]
+    Args:
+        states: Tensor ``[num_layers * num_directions, N, hidden_size]``, or a pair of them for an LSTM.
+        bidirectional: There are two directions; the result has a pair for each layer. Default: False.
+        state_components: Number of tensors of a state: 2 for an LSTM. Default: 1.
+
+    Returns:
+        A list with the states of each layer.
+
+    Examples:
+        >>> pairs = bireme.nn.rnn.split_states(bireme.to_tensor([[1], [2], [3], [4]]), True)
+        >>> [[t.tolist() for t in pair] for pair in pairs]
+        [[[1], [2]], [[3], [4]]]
     """
     rows = unbind(states, 0) if state_components == 1 else list(zip(*[unbind(part, 0) for part in states], strict=True))
     return list(zip(rows[::2], rows[1::2], strict=True)) if bidirectional else rows
 
 
 def concat_states(states: Any, bidirectional: bool = False, state_components: int = 1) -> Any:
-    """The states of all layers in one, as `split_states` takes them.
+    """Stack the states of all layers, the inverse of ``split_states``.
 
-    >>> bireme.nn.rnn.concat_states([bireme.to_tensor([1]), bireme.to_tensor([2])]).tolist()
-    [[1], [2]]
+    Args:
+        states: List with the states of each layer.
+        bidirectional: It has a pair for each layer. Default: False.
+        state_components: Number of tensors of a state: 2 for an LSTM. Default: 1.
+
+    Returns:
+        Tensor, or a tuple of ``state_components`` tensors.
+
+    Examples:
+        >>> bireme.nn.rnn.concat_states([bireme.to_tensor([1]), bireme.to_tensor([2])]).tolist()
+        [[1], [2]]
     """
     rows = [row for pair in states for row in pair] if bidirectional else list(states)
     if state_components == 1:
@@ -122,13 +172,23 @@ def _chosen(inside: Tensor, new: Tensor, old: Tensor) -> Tensor:
 
 
 class RNN(Layer):
-    """A cell run over a sequence; from `sequence_length` on, the states stay as they are.
+    """Runs a cell over a sequence.
 
-    A cell of one's own is called once per step; the cells of this library run as one operator.
+    A user's cell is called once for each time step; the cells of this library run as one operator.
 
-    >>> y, h = bireme.nn.RNN(bireme.nn.GRUCell(3, 4))(bireme.ones([2, 5, 3]))
-    >>> y.shape, h.shape
-    ([2, 5, 4], [2, 4])
+    Args:
+        cell: The cell: a layer called as ``cell(inputs, states)`` that returns (output, new states).
+        is_reverse: Run from the end of the sequence. Default: False.
+        time_major: The first axis is that of time, the second that of the batch. Default: False.
+
+    Shape:
+        - inputs: ``[N, T, ...]``, or ``[T, N, ...]`` with ``time_major``
+        - outputs: the same axes with the size of the cell's output
+
+    Examples:
+        >>> y, h = bireme.nn.RNN(bireme.nn.GRUCell(3, 4))(bireme.ones([2, 5, 3]))
+        >>> y.shape, h.shape
+        ([2, 5, 4], [2, 4])
     """
 
     def __init__(self, cell: RNNCellBase, is_reverse: bool = False, time_major: bool = False):
@@ -137,16 +197,42 @@ class RNN(Layer):
             raise errors.bad("RNN(cell)", "a cell", cell, kind=errors.NotTensor)
         self.cell, self.is_reverse, self.time_major = cell, is_reverse, time_major
 
-    def forward(self, inputs: Any, initial_states: Any = None, sequence_length: Tensor | None = None, **kwargs: Any) -> tuple[Any, Any]:
+    def forward(
+        self, inputs: Any, initial_states: Any = None, sequence_length: Tensor | None = None, **kwargs: Any
+    ) -> tuple[Any, Any]:
+        """Run the cell.
+
+        Args:
+            inputs: Tensor ``[N, T, ...]``, or ``[T, N, ...]`` with ``time_major``, or nested lists and tuples of such
+                tensors.
+            initial_states: States to start from, as the cell has them. Default: None, those of
+                ``cell.get_initial_states``.
+            sequence_length: Integer tensor ``[N]``: from this time step on the states of a sample stay as they are.
+                Default: None, all time steps count.
+            **kwargs: Further arguments of the cell.
+
+        Returns:
+            A tuple (outputs, final states).
+        """
         return rnn(self.cell, inputs, initial_states, sequence_length, self.time_major, self.is_reverse, **kwargs)
 
 
 class BiRNN(Layer):
-    """Two cells run over a sequence from either end, with their outputs side by side.
+    """Runs two cells over a sequence, one from each end, and concatenates their outputs.
 
-    >>> net = bireme.nn.BiRNN(bireme.nn.GRUCell(3, 4), bireme.nn.GRUCell(3, 4))
-    >>> net(bireme.ones([2, 5, 3]))[0].shape
-    [2, 5, 8]
+    Args:
+        cell_fw: The cell that runs forward.
+        cell_bw: The cell that runs from the end; both have the same ``input_size``.
+        time_major: The first axis is that of time, the second that of the batch. Default: False.
+
+    Shape:
+        - inputs: ``[N, T, input_size]``, or ``[T, N, input_size]`` with ``time_major``
+        - outputs: the same axes with the sum of the sizes of both outputs
+
+    Examples:
+        >>> net = bireme.nn.BiRNN(bireme.nn.GRUCell(3, 4), bireme.nn.GRUCell(3, 4))
+        >>> net(bireme.ones([2, 5, 3]))[0].shape
+        [2, 5, 8]
     """
 
     def __init__(self, cell_fw: RNNCellBase, cell_bw: RNNCellBase, time_major: bool = False):
@@ -156,20 +242,49 @@ class BiRNN(Layer):
             raise errors.bad("BiRNN(cell_fw, cell_bw)", "cells of one input size", got)
         self.cell_fw, self.cell_bw, self.time_major = cell_fw, cell_bw, time_major
 
-    def forward(self, inputs: Any, initial_states: Any = None, sequence_length: Tensor | None = None, **kwargs: Any) -> tuple[Any, Any]:
+    def forward(
+        self, inputs: Any, initial_states: Any = None, sequence_length: Tensor | None = None, **kwargs: Any
+    ) -> tuple[Any, Any]:
+        """Run both cells.
+
+        Args:
+            inputs: Tensor ``[N, T, input_size]``, or ``[T, N, input_size]`` with ``time_major``.
+            initial_states: Pair of the states of both cells. Default: None, the initial states of the cells.
+            sequence_length: Integer tensor ``[N]``: from this time step on the states of a sample stay as they are.
+                Default: None, all time steps count.
+            **kwargs: Further arguments of the cell.
+
+        Returns:
+            A tuple (outputs, pair of final states).
+        """
         return birnn(self.cell_fw, self.cell_bw, inputs, initial_states, sequence_length, self.time_major, **kwargs)
 
 
-# ---------------------------------------------------------------- stacks
-
-
 class RNNBase(LayerList):
-    """Layers of one kind of cell in one or two directions; parameters are found as `weight_ih_l0` and the like as well.
+    """Layers of one kind of cell in one or both directions; base of ``LSTM``, ``GRU`` and ``SimpleRNN``.
 
-    The kinds are LSTM, GRU, RNN_TANH and RNN_RELU; `LSTM`, `GRU` and `SimpleRNN` are these.
+    The parameters of the cells are also attributes of this layer: ``weight_ih_l0``, ``weight_hh_l0_reverse`` and so on.
 
-    >>> bireme.nn.rnn.RNNBase("GRU", 3, 4)(bireme.ones([2, 5, 3]))[0].shape
-    [2, 5, 4]
+    Args:
+        mode: ``'LSTM'``, ``'GRU'``, ``'RNN_TANH'`` or ``'RNN_RELU'``.
+        input_size: Size of the last axis of the input.
+        hidden_size: Size of the hidden state.
+        num_layers: Number of layers; each takes the output of the one before. Default: 1.
+        direction: ``'forward'``, or ``'bidirect'`` or ``'bidirectional'`` for a second set of cells that runs from the
+            end. Default: ``'forward'``.
+        time_major: The first axis is that of time, the second that of the batch. Default: False.
+        dropout: Probability of dropout between the layers, in training. Default: 0.0.
+        weight_ih_attr: Attribute of the weights of the input. Default: None, uniform within ``1 / sqrt(hidden_size)``.
+        weight_hh_attr: Attribute of the weights of the state. Default: None, uniform within ``1 / sqrt(hidden_size)``.
+        bias_ih_attr: Attribute of the bias of the input; ``False`` keeps it at zero. Default: None, uniform within
+            ``1 / sqrt(hidden_size)``.
+        bias_hh_attr: Attribute of the bias of the state; ``False`` keeps it at zero. Default: None, uniform within
+            ``1 / sqrt(hidden_size)``.
+        proj_size: Size that the hidden state of an LSTM is projected to. Default: 0, no projection.
+
+    Examples:
+        >>> bireme.nn.rnn.RNNBase("GRU", 3, 4)(bireme.ones([2, 5, 3]))[0].shape
+        [2, 5, 4]
     """
 
     def __init__(
@@ -181,10 +296,10 @@ class RNNBase(LayerList):
         direction: str = "forward",
         time_major: bool = False,
         dropout: float = 0.0,
-        weight_ih_attr: Any = None,
-        weight_hh_attr: Any = None,
-        bias_ih_attr: Any = None,
-        bias_hh_attr: Any = None,
+        weight_ih_attr: Attr = None,
+        weight_hh_attr: Attr = None,
+        bias_ih_attr: Attr = None,
+        bias_hh_attr: Attr = None,
         proj_size: int = 0,
     ):
         super().__init__()
@@ -202,19 +317,35 @@ class RNNBase(LayerList):
         if not isinstance(num_layers, numbers.Integral) or num_layers < 1:
             raise errors.bad(f"{type(self).__name__}(num_layers)", "an integer of 1 or more", num_layers)
         must_be_probability(f"{type(self).__name__}(dropout)", dropout)
-        self.input_size, self.hidden_size, self.num_layers, self.proj_size = input_size, hidden_size, num_layers, proj_size
+        self.input_size, self.hidden_size, self.num_layers, self.proj_size = (
+            input_size,
+            hidden_size,
+            num_layers,
+            proj_size,
+        )
         self.num_directions = 1 if direction == "forward" else 2
-        self.mode, self.time_major, self.dropout, self.state_components = mode, time_major, dropout, 2 if mode == "LSTM" else 1
+        self.mode, self.time_major, self.dropout, self.state_components = (
+            mode,
+            time_major,
+            dropout,
+            2 if mode == "LSTM" else 1,
+        )
         for n in range(num_layers):
             width = input_size if n == 0 else self.num_directions * (proj_size or hidden_size)
             cells = [kinds[mode](width) for _ in range(self.num_directions)]
-            self.append(RNN(cells[0], time_major=time_major) if len(cells) == 1 else BiRNN(cells[0], cells[1], time_major))
+            self.append(
+                RNN(cells[0], time_major=time_major) if len(cells) == 1 else BiRNN(cells[0], cells[1], time_major)
+            )
             for cell, end in zip(cells, ("", "_reverse"), strict=False):
-                for name in ("weight_ih", "weight_hh", *[b for b, attr in zip(("bias_ih", "bias_hh"), attrs[2:], strict=True) if attr is not False]):
+                for name in (
+                    "weight_ih",
+                    "weight_hh",
+                    *[b for b, attr in zip(("bias_ih", "bias_hh"), attrs[2:], strict=True) if attr is not False],
+                ):
                     setattr(self, f"{name}_l{n}{end}", getattr(cell, name))
 
     def flatten_parameters(self) -> None:
-        """Nothing: the parameters need not lie side by side here."""
+        """Do nothing: parameters need not be contiguous here."""
 
     def _initial(self, inputs: Tensor, states: Any, batch: int) -> list[Any]:
         """States of each layer and direction, in order."""
@@ -229,23 +360,44 @@ class RNNBase(LayerList):
         parts = pair(name, states) if self.state_components == 2 else (states,)
         for part, n in zip(parts, sizes, strict=True):
             if not isinstance(part, Tensor) or part.shape != [count, batch, n]:
-                raise errors.bad(f"{name}(initial_states)", f"shape {[count, batch, n]}", f"shape {list(getattr(part, 'shape', ()))}")
+                raise errors.bad(
+                    f"{name}(initial_states)", f"shape {[count, batch, n]}", f"shape {list(getattr(part, 'shape', ()))}"
+                )
         rows = [unbind(part, 0) for part in parts]
         return rows[0] if len(rows) == 1 else list(zip(*rows, strict=True))
 
-    def forward(self, inputs: Tensor, initial_states: Any = None, sequence_length: Tensor | None = None) -> tuple[Tensor, Any]:
+    def forward(
+        self, inputs: Tensor, initial_states: Any = None, sequence_length: Tensor | None = None
+    ) -> tuple[Tensor, Any]:
+        """Run all layers over a sequence.
+
+        Args:
+            inputs: Tensor ``[N, T, input_size]``, or ``[T, N, input_size]`` with ``time_major``.
+            initial_states: States ``[num_layers * num_directions, N, hidden_size]``; for an LSTM a pair of hidden and
+                cell states, the hidden one with ``proj_size`` if there is a projection. Default: None, zeros.
+            sequence_length: Integer tensor ``[N]``: beyond this time step the states of a sample stay as they are and
+                its outputs are zero, except with a projection. Default: None, all time steps count.
+
+        Returns:
+            A tuple (outputs, final states): the outputs of the last layer at all time steps, with both directions
+            concatenated, and the states of all layers in the form of ``initial_states``.
+        """
         if not isinstance(inputs, Tensor):
             raise errors.bad(f"{type(self).__name__}(inputs)", "a Tensor", inputs, kind=TypeError)
         if inputs.ndim != 3:
             axes = "steps, batch" if self.time_major else "batch, steps"
-            raise errors.bad(f"{type(self).__name__}(inputs)", f"shape [{axes}, {self.input_size}]", f"shape {inputs.shape}")
+            raise errors.bad(
+                f"{type(self).__name__}(inputs)", f"shape [{axes}, {self.input_size}]", f"shape {inputs.shape}"
+            )
         states = iter(self._initial(inputs, initial_states, inputs.shape[1 if self.time_major else 0]))
         last: list[list[Tensor]] = []
         for n, layer in enumerate(self):
             if n and self.dropout:
                 inputs = dropout(inputs, self.dropout, training=self.training)
             outs = []
-            for reverse, cell in enumerate((layer.cell,) if self.num_directions == 1 else (layer.cell_fw, layer.cell_bw)):
+            for reverse, cell in enumerate(
+                (layer.cell,) if self.num_directions == 1 else (layer.cell_fw, layer.cell_bw)
+            ):
                 # with a projection Paddle runs the cells, and cells give outputs beyond the lengths too
                 options = {"reverse": bool(reverse), "time_major": self.time_major, "masked": not self.proj_size}
                 out, *ends = cell.run(inputs, next(states), sequence_length, **options)
@@ -263,11 +415,34 @@ class RNNBase(LayerList):
 
 
 class SimpleRNN(RNNBase):
-    """Layers of simple recurrences over a sequence, in one or both directions.
+    """Elman network: layers of ``h = tanh(W_ih x + b_ih + W_hh h + b_hh)`` over a sequence, in one or both directions.
 
-    >>> y, h = bireme.nn.SimpleRNN(3, 4, num_layers=2)(bireme.ones([2, 5, 3]))
-    >>> y.shape, h.shape
-    ([2, 5, 4], [2, 2, 4])
+    Args:
+        input_size: Size of the last axis of the input.
+        hidden_size: Size of the hidden state.
+        num_layers: Number of layers; each takes the output of the one before. Default: 1.
+        direction: ``'forward'``, or ``'bidirect'`` or ``'bidirectional'`` for a second set of cells that runs from the
+            end. Default: ``'forward'``.
+        time_major: The first axis is that of time, the second that of the batch. Default: False.
+        dropout: Probability of dropout between the layers, in training. Default: 0.0.
+        activation: ``'tanh'`` or ``'relu'``. Default: ``'tanh'``.
+        weight_ih_attr: Attribute of the weights of the input. Default: None, uniform within ``1 / sqrt(hidden_size)``.
+        weight_hh_attr: Attribute of the weights of the state. Default: None, uniform within ``1 / sqrt(hidden_size)``.
+        bias_ih_attr: Attribute of the bias of the input; ``False`` keeps it at zero. Default: None, uniform within
+            ``1 / sqrt(hidden_size)``.
+        bias_hh_attr: Attribute of the bias of the state; ``False`` keeps it at zero. Default: None, uniform within
+            ``1 / sqrt(hidden_size)``.
+        name: Accepted for compatibility and not used. Default: None.
+
+    Shape:
+        - inputs: ``[N, T, input_size]``, or ``[T, N, input_size]`` with ``time_major``
+        - outputs: the same with ``num_directions * hidden_size`` in the last axis
+        - states: ``[num_layers * num_directions, N, hidden_size]``
+
+    Examples:
+        >>> y, h = bireme.nn.SimpleRNN(3, 4, num_layers=2)(bireme.ones([2, 5, 3]))
+        >>> y.shape, h.shape
+        ([2, 5, 4], [2, 2, 4])
     """
 
     def __init__(
@@ -279,10 +454,10 @@ class SimpleRNN(RNNBase):
         time_major: bool = False,
         dropout: float = 0.0,
         activation: str = "tanh",
-        weight_ih_attr: Any = None,
-        weight_hh_attr: Any = None,
-        bias_ih_attr: Any = None,
-        bias_hh_attr: Any = None,
+        weight_ih_attr: Attr = None,
+        weight_hh_attr: Attr = None,
+        bias_ih_attr: Attr = None,
+        bias_hh_attr: Attr = None,
         name: str | None = None,
     ):
         super().__init__(
@@ -293,11 +468,35 @@ class SimpleRNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Layers of long short-term memory over a sequence, in one or both directions.
+    """Layers of long short-term memory over a sequence, in one or both directions; see ``LSTMCell``.
 
-    >>> y, (h, c) = bireme.nn.LSTM(3, 4, direction="bidirect")(bireme.ones([2, 5, 3]))
-    >>> y.shape, h.shape, c.shape
-    ([2, 5, 8], [2, 2, 4], [2, 2, 4])
+    Args:
+        input_size: Size of the last axis of the input.
+        hidden_size: Size of the hidden state.
+        num_layers: Number of layers; each takes the output of the one before. Default: 1.
+        direction: ``'forward'``, or ``'bidirect'`` or ``'bidirectional'`` for a second set of cells that runs from the
+            end. Default: ``'forward'``.
+        time_major: The first axis is that of time, the second that of the batch. Default: False.
+        dropout: Probability of dropout between the layers, in training. Default: 0.0.
+        weight_ih_attr: Attribute of the weights of the input. Default: None, uniform within ``1 / sqrt(hidden_size)``.
+        weight_hh_attr: Attribute of the weights of the state. Default: None, uniform within ``1 / sqrt(hidden_size)``.
+        bias_ih_attr: Attribute of the bias of the input; ``False`` keeps it at zero. Default: None, uniform within
+            ``1 / sqrt(hidden_size)``.
+        bias_hh_attr: Attribute of the bias of the state; ``False`` keeps it at zero. Default: None, uniform within
+            ``1 / sqrt(hidden_size)``.
+        proj_size: Size that the hidden state is projected to, less than ``hidden_size``. Default: 0, no projection.
+        name: Accepted for compatibility and not used. Default: None.
+
+    Shape:
+        - inputs: ``[N, T, input_size]``, or ``[T, N, input_size]`` with ``time_major``
+        - outputs: the same with ``num_directions`` times ``proj_size`` or ``hidden_size`` in the last axis
+        - states: a pair of ``[num_layers * num_directions, N, proj_size or hidden_size]`` and
+          ``[num_layers * num_directions, N, hidden_size]``
+
+    Examples:
+        >>> y, (h, c) = bireme.nn.LSTM(3, 4, direction="bidirect")(bireme.ones([2, 5, 3]))
+        >>> y.shape, h.shape, c.shape
+        ([2, 5, 8], [2, 2, 4], [2, 2, 4])
     """
 
     def __init__(
@@ -308,10 +507,10 @@ class LSTM(RNNBase):
         direction: str = "forward",
         time_major: bool = False,
         dropout: float = 0.0,
-        weight_ih_attr: Any = None,
-        weight_hh_attr: Any = None,
-        bias_ih_attr: Any = None,
-        bias_hh_attr: Any = None,
+        weight_ih_attr: Attr = None,
+        weight_hh_attr: Attr = None,
+        bias_ih_attr: Attr = None,
+        bias_hh_attr: Attr = None,
         proj_size: int = 0,
         name: str | None = None,
     ):
@@ -322,11 +521,33 @@ class LSTM(RNNBase):
 
 
 class GRU(RNNBase):
-    """Layers of gated recurrent units over a sequence, in one or both directions.
+    """Layers of gated recurrent units over a sequence, in one or both directions; see ``GRUCell``.
 
-    >>> y, h = bireme.nn.GRU(3, 4, time_major=True)(bireme.ones([5, 2, 3]))
-    >>> y.shape, h.shape
-    ([5, 2, 4], [1, 2, 4])
+    Args:
+        input_size: Size of the last axis of the input.
+        hidden_size: Size of the hidden state.
+        num_layers: Number of layers; each takes the output of the one before. Default: 1.
+        direction: ``'forward'``, or ``'bidirect'`` or ``'bidirectional'`` for a second set of cells that runs from the
+            end. Default: ``'forward'``.
+        time_major: The first axis is that of time, the second that of the batch. Default: False.
+        dropout: Probability of dropout between the layers, in training. Default: 0.0.
+        weight_ih_attr: Attribute of the weights of the input. Default: None, uniform within ``1 / sqrt(hidden_size)``.
+        weight_hh_attr: Attribute of the weights of the state. Default: None, uniform within ``1 / sqrt(hidden_size)``.
+        bias_ih_attr: Attribute of the bias of the input; ``False`` keeps it at zero. Default: None, uniform within
+            ``1 / sqrt(hidden_size)``.
+        bias_hh_attr: Attribute of the bias of the state; ``False`` keeps it at zero. Default: None, uniform within
+            ``1 / sqrt(hidden_size)``.
+        name: Accepted for compatibility and not used. Default: None.
+
+    Shape:
+        - inputs: ``[N, T, input_size]``, or ``[T, N, input_size]`` with ``time_major``
+        - outputs: the same with ``num_directions * hidden_size`` in the last axis
+        - states: ``[num_layers * num_directions, N, hidden_size]``
+
+    Examples:
+        >>> y, h = bireme.nn.GRU(3, 4, time_major=True)(bireme.ones([5, 2, 3]))
+        >>> y.shape, h.shape
+        ([5, 2, 4], [1, 2, 4])
     """
 
     def __init__(
@@ -337,10 +558,10 @@ class GRU(RNNBase):
         direction: str = "forward",
         time_major: bool = False,
         dropout: float = 0.0,
-        weight_ih_attr: Any = None,
-        weight_hh_attr: Any = None,
-        bias_ih_attr: Any = None,
-        bias_hh_attr: Any = None,
+        weight_ih_attr: Attr = None,
+        weight_hh_attr: Attr = None,
+        bias_ih_attr: Attr = None,
+        bias_hh_attr: Attr = None,
         name: str | None = None,
     ):
         super().__init__(

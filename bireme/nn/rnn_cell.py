@@ -1,4 +1,4 @@
-"""Cells: recurrent layers that make one step."""
+"""Recurrent cells: layers that compute one time step."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from bireme import defaults
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
+from bireme.nn.arguments import Attr, DTypeLike
 from bireme.nn.initializer import Constant, Uniform
 from bireme.nn.layer import Layer
 from bireme.ops import full
@@ -18,28 +19,46 @@ def _is_shape(tree: Any) -> bool:
 
 
 class RNNCellBase(Layer):
-    """Base of cells: layers that take an input and states and return an output and new states.
+    """Base of cells: layers that compute one time step, ``cell(inputs, states)`` to ``(output, new states)``.
 
-    >>> class Sum(bireme.nn.RNNCellBase):
-    ...     state_shape = (1,)
-    ...     def forward(self, inputs, states):
-    ...         return inputs + states, inputs + states
-    >>> bireme.nn.RNN(Sum())(bireme.to_tensor([[[1.0], [2.0], [3.0]]]))[0].tolist()
-    [[[1.0], [3.0], [6.0]]]
+    A subclass defines ``forward`` and the property ``state_shape``.
+
+    Args:
+        name_scope: Prefix of the layer's unique name. Default: None, the name of the class in snake case.
+        dtype: Data type of the layer. Default: ``'float32'``.
+
+    Examples:
+        >>> class Sum(bireme.nn.RNNCellBase):
+        ...     state_shape = (1,)
+        ...     def forward(self, inputs, states):
+        ...         return inputs + states, inputs + states
+        >>> bireme.nn.RNN(Sum())(bireme.to_tensor([[[1.0], [2.0], [3.0]]]))[0].tolist()
+        [[[1.0], [3.0], [6.0]]]
     """
 
     def get_initial_states(
         self,
         batch_ref: Any,
         shape: Any = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         init_value: float = 0.0,
         batch_dim_idx: int = 0,
     ) -> Any:
-        """States filled with one number for as many samples as `batch_ref` has along `batch_dim_idx`.
+        """Create states filled with one number, for as many samples as a batch has.
 
-        >>> bireme.nn.GRUCell(2, 3).get_initial_states(bireme.ones([1, 2]), init_value=0.5).tolist()
-        [[0.5, 0.5, 0.5]]
+        Args:
+            batch_ref: Tensor whose axis ``batch_dim_idx`` is the batch; of nested lists the first tensor is taken.
+            shape: Shape of the states without the batch, or nested lists of them. Default: None, ``state_shape``.
+            dtype: Data type of the states, or nested lists of them. Default: None, ``state_dtype``.
+            init_value: The number. Default: 0.0.
+            batch_dim_idx: Axis of the batch. Default: 0.
+
+        Returns:
+            Tensor, or nested lists of tensors in the structure of ``shape``.
+
+        Examples:
+            >>> bireme.nn.GRUCell(2, 3).get_initial_states(bireme.ones([1, 2]), init_value=0.5).tolist()
+            [[0.5, 0.5, 0.5]]
         """
         while isinstance(batch_ref, (list, tuple)):
             batch_ref = batch_ref[0]
@@ -51,24 +70,24 @@ class RNNCellBase(Layer):
             if not _is_shape(shape):
                 kinds = dtype if isinstance(dtype, (list, tuple)) else [dtype] * len(shape)
                 return type(shape)([filled(s, d) for s, d in zip(shape, kinds, strict=True)])
-            sizes = list(shape[1:]) if shape and shape[0] == -1 else list(shape)  # -1 in front stands for the samples
+            sizes = list(shape[1:]) if shape and shape[0] == -1 else list(shape)  # a leading -1 is the batch
             return full([batch, *sizes], init_value, dtype)
 
         return filled(shape, dtype)
 
     @property
     def state_shape(self) -> Any:
-        """Shapes of the states without the axis of samples; written by each cell."""
+        """Shapes of the states without the batch; to be defined by each cell."""
         raise NotImplementedError(f"{type(self).__name__}.state_shape: not written")
 
     @property
     def state_dtype(self) -> Any:
-        """Types of the states: the default type, unless a cell says otherwise."""
+        """Data types of the states: the default data type, unless a cell overrides it."""
         return defaults.get_default_dtype()
 
 
 class Cell(RNNCellBase):
-    """What the three cells have in common: weights for the input and for the state, with as many rows as gates times units."""
+    """What the three cells share: weights of the input and of the state, with as many rows as gates times units."""
 
     def __init__(self, mode: str, input_size: int, hidden_size: int, attrs: tuple, proj_size: int = 0):
         super().__init__()
@@ -76,7 +95,9 @@ class Cell(RNNCellBase):
         if hidden_size <= 0:
             raise errors.bad(f"{name}(hidden_size)", "a size greater than 0", hidden_size)
         if proj_size < 0 or (proj_size and proj_size >= hidden_size):
-            raise errors.bad(f"{name}(proj_size)", f"a size smaller than hidden_size, which is {hidden_size}", proj_size)
+            raise errors.bad(
+                f"{name}(proj_size)", f"a size smaller than hidden_size, which is {hidden_size}", proj_size
+            )
         self.input_size, self.hidden_size, self.proj_size, self._mode = input_size, hidden_size, proj_size, mode
         rows, self._bound = GATES[mode] * hidden_size, hidden_size**-0.5
         self.weight_ih = self._weight([rows, input_size], attrs[0])
@@ -88,9 +109,13 @@ class Cell(RNNCellBase):
 
     def _weight(self, shape: list[int], attr: Any, is_bias: bool = False) -> Any:
         if attr is not False:
-            return self.create_parameter(shape, attr, is_bias=is_bias, default_initializer=Uniform(-self._bound, self._bound))
-        # Paddle keeps what is switched off as constants, so that it has its place in a state dict
-        made = self.create_parameter(shape, None, is_bias=is_bias, default_initializer=Constant(0.0 if is_bias else 1.0))
+            return self.create_parameter(
+                shape, attr, is_bias=is_bias, default_initializer=Uniform(-self._bound, self._bound)
+            )
+        # Paddle keeps what is switched off as constants, so that state dicts have it
+        made = self.create_parameter(
+            shape, None, is_bias=is_bias, default_initializer=Constant(0.0 if is_bias else 1.0)
+        )
         made.stop_gradient = True
         return made
 
@@ -99,16 +124,50 @@ class Cell(RNNCellBase):
         return (self.hidden_size,)
 
     def run(self, inputs: Tensor, states: Any, lengths: Tensor | None = None, **options: Any) -> tuple[Tensor, ...]:
-        """The operator with this cell's parameters."""
+        """Run the cell's operator over one time step or a whole sequence.
+
+        Args:
+            inputs: Tensor ``[N, input_size]`` for one time step, or ``[N, T, input_size]``.
+            states: The states to start from.
+            lengths: Number of time steps of each sample. Default: None, all.
+            **options: ``reverse``, ``time_major`` and ``masked`` of the operator.
+
+        Returns:
+            A tuple: for a time step the new states, for a sequence its outputs and the final states.
+        """
         h, c = pair(type(self).__name__, states) if self._mode == "LSTM" else (states, None)
         projection = self.weight_ho if self.proj_size else None
-        return recurrence(inputs, h, c, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh, projection, lengths, self._mode, **options)
+        return recurrence(
+            inputs,
+            h,
+            c,
+            self.weight_ih,
+            self.weight_hh,
+            self.bias_ih,
+            self.bias_hh,
+            projection,
+            lengths,
+            self._mode,
+            **options,
+        )
 
     def forward(self, inputs: Tensor, states: Any = None) -> tuple[Tensor, Any]:
+        """Compute one time step.
+
+        Args:
+            inputs: Tensor ``[N, input_size]``.
+            states: The states before it: a tensor ``[N, hidden_size]``, for an LSTM a pair of hidden and cell state.
+                Default: None, zeros.
+
+        Returns:
+            A tuple (output, new states).
+        """
         if not isinstance(inputs, Tensor):
             raise errors.bad(f"{type(self).__name__}(inputs)", "a Tensor", inputs, kind=TypeError)
         if inputs.ndim != 2:
-            raise errors.bad(f"{type(self).__name__}(inputs)", f"shape [batch, {self.input_size}]", f"shape {inputs.shape}")
+            raise errors.bad(
+                f"{type(self).__name__}(inputs)", f"shape [batch, {self.input_size}]", f"shape {inputs.shape}"
+            )
         states = self.get_initial_states(inputs, self.state_shape, inputs.dtype) if states is None else states
         made = self.run(inputs, states)
         return made[0], made if self._mode == "LSTM" else made[0]
@@ -119,17 +178,37 @@ class Cell(RNNCellBase):
 
 def pair(name: str, states: Any) -> tuple[Tensor, Tensor]:
     if not isinstance(states, (list, tuple)) or len(states) != 2:
-        raise errors.bad(f"{name}(states)", "a hidden and a cell state", "one tensor" if isinstance(states, Tensor) else states)
+        raise errors.bad(
+            f"{name}(states)", "a hidden and a cell state", "one tensor" if isinstance(states, Tensor) else states
+        )
     return states[0], states[1]
 
 
 class SimpleRNNCell(Cell):
-    """One step of `tanh(x @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh)`, or with relu.
+    """One time step of an Elman network: ``h = tanh(weight_ih @ x + bias_ih + weight_hh @ h + bias_hh)``.
 
-    >>> one = bireme.nn.initializer.Constant(1.0)
-    >>> cell = bireme.nn.SimpleRNNCell(1, 1, "relu", one, one, one, one)
-    >>> cell(bireme.to_tensor([[2.0]]), bireme.to_tensor([[3.0]]))[0].tolist()
-    [[7.0]]
+    Args:
+        input_size: Size of the input.
+        hidden_size: Size of the hidden state.
+        activation: ``'tanh'`` or ``'relu'``. Default: ``'tanh'``.
+        weight_ih_attr: Attribute of the weights of the input. Default: None, uniform within ``1 / sqrt(hidden_size)``.
+        weight_hh_attr: Attribute of the weights of the state. Default: None, uniform within ``1 / sqrt(hidden_size)``.
+        bias_ih_attr: Attribute of the bias of the input; ``False`` keeps it at zero. Default: None, uniform within
+            ``1 / sqrt(hidden_size)``.
+        bias_hh_attr: Attribute of the bias of the state; ``False`` keeps it at zero. Default: None, uniform within
+            ``1 / sqrt(hidden_size)``.
+        name: Accepted for compatibility and not used. Default: None.
+
+    Shape:
+        - inputs: ``[N, input_size]``
+        - states: ``[N, hidden_size]``
+        - output: ``[N, hidden_size]``
+
+    Examples:
+        >>> one = bireme.nn.initializer.Constant(1.0)
+        >>> cell = bireme.nn.SimpleRNNCell(1, 1, "relu", one, one, one, one)
+        >>> cell(bireme.to_tensor([[2.0]]), bireme.to_tensor([[3.0]]))[0].tolist()
+        [[7.0]]
     """
 
     def __init__(
@@ -137,10 +216,10 @@ class SimpleRNNCell(Cell):
         input_size: int,
         hidden_size: int,
         activation: str = "tanh",
-        weight_ih_attr: Any = None,
-        weight_hh_attr: Any = None,
-        bias_ih_attr: Any = None,
-        bias_hh_attr: Any = None,
+        weight_ih_attr: Attr = None,
+        weight_hh_attr: Attr = None,
+        bias_ih_attr: Attr = None,
+        bias_hh_attr: Attr = None,
         name: str | None = None,
     ):
         mode = simple_mode("SimpleRNNCell", activation)
@@ -158,47 +237,91 @@ def simple_mode(name: str, activation: str) -> str:
 
 
 class LSTMCell(Cell):
-    """One step of a long short-term memory: returns the output and the pair of hidden and cell state.
+    """One time step of long short-term memory.
 
-    >>> y, (h, c) = bireme.nn.LSTMCell(3, 4)(bireme.ones([2, 3]))
-    >>> y.shape, h.shape, c.shape
-    ([2, 4], [2, 4], [2, 4])
+    The rows of the weights are those of the gates ``i``, ``f``, ``g``, ``o``:
+    ``c = sigmoid(f) * c + sigmoid(i) * tanh(g)`` and ``h = sigmoid(o) * tanh(c)``.
+
+    Args:
+        input_size: Size of the input.
+        hidden_size: Size of the cell state, and of the hidden state without projection.
+        weight_ih_attr: Attribute of the weights of the input. Default: None, uniform within ``1 / sqrt(hidden_size)``.
+        weight_hh_attr: Attribute of the weights of the state. Default: None, uniform within ``1 / sqrt(hidden_size)``.
+        bias_ih_attr: Attribute of the bias of the input; ``False`` keeps it at zero. Default: None, uniform within
+            ``1 / sqrt(hidden_size)``.
+        bias_hh_attr: Attribute of the bias of the state; ``False`` keeps it at zero. Default: None, uniform within
+            ``1 / sqrt(hidden_size)``.
+        proj_size: Size that the hidden state is projected to, less than ``hidden_size``. Default: 0, no projection.
+        name: Accepted for compatibility and not used. Default: None.
+
+    Shape:
+        - inputs: ``[N, input_size]``
+        - states: a pair of ``[N, proj_size or hidden_size]`` and ``[N, hidden_size]``
+        - output: ``[N, proj_size or hidden_size]``
+
+    Examples:
+        >>> y, (h, c) = bireme.nn.LSTMCell(3, 4)(bireme.ones([2, 3]))
+        >>> y.shape, h.shape, c.shape
+        ([2, 4], [2, 4], [2, 4])
     """
 
     def __init__(
         self,
         input_size: int,
         hidden_size: int,
-        weight_ih_attr: Any = None,
-        weight_hh_attr: Any = None,
-        bias_ih_attr: Any = None,
-        bias_hh_attr: Any = None,
+        weight_ih_attr: Attr = None,
+        weight_hh_attr: Attr = None,
+        bias_ih_attr: Attr = None,
+        bias_hh_attr: Attr = None,
         proj_size: int = 0,
         name: str | None = None,
     ):
-        super().__init__("LSTM", input_size, hidden_size, (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr), proj_size)
+        super().__init__(
+            "LSTM", input_size, hidden_size, (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr), proj_size
+        )
 
     @property
     def state_shape(self) -> Any:
+        """Shapes of hidden and cell state without the batch."""
         return ((self.proj_size or self.hidden_size,), (self.hidden_size,))
 
 
 class GRUCell(Cell):
-    """One step of a gated recurrent unit; its reset gate multiplies the state's product, not the state.
+    """One time step of a gated recurrent unit.
 
-    >>> y, h = bireme.nn.GRUCell(3, 4)(bireme.ones([2, 3]))
-    >>> y.shape, h.shape
-    ([2, 4], [2, 4])
+    The rows of the weights are those of ``r``, ``z`` and ``c``: ``h = z * h + (1 - z) * tanh(c_x + r * c_h)`` with the
+    sigmoids ``r`` and ``z``. The reset gate multiplies the product of the state, with its bias, not the state.
+
+    Args:
+        input_size: Size of the input.
+        hidden_size: Size of the hidden state.
+        weight_ih_attr: Attribute of the weights of the input. Default: None, uniform within ``1 / sqrt(hidden_size)``.
+        weight_hh_attr: Attribute of the weights of the state. Default: None, uniform within ``1 / sqrt(hidden_size)``.
+        bias_ih_attr: Attribute of the bias of the input; ``False`` keeps it at zero. Default: None, uniform within
+            ``1 / sqrt(hidden_size)``.
+        bias_hh_attr: Attribute of the bias of the state; ``False`` keeps it at zero. Default: None, uniform within
+            ``1 / sqrt(hidden_size)``.
+        name: Accepted for compatibility and not used. Default: None.
+
+    Shape:
+        - inputs: ``[N, input_size]``
+        - states: ``[N, hidden_size]``
+        - output: ``[N, hidden_size]``
+
+    Examples:
+        >>> y, h = bireme.nn.GRUCell(3, 4)(bireme.ones([2, 3]))
+        >>> y.shape, h.shape
+        ([2, 4], [2, 4])
     """
 
     def __init__(
         self,
         input_size: int,
         hidden_size: int,
-        weight_ih_attr: Any = None,
-        weight_hh_attr: Any = None,
-        bias_ih_attr: Any = None,
-        bias_hh_attr: Any = None,
+        weight_ih_attr: Attr = None,
+        weight_hh_attr: Attr = None,
+        bias_ih_attr: Attr = None,
+        bias_hh_attr: Attr = None,
         name: str | None = None,
     ):
         super().__init__("GRU", input_size, hidden_size, (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr))

@@ -1,27 +1,51 @@
-"""Layers on images: other sizes, and pixels moved between channels and space."""
+"""Layers on images: resizing, and pixels moved between channels and space."""
 
 from __future__ import annotations
 
 import numbers
+from collections.abc import Sequence
 from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
+from bireme.nn.arguments import Sizes
 from bireme.nn.layer import Layer
 from bireme.ops import channel_shuffle, interpolate, pixel_shuffle, pixel_unshuffle
 
 
 class Upsample(Layer):
-    """Gives images, sequences or volumes another size by interpolation.
+    """Resizes sequences, images or volumes by interpolation.
 
-    >>> bireme.nn.Upsample(scale_factor=2)(bireme.to_tensor([[[[1.0]]]])).tolist()
-    [[[[1.0, 1.0], [1.0, 1.0]]]]
+    Args:
+        size: Size of the spatial axes of the output, one integer or one for each; either this or ``scale_factor``.
+            Default: None.
+        scale_factor: Factor of the sizes, one number or one for each spatial axis; fractions of the result are cut off.
+            Default: None.
+        mode: ``'nearest'`` or ``'area'`` for inputs with three to five axes, ``'linear'`` for three, ``'bilinear'`` or
+            ``'bicubic'`` for four, ``'trilinear'`` for five. Default: ``'nearest'``.
+        align_corners: Map the centers of the corner elements onto each other, instead of the corners of the elements;
+            not with ``'nearest'``. Default: False.
+        align_mode: Without ``align_corners``, for the linear modes: 0 for ``src = scale * (dst + 0.5) - 0.5``, 1 for
+            ``src = scale * dst``. Default: 0.
+        data_format: ``'NCW'``, ``'NCHW'`` or ``'NCDHW'`` with channels first, ``'NWC'``, ``'NHWC'`` or ``'NDHWC'`` with
+            channels last. Default: None, channels first.
+        recompute_scale_factor: Interpolate with the ratio of the sizes instead of the given factor, which differs from
+            it where the size was rounded; not with ``size``. Default: None, with the given factor.
+        name: Shown in the layer's ``repr``; it has no other effect. Default: None.
+
+    Shape:
+        - x: ``[N, C, L]``, ``[N, C, H, W]`` or ``[N, C, D, H, W]``
+        - output: the same with ``size``, or ``scale_factor`` times the sizes
+
+    Examples:
+        >>> bireme.nn.Upsample(scale_factor=2)(bireme.to_tensor([[[[1.0, 2.0]]]])).tolist()
+        [[[[1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 2.0, 2.0]]]]
     """
 
     def __init__(
         self,
-        size: Any = None,
-        scale_factor: Any = None,
+        size: Sizes | Tensor | None = None,
+        scale_factor: float | Sequence[float] | Tensor | None = None,
         mode: str = "nearest",
         align_corners: bool = False,
         align_mode: int = 0,
@@ -31,9 +55,22 @@ class Upsample(Layer):
     ):
         super().__init__()
         self.size, self.scale_factor, self.mode, self.align_corners = size, scale_factor, mode.lower(), align_corners
-        self.align_mode, self.data_format, self.recompute_scale_factor, self.name = align_mode, data_format, recompute_scale_factor, name
+        self.align_mode, self.data_format, self.recompute_scale_factor, self.name = (
+            align_mode,
+            data_format,
+            recompute_scale_factor,
+            name,
+        )
 
     def forward(self, x: Tensor) -> Tensor:
+        """Resize the input.
+
+        Args:
+            x: Tensor with three to five axes, in ``data_format``.
+
+        Returns:
+            Tensor of the asked spatial size.
+        """
         return interpolate(
             x, self.size, self.scale_factor, self.mode, self.align_corners, self.align_mode, self.data_format, self.recompute_scale_factor
         )  # fmt: skip
@@ -48,12 +85,26 @@ class Upsample(Layer):
 class _Upsampling(Layer):
     _mode, _align = "nearest", False
 
-    def __init__(self, size: Any = None, scale_factor: Any = None, data_format: str = "NCHW", name: str | None = None):
+    def __init__(
+        self,
+        size: Sizes | Tensor | None = None,
+        scale_factor: float | Sequence[float] | Tensor | None = None,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ):
         super().__init__()
         self.size = [size, size] if isinstance(size, numbers.Integral) else size
         self.scale_factor, self.data_format, self.name = scale_factor, data_format, name
 
     def forward(self, x: Tensor) -> Tensor:
+        """Resize images.
+
+        Args:
+            x: Tensor with four axes, in ``data_format``.
+
+        Returns:
+            Tensor of the asked height and width.
+        """
         if x.ndim != 4:
             raise errors.bad(f"{type(self).__name__}(x)", "images of 4 axes", f"shape {x.shape}")
         return interpolate(x, self.size, self.scale_factor, self._mode, self._align, 0, self.data_format)
@@ -65,18 +116,42 @@ class _Upsampling(Layer):
 
 
 class UpsamplingNearest2D(_Upsampling):
-    """Gives images another size; each pixel is that of the nearest place.
+    """Resizes images; each pixel takes the value of the nearest one.
 
-    >>> bireme.nn.UpsamplingNearest2D(size=[1, 2])(bireme.to_tensor([[[[1.0]]]])).tolist()
-    [[[[1.0, 1.0]]]]
+    Args:
+        size: Height and width of the output, or one integer for both; either this or ``scale_factor``. Default: None.
+        scale_factor: Factor of the sizes, one number or one for each spatial axis; fractions of the result are cut off.
+            Default: None.
+        data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
+        name: Shown in the layer's ``repr``; it has no other effect. Default: None.
+
+    Shape:
+        - x: ``[N, C, H, W]``
+        - output: ``[N, C, *size]``
+
+    Examples:
+        >>> bireme.nn.UpsamplingNearest2D(size=[1, 2])(bireme.to_tensor([[[[1.0]]]])).tolist()
+        [[[[1.0, 1.0]]]]
     """
 
 
 class UpsamplingBilinear2D(_Upsampling):
-    """Gives images another size by bilinear interpolation; the corners keep their place.
+    """Resizes images by bilinear interpolation with aligned corners.
 
-    >>> bireme.nn.UpsamplingBilinear2D(size=[1, 3])(bireme.to_tensor([[[[1.0, 3.0]]]])).tolist()
-    [[[[1.0, 2.0, 3.0]]]]
+    Args:
+        size: Height and width of the output, or one integer for both; either this or ``scale_factor``. Default: None.
+        scale_factor: Factor of the sizes, one number or one for each spatial axis; fractions of the result are cut off.
+            Default: None.
+        data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
+        name: Shown in the layer's ``repr``; it has no other effect. Default: None.
+
+    Shape:
+        - x: ``[N, C, H, W]``
+        - output: ``[N, C, *size]``
+
+    Examples:
+        >>> bireme.nn.UpsamplingBilinear2D(size=[1, 3])(bireme.to_tensor([[[[1.0, 3.0]]]])).tolist()
+        [[[[1.0, 2.0, 3.0]]]]
     """
 
     _mode, _align = "bilinear", True
@@ -103,10 +178,20 @@ class _Moved(Layer):
 
 
 class PixelShuffle(_Moved):
-    """Makes a square of pixels of each factor**2 channels.
+    """Rearranges channels into space: each ``upscale_factor ** 2`` channels become a square of pixels.
 
-    >>> bireme.nn.PixelShuffle(2)(bireme.arange(4.0).reshape([1, 4, 1, 1])).tolist()
-    [[[[0.0, 1.0], [2.0, 3.0]]]]
+    Args:
+        upscale_factor: Factor of height and width; its square must divide the number of channels.
+        data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
+        name: Shown in the layer's ``repr``; it has no other effect. Default: None.
+
+    Shape:
+        - x: ``[N, C * r * r, H, W]``, where ``r`` is ``upscale_factor``
+        - output: ``[N, C, H * r, W * r]``
+
+    Examples:
+        >>> bireme.nn.PixelShuffle(2)(bireme.arange(4.0).reshape([1, 4, 1, 1])).tolist()
+        [[[[0.0, 1.0], [2.0, 3.0]]]]
     """
 
     _what = "upscale_factor"
@@ -117,6 +202,14 @@ class PixelShuffle(_Moved):
         self._data_format, self._name = data_format, name
 
     def forward(self, x: Tensor) -> Tensor:
+        """Rearrange channels into space.
+
+        Args:
+            x: Tensor with four axes, in ``data_format``.
+
+        Returns:
+            Tensor with ``upscale_factor ** 2`` times fewer channels and as many times more pixels.
+        """
         return pixel_shuffle(x, self._upscale_factor, self._data_format)
 
     def extra_repr(self) -> str:
@@ -124,10 +217,20 @@ class PixelShuffle(_Moved):
 
 
 class PixelUnshuffle(_Moved):
-    """Makes factor**2 channels of each square of pixels.
+    """Rearranges space into channels, the inverse of ``PixelShuffle``.
 
-    >>> bireme.nn.PixelUnshuffle(2)(bireme.arange(4.0).reshape([1, 1, 2, 2])).flatten().tolist()
-    [0.0, 1.0, 2.0, 3.0]
+    Args:
+        downscale_factor: Divisor of height and width.
+        data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
+        name: Shown in the layer's ``repr``; it has no other effect. Default: None.
+
+    Shape:
+        - x: ``[N, C, H * r, W * r]``, where ``r`` is ``downscale_factor``
+        - output: ``[N, C * r * r, H, W]``
+
+    Examples:
+        >>> bireme.nn.PixelUnshuffle(2)(bireme.arange(4.0).reshape([1, 1, 2, 2])).flatten().tolist()
+        [0.0, 1.0, 2.0, 3.0]
     """
 
     _what = "downscale_factor"
@@ -138,6 +241,14 @@ class PixelUnshuffle(_Moved):
         self._data_format, self._name = data_format, name
 
     def forward(self, x: Tensor) -> Tensor:
+        """Rearrange space into channels.
+
+        Args:
+            x: Tensor with four axes, in ``data_format``.
+
+        Returns:
+            Tensor with ``downscale_factor ** 2`` times more channels and as many times fewer pixels.
+        """
         return pixel_unshuffle(x, self._downscale_factor, self._data_format)
 
     def extra_repr(self) -> str:
@@ -145,10 +256,20 @@ class PixelUnshuffle(_Moved):
 
 
 class ChannelShuffle(_Moved):
-    """Deals channels out over groups: the first of each group, then the second of each, and so on.
+    """Interleaves groups of channels: the first channel of each group, then the second of each, and so on.
 
-    >>> bireme.nn.ChannelShuffle(2)(bireme.arange(4.0).reshape([1, 4, 1, 1])).flatten().tolist()
-    [0.0, 2.0, 1.0, 3.0]
+    Args:
+        groups: Number of groups; it must divide the number of channels.
+        data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
+        name: Shown in the layer's ``repr``; it has no other effect. Default: None.
+
+    Shape:
+        - x: ``[N, C, H, W]``
+        - output: the shape of ``x``
+
+    Examples:
+        >>> bireme.nn.ChannelShuffle(2)(bireme.arange(4.0).reshape([1, 4, 1, 1])).flatten().tolist()
+        [0.0, 2.0, 1.0, 3.0]
     """
 
     _what = "groups"
@@ -159,6 +280,14 @@ class ChannelShuffle(_Moved):
         self._data_format, self._name = data_format, name
 
     def forward(self, x: Tensor) -> Tensor:
+        """Interleave the channels.
+
+        Args:
+            x: Tensor with four axes, in ``data_format``.
+
+        Returns:
+            Tensor of the shape of ``x``.
+        """
         return channel_shuffle(x, self._groups, self._data_format)
 
     def extra_repr(self) -> str:

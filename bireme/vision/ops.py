@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from bireme import nn
 
 
 class ConvNormActivation(nn.Sequential):
-    """A convolution, a normalisation and an activation; what is None is left out, and the padding keeps the size at stride 1.
+    """Convolution, normalization and activation in sequence.
 
-    >>> [type(layer).__name__ for layer in bireme.vision.ops.ConvNormActivation(3, 8)]
-    ['Conv2D', 'BatchNorm2D', 'ReLU']
+    Args:
+        in_channels: Number of channels of the input.
+        out_channels: Number of channels of the output.
+        kernel_size: Size of the kernel. Default: 3.
+        stride: Stride of the convolution. Default: 1.
+        padding: Padding of the convolution. Default: None, what keeps the size of the image at stride 1.
+        groups: Number of groups of channels. Default: 1.
+        norm_layer: Class of the normalization; None leaves it out. Default: ``BatchNorm2D``.
+        activation_layer: Class of the activation; None leaves it out. Default: ``ReLU``.
+        dilation: Dilation of the convolution. Default: 1.
+        bias: Give the convolution a bias. Default: None, only without normalization.
+
+    Examples:
+        >>> [type(layer).__name__ for layer in bireme.vision.ops.ConvNormActivation(3, 8)]
+        ['Conv2D', 'BatchNorm2D', 'ReLU']
     """
 
     def __init__(
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any = 3,
-        stride: Any = 1,
-        padding: Any = None,
+        kernel_size: int = 3,
+        stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] | str | None = None,
         groups: int = 1,
         norm_layer: Callable[..., nn.Layer] | None = nn.BatchNorm2D,
         activation_layer: Callable[..., nn.Layer] | None = nn.ReLU,

@@ -10,10 +10,18 @@ from bireme.core.tensor.tensor import Tensor, read, value_of
 
 
 class Parameter(Tensor):
-    """A tensor that a Layer trains.
+    """A trainable tensor; a layer registers it when it is assigned to an attribute.
 
-    >>> bireme.Parameter([1.0]).stop_gradient
-    False
+    Args:
+        value: The values: a tensor, an array, or nested lists of numbers. The values of a tensor are shared, not
+            copied, until one of both changes.
+        name: Name of the parameter. Default: None, a generated name.
+        trainable: Let optimizers change it. Default: True.
+        dtype: Data type. Default: None, that of ``value``.
+
+    Examples:
+        >>> bireme.Parameter([1.0]).stop_gradient
+        False
     """
 
     __slots__ = ()
@@ -41,29 +49,41 @@ class Parameter(Tensor):
     @trainable.setter
     def trainable(self, wanted: bool) -> None:
         if not isinstance(wanted, bool):
-            raise errors.bad("trainable", "a bool", wanted, hint=f"The type of trainable MUST be bool, but the type is {type(wanted).__name__}")
+            raise errors.bad(
+                "trainable",
+                "a bool",
+                wanted,
+                hint=f"The type of trainable MUST be bool, but the type is {type(wanted).__name__}",
+            )
         self.stop_gradient = not wanted
 
     def set_init_func(self, obj: Any) -> None:
-        """Say what `initialize` calls with this parameter.
+        """Set the function that ``initialize`` calls.
 
-        >>> w = bireme.Parameter([1.0])
-        >>> w.set_init_func(lambda p: p.set_value([2.0])); w.initialize(); w.tolist()
-        [2.0]
+        Args:
+            obj: Function of the parameter, which fills it.
+
+        Examples:
+            >>> w = bireme.Parameter([1.0])
+            >>> w.set_init_func(lambda p: p.set_value([2.0])); w.initialize(); w.tolist()
+            [2.0]
         """
         self._init_func = obj
 
     def initialize(self) -> None:
-        """Draw the initial values of a parameter that was made inside `LazyGuard`.
+        """Draw the initial values of a parameter that was created inside ``LazyGuard``.
 
-        >>> with bireme.LazyGuard():
-        ...     layer = bireme.nn.Linear(1, 2)
-        >>> layer.bias.initialize(); layer.bias.tolist()
-        [0.0, 0.0]
+        Examples:
+            >>> with bireme.LazyGuard():
+            ...     layer = bireme.nn.Linear(1, 2)
+            >>> layer.bias.initialize(); layer.bias.tolist()
+            [0.0, 0.0]
         """
         fill = self.__dict__.pop("_init_func", None)
         if fill is None:
-            raise errors.bad("initialize()", "a parameter made inside LazyGuard, once", "one that has its values", kind=errors.Unfit)
+            raise errors.bad(
+                "initialize()", "a parameter made inside LazyGuard, once", "one that has its values", kind=errors.Unfit
+            )
         fill(self)
 
     def __repr__(self) -> str:

@@ -25,13 +25,31 @@ flash_attn_varlen_func = flash_attention_v3_varlen
 
 
 @contextlib.contextmanager
-def sdp_kernel(enable_math: bool = False, enable_flash: bool = True, enable_mem_efficient: bool = True) -> Iterator[None]:
-    """Say which kernels attention may use; one of them at least. All give the same numbers, and which one runs follows from the shapes.
+def sdp_kernel(
+    enable_math: bool = False, enable_flash: bool = True, enable_mem_efficient: bool = True
+) -> Iterator[None]:
+    """Context manager that names the kernels attention may use.
 
-    >>> with bireme.nn.functional.flash_attention.sdp_kernel(enable_math=True):
-    ...     bireme.nn.functional.scaled_dot_product_attention(*[bireme.ones([1, 1, 1, 2])] * 3).tolist()
-    [[[[1.0, 1.0]]]]
+    It has no effect: the implementation follows from the shapes, and all give the same numbers.
+
+    Args:
+        enable_math: Allow the plain computation. Default: False.
+        enable_flash: Allow flash attention. Default: True.
+        enable_mem_efficient: Allow memory-efficient attention. Default: True.
+
+    Yields:
+        None.
+
+    Examples:
+        >>> with bireme.nn.functional.flash_attention.sdp_kernel(enable_math=True):
+        ...     bireme.nn.functional.scaled_dot_product_attention(*[bireme.ones([1, 1, 1, 2])] * 3).tolist()
+        [[[[1.0, 1.0]]]]
     """
     if not (enable_math or enable_flash or enable_mem_efficient):
-        raise errors.bad("sdp_kernel()", "one kernel at least for scaled_dot_product_attention", "all three switched off", kind=errors.Unfit)
+        raise errors.bad(
+            "sdp_kernel()",
+            "one kernel at least for scaled_dot_product_attention",
+            "all three switched off",
+            kind=errors.Unfit,
+        )
     yield

@@ -1,4 +1,4 @@
-"""Helpers for parameters and gradients: clipping in place, normalised weights, all parameters as one vector."""
+"""Helpers for parameters and gradients: clipping inplace, reparametrized weights, all parameters as one vector."""
 
 from bireme.nn.utils.gradients import clip_grad_norm_, clip_grad_value_
 from bireme.nn.utils.vectors import parameters_to_vector, vector_to_parameters

@@ -1,4 +1,4 @@
-"""Clipping of gradients in place, between backward and step."""
+"""Gradient clipping inplace, between backward and step."""
 
 from __future__ import annotations
 
@@ -21,14 +21,24 @@ def clip_grad_norm_(
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
 ) -> Tensor:
-    """Scale all gradients by one factor, so that their norm together is at most `max_norm`; returns the norm they had.
+    """Scale all gradients inplace by one factor, so that their norm together is at most ``max_norm``.
 
-    >>> w = bireme.to_tensor([1.0, 1.0], stop_gradient=False)
-    >>> (w * bireme.to_tensor([6.0, 8.0])).sum().backward()
-    >>> bireme.nn.utils.clip_grad_norm_(w, 5.0).item()
-    10.0
-    >>> [round(x, 4) for x in w.grad.tolist()]
-    [3.0, 4.0]
+    Args:
+        parameters: A parameter or an iterable of them; those without a gradient are skipped.
+        max_norm: Greatest norm of all gradients together, non-negative.
+        norm_type: Order of the norm: 0, 1, 2 or infinity. Default: 2.0.
+        error_if_nonfinite: Raise a ``RuntimeError`` if the norm is infinite or NaN. Default: False.
+
+    Returns:
+        Tensor with the norm that the gradients had.
+
+    Examples:
+        >>> w = bireme.to_tensor([1.0, 1.0], stop_gradient=False)
+        >>> (w * bireme.to_tensor([6.0, 8.0])).sum().backward()
+        >>> bireme.nn.utils.clip_grad_norm_(w, 5.0).item()
+        10.0
+        >>> [round(x, 4) for x in w.grad.tolist()]
+        [3.0, 4.0]
     """
     held = _held("clip_grad_norm_", parameters)
     if norm_type not in _ORDERS:
@@ -40,10 +50,12 @@ def clip_grad_norm_(
         raise errors.bad("clip_grad_norm_(max_norm)", "a norm of 0 or more", max_norm)
     wide = dtypes.float64 if any(g.dtype is dtypes.float64 for g in held) else dtypes.float32
     *new, total = clip_to_norm(held, limit, float(norm_type), wide)
-    # read only for who asks: the step stays one program otherwise
+    # read only if asked for: the step stays one program otherwise
     if error_if_nonfinite and not math.isfinite(total.item()):
         hint = "error_if_nonfinite=False scales them anyway"
-        raise errors.bad("clip_grad_norm_(parameters)", "gradients with a finite norm", total.item(), hint, kind=RuntimeError)
+        raise errors.bad(
+            "clip_grad_norm_(parameters)", "gradients with a finite norm", total.item(), hint, kind=RuntimeError
+        )
     for g, clipped in zip(held, new):
         g._assign_value(clipped)
     return total
@@ -51,13 +63,18 @@ def clip_grad_norm_(
 
 @no_grad()
 def clip_grad_value_(parameters: Iterable[Tensor] | Tensor, clip_value: float) -> None:
-    """Limit each element of all gradients to [-clip_value, clip_value].
+    """Clip each element of all gradients inplace to ``[-clip_value, clip_value]``.
 
-    >>> w = bireme.to_tensor([1.0, 1.0], stop_gradient=False)
-    >>> (w * bireme.to_tensor([6.0, -0.5])).sum().backward()
-    >>> bireme.nn.utils.clip_grad_value_(w, 1.0)
-    >>> w.grad.tolist()
-    [1.0, -0.5]
+    Args:
+        parameters: A parameter or an iterable of them; those without a gradient are skipped.
+        clip_value: The limit, non-negative.
+
+    Examples:
+        >>> w = bireme.to_tensor([1.0, 1.0], stop_gradient=False)
+        >>> (w * bireme.to_tensor([6.0, -0.5])).sum().backward()
+        >>> bireme.nn.utils.clip_grad_value_(w, 1.0)
+        >>> w.grad.tolist()
+        [1.0, -0.5]
     """
     limit = float(clip_value)
     if limit < 0:

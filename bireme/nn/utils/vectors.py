@@ -12,17 +12,27 @@ from bireme.ops import concat
 
 @no_grad()
 def parameters_to_vector(parameters: Iterable[Tensor], name: str | None = None) -> Tensor:
-    """The elements of all parameters in one vector, one parameter after the other.
+    """Concatenate all parameters into one vector.
 
-    >>> bireme.nn.utils.parameters_to_vector([bireme.ones([2]), bireme.zeros([1, 2])]).tolist()
-    [1.0, 1.0, 0.0, 0.0]
+    Args:
+        parameters: Iterable of parameters of one data type, at least one.
+        name: Accepted for compatibility and not used. Default: None.
+
+    Returns:
+        Tensor with one axis, which has no gradient history.
+
+    Examples:
+        >>> bireme.nn.utils.parameters_to_vector([bireme.ones([2]), bireme.zeros([1, 2])]).tolist()
+        [1.0, 1.0, 0.0, 0.0]
     """
     given = list(parameters)
     if not given:
         raise errors.bad("parameters_to_vector(parameters)", "at least one parameter", "none", kind=IndexError)
     for p in given:
         if p.dtype is not given[0].dtype:
-            raise errors.bad("parameters_to_vector(parameters)", f"parameters of one type, {given[0].dtype.name}", p.dtype.name)
+            raise errors.bad(
+                "parameters_to_vector(parameters)", f"parameters of one type, {given[0].dtype.name}", p.dtype.name
+            )
     out = concat([p.reshape([-1]) for p in given])
     out.stop_gradient = False
     return out
@@ -30,12 +40,18 @@ def parameters_to_vector(parameters: Iterable[Tensor], name: str | None = None) 
 
 @no_grad()
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor], name: str | None = None) -> None:
-    """Fill the parameters with the elements of a vector, one after the other; what is left over is not used.
+    """Copy the elements of a vector into parameters, one parameter after the other.
 
-    >>> p, q = bireme.ones([2]), bireme.zeros([1])
-    >>> bireme.nn.utils.vector_to_parameters(bireme.to_tensor([3.0, 4.0, 5.0]), [p, q])
-    >>> (p.tolist(), q.tolist())
-    ([3.0, 4.0], [5.0])
+    Args:
+        vec: The vector; elements beyond the size of all parameters are not used.
+        parameters: Iterable of parameters, which are changed inplace.
+        name: Accepted for compatibility and not used. Default: None.
+
+    Examples:
+        >>> p, q = bireme.ones([2]), bireme.zeros([1])
+        >>> bireme.nn.utils.vector_to_parameters(bireme.to_tensor([3.0, 4.0, 5.0]), [p, q])
+        >>> (p.tolist(), q.tolist())
+        ([3.0, 4.0], [5.0])
     """
     given = list(parameters)
     needed = sum(p.size for p in given)

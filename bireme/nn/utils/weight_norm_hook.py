@@ -1,4 +1,4 @@
-"""Weights computed before each forward from other parameters: split into length and direction, or divided by their largest singular value."""
+"""Weights computed before each forward from other parameters: weight normalization and spectral normalization."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from bireme.nn.initializer import Constant
 from bireme.nn.layer import Layer
 from bireme.ops import clip, matmul, randn, sqrt, transpose
 
-# layers whose weight has its outputs on the second axis
+# layers whose weight has the outputs on the second axis
 _SECOND = ("Linear", "Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose")
 
 
 class _WeightNorm:
-    """The hook of one weight: length along `dim`, None for one length of all of it."""
+    """Hook for one weight: norms along ``dim``, or one norm of the whole weight if it is None."""
 
     def __init__(self, name: str, dim: int | None):
         self.name, self.dim = name, dim
@@ -44,18 +44,30 @@ class _WeightNorm:
 
 
 def weight_norm(layer: Layer, name: str = "weight", dim: int | None = 0) -> Layer:
-    """Train the length and the direction of a weight apart: `weight = weight_g * weight_v / |weight_v|`.
+    """Reparametrize a weight by its norm and its direction: ``weight = weight_g * weight_v / norm(weight_v)``.
 
-    There is one length for each place along `dim`, or one for the whole weight if it is None.
+    The parameter ``weight`` is replaced by ``weight_g`` and ``weight_v``; the weight is computed before each
+    ``forward``.
 
-    >>> layer = bireme.nn.utils.weight_norm(bireme.nn.Linear(2, 3), dim=1)
-    >>> layer.weight_g.shape, [k for k, _ in layer.named_parameters()]
-    ([3], ['bias', 'weight_v', 'weight_g'])
+    Args:
+        layer: The layer, which is changed inplace.
+        name: Name of the parameter. Default: ``'weight'``.
+        dim: Axis along which each index has a norm of its own; None or -1 for one norm of the whole weight. Default: 0.
+
+    Returns:
+        ``layer`` itself.
+
+    Examples:
+        >>> layer = bireme.nn.utils.weight_norm(bireme.nn.Linear(2, 3), dim=1)
+        >>> layer.weight_g.shape, [k for k, _ in layer.named_parameters()]
+        ([3], ['bias', 'weight_v', 'weight_g'])
     """
     weight = _taken("weight_norm", layer, name, _WeightNorm)
     if dim is not None and dim != -1 and not -weight.ndim <= dim < weight.ndim:
-        raise errors.bad("weight_norm(dim)", f"an axis in [-{weight.ndim}, {weight.ndim}) or None", dim, kind=errors.Unfit)
-    # Paddle's own sign for "all of it" is -1
+        raise errors.bad(
+            "weight_norm(dim)", f"an axis in [-{weight.ndim}, {weight.ndim}) or None", dim, kind=errors.Unfit
+        )
+    # in Paddle -1 means the whole weight
     hook = _WeightNorm(name, None if dim is None or dim == -1 else dim % weight.ndim)
     with no_grad():
         length = hook.length(weight)
@@ -68,11 +80,19 @@ def weight_norm(layer: Layer, name: str = "weight", dim: int | None = 0) -> Laye
 
 
 def remove_weight_norm(layer: Layer, name: str = "weight") -> Layer:
-    """Make one parameter again of a weight that `weight_norm` split.
+    """Turn a weight that ``weight_norm`` reparametrized back into one parameter.
 
-    >>> layer = bireme.nn.utils.remove_weight_norm(bireme.nn.utils.weight_norm(bireme.nn.Linear(2, 3)))
-    >>> [k for k, _ in layer.named_parameters()]
-    ['bias', 'weight']
+    Args:
+        layer: The layer, which is changed inplace.
+        name: Name of the parameter. Default: ``'weight'``.
+
+    Returns:
+        ``layer`` itself.
+
+    Examples:
+        >>> layer = bireme.nn.utils.remove_weight_norm(bireme.nn.utils.weight_norm(bireme.nn.Linear(2, 3)))
+        >>> [k for k, _ in layer.named_parameters()]
+        ['bias', 'weight']
     """
     for key, (hook, _) in layer._forward_pre_hooks.items():
         if isinstance(hook, _WeightNorm) and hook.name == name:
@@ -87,7 +107,7 @@ def remove_weight_norm(layer: Layer, name: str = "weight") -> Layer:
 
 
 class _SpectralNorm:
-    """The hook of one weight, whose `dim` counts the rows of a matrix."""
+    """Hook for one weight, whose axis ``dim`` is the rows of a matrix."""
 
     def __init__(self, name: str, rounds: int, eps: float, dim: int):
         self.name, self.rounds, self.eps, self.dim = name, rounds, eps, dim
@@ -117,14 +137,29 @@ class _SpectralNorm:
         setattr(layer, self.name, self.weight(layer, layer.training))
 
 
-def spectral_norm(layer: Layer, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None) -> Layer:
-    """Divide a weight by its largest singular value, which `n_power_iterations` rounds in each training forward estimate.
+def spectral_norm(
+    layer: Layer, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> Layer:
+    """Divide a weight by its largest singular value before each ``forward``.
 
-    `dim` counts the outputs: 1 for Linear and transposed convolutions, else 0, if it is not given.
+    The singular value is estimated by power iteration, which continues from the vectors of the last call in training
+    and leaves them as they are in evaluation. The parameter ``weight`` becomes ``weight_orig``, with the buffers
+    ``weight_u`` and ``weight_v``.
 
-    >>> layer = bireme.nn.utils.spectral_norm(bireme.nn.Linear(2, 2))
-    >>> sorted(layer.state_dict())
-    ['bias', 'weight_orig', 'weight_u', 'weight_v']
+    Args:
+        layer: The layer, which is changed inplace.
+        name: Name of the parameter. Default: ``'weight'``.
+        n_power_iterations: Number of power iterations in each call. Default: 1.
+        eps: Least norm of the vectors. Default: 1e-12.
+        dim: Axis of the outputs. Default: None, 1 for ``Linear`` and transposed convolutions, else 0.
+
+    Returns:
+        ``layer`` itself.
+
+    Examples:
+        >>> layer = bireme.nn.utils.spectral_norm(bireme.nn.Linear(2, 2))
+        >>> sorted(layer.state_dict())
+        ['bias', 'weight_orig', 'weight_u', 'weight_v']
     """
     weight = _taken("spectral_norm", layer, name, _SpectralNorm)
     if n_power_iterations <= 0:
@@ -148,7 +183,9 @@ def spectral_norm(layer: Layer, name: str = "weight", n_power_iterations: int = 
 def _taken(where: str, layer: Layer, name: str, kind: type) -> Parameter:
     for hook, _ in layer._forward_pre_hooks.values():
         if isinstance(hook, kind) and hook.name == name:
-            raise errors.bad(f"{where}(layer)", f"a layer without {where} on {name}", "one that has it", kind=RuntimeError)
+            raise errors.bad(
+                f"{where}(layer)", f"a layer without {where} on {name}", "one that has it", kind=RuntimeError
+            )
     weight = layer._parameters.get(name)
     if weight is None:
         raise errors.bad(f"{where}(name)", f"one of {', '.join(layer._parameters)}", name, kind=KeyError)

@@ -1,4 +1,4 @@
-"""Models of images, with Paddle's names for their weights."""
+"""Image classification models, with the parameter names of Paddle."""
 
 from bireme.vision.models.alexnet import AlexNet, alexnet
 from bireme.vision.models.lenet import LeNet

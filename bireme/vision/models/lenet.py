@@ -7,10 +7,18 @@ from bireme.core.tensor.tensor import Tensor
 
 
 class LeNet(nn.Layer):
-    """LeNet, for grey images of 28 x 28; without classes it gives the features.
+    """LeNet-5, for gray images of 28 x 28 pixels.
 
-    >>> bireme.vision.models.LeNet()(bireme.ones([1, 1, 28, 28])).shape
-    [1, 10]
+    Args:
+        num_classes: Number of classes; 0 or less returns the features instead. Default: 10.
+
+    Shape:
+        - inputs: ``[N, 1, 28, 28]``
+        - output: ``[N, num_classes]``
+
+    Examples:
+        >>> bireme.vision.models.LeNet()(bireme.ones([1, 1, 28, 28])).shape
+        [1, 10]
     """
 
     def __init__(self, num_classes: int = 10):
@@ -23,5 +31,13 @@ class LeNet(nn.Layer):
             self.fc = nn.Sequential(nn.Linear(400, 120), nn.Linear(120, 84), nn.Linear(84, num_classes))
 
     def forward(self, inputs: Tensor) -> Tensor:
+        """Classify images.
+
+        Args:
+            inputs: Images ``[N, 1, 28, 28]``.
+
+        Returns:
+            Logits ``[N, num_classes]``, or the features ``[N, C, H, W]`` without classes.
+        """
         x = self.features(inputs)
         return self.fc(x.flatten(1)) if self.num_classes > 0 else x

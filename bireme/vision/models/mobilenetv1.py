@@ -1,7 +1,8 @@
-"""MobileNet of the first version: convolutions of each channel by itself, then of all channels at one place."""
+"""MobileNet V1: depthwise separable convolutions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from bireme import nn
@@ -24,27 +25,62 @@ STAGES = (
 
 
 class DepthwiseSeparable(nn.Layer):
-    """A depthwise convolution of 3 x 3 and one of 1 x 1, each normalised and with a ReLU.
+    """Depthwise convolution of 3 x 3 and pointwise convolution of 1 x 1, each with batch normalization and ReLU.
 
-    >>> bireme.vision.models.mobilenetv1.DepthwiseSeparable(4, 4, 8, 4, 2, 1.0)(bireme.ones([1, 4, 6, 6])).shape
-    [1, 8, 3, 3]
+    Args:
+        in_channels: Number of channels of the input.
+        out_channels1: Number of channels of the depthwise convolution, before scaling.
+        out_channels2: Number of channels of the output, before scaling.
+        num_groups: Number of groups of the depthwise convolution, before scaling.
+        stride: Stride of the depthwise convolution.
+        scale: Factor of the numbers of channels.
+
+    Examples:
+        >>> bireme.vision.models.mobilenetv1.DepthwiseSeparable(4, 4, 8, 4, 2, 1.0)(bireme.ones([1, 4, 6, 6])).shape
+        [1, 8, 3, 3]
     """
 
-    def __init__(self, in_channels: int, out_channels1: int, out_channels2: int, num_groups: int, stride: Any, scale: float):
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels1: int,
+        out_channels2: int,
+        num_groups: int,
+        stride: int | Sequence[int],
+        scale: float,
+    ):
         super().__init__()
         middle, out = int(out_channels1 * scale), int(out_channels2 * scale)
         self._depthwise_conv = ConvNormActivation(in_channels, middle, 3, stride, 1, int(num_groups * scale))
         self._pointwise_conv = ConvNormActivation(middle, out, 1, 1, 0)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Apply both convolutions.
+
+        Args:
+            x: Features ``[N, in_channels, H, W]``.
+
+        Returns:
+            Features ``[N, C_out, H_out, W_out]``.
+        """
         return self._pointwise_conv(self._depthwise_conv(x))
 
 
 class MobileNetV1(nn.Layer):
-    """MobileNet V1 with `scale` times as many channels; without classes it gives the features.
+    """MobileNet V1: depthwise separable convolutions.
 
-    >>> bireme.vision.models.MobileNetV1(scale=0.25, num_classes=10)(bireme.ones([1, 3, 32, 32])).shape
-    [1, 10]
+    Args:
+        scale: Factor of the numbers of channels. Default: 1.0.
+        num_classes: Number of classes; 0 or less returns the features instead. Default: 1000.
+        with_pool: Average the features over the image before the classifier. Default: True.
+
+    Shape:
+        - x: ``[N, 3, H, W]``
+        - output: ``[N, num_classes]``
+
+    Examples:
+        >>> bireme.vision.models.MobileNetV1(scale=0.25, num_classes=10)(bireme.ones([1, 3, 32, 32])).shape
+        [1, 10]
     """
 
     def __init__(self, scale: float = 1.0, num_classes: int = 1000, with_pool: bool = True):
@@ -60,6 +96,14 @@ class MobileNetV1(nn.Layer):
             self.fc = nn.Linear(int(1024 * scale), num_classes)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Classify images.
+
+        Args:
+            x: Images ``[N, 3, H, W]``.
+
+        Returns:
+            Logits ``[N, num_classes]``, or the features ``[N, C, H, W]`` without classes.
+        """
         x = self.conv1(x)
         for layer in self.dwsl:
             x = layer(x)
@@ -69,10 +113,19 @@ class MobileNetV1(nn.Layer):
 
 
 def mobilenet_v1(pretrained: bool = False, scale: float = 1.0, **kwargs: Any) -> MobileNetV1:
-    """MobileNet V1 with `scale` times as many channels.
+    """Create a ``MobileNetV1``.
 
-    >>> bireme.vision.models.mobilenet_v1(scale=0.5).fc.weight.shape
-    [512, 1000]
+    Args:
+        pretrained: Must be False: nothing is downloaded. Load weights with ``set_state_dict``. Default: False.
+        scale: Factor of the numbers of channels. Default: 1.0.
+        **kwargs: Arguments of ``MobileNetV1``: ``num_classes``, ``with_pool``.
+
+    Returns:
+        A ``MobileNetV1``.
+
+    Examples:
+        >>> bireme.vision.models.mobilenet_v1(scale=0.5).fc.weight.shape
+        [512, 1000]
     """
     refuse("mobilenet_v1", pretrained)
     return MobileNetV1(scale=scale, **kwargs)

@@ -1,4 +1,4 @@
-"""VGG: convolutions of 3 x 3 one after another, and large products at the end."""
+"""VGG: stacks of convolutions of 3 x 3, and three linear layers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,20 @@ STAGES = {
 
 
 class VGG(nn.Layer):
-    """VGG over `features`, which gives 512 channels; without classes it gives them.
+    """VGG network: a stack of convolutions of 3 x 3 and three linear layers.
 
-    >>> bireme.vision.models.VGG(bireme.nn.Conv2D(3, 512, 32), num_classes=0)(bireme.ones([1, 3, 32, 32])).shape
-    [1, 512, 7, 7]
+    Args:
+        features: Layer that returns features ``[N, 512, H, W]``.
+        num_classes: Number of classes; 0 or less returns the features instead. Default: 1000.
+        with_pool: Average the features to 7 x 7 before the classifier. Default: True.
+
+    Shape:
+        - x: ``[N, 3, H, W]``
+        - output: ``[N, num_classes]``
+
+    Examples:
+        >>> bireme.vision.models.VGG(bireme.nn.Conv2D(3, 512, 32), num_classes=0)(bireme.ones([1, 3, 32, 32])).shape
+        [1, 512, 7, 7]
     """
 
     def __init__(self, features: nn.Layer, num_classes: int = 1000, with_pool: bool = True):
@@ -35,6 +45,14 @@ class VGG(nn.Layer):
             )  # fmt: skip
 
     def forward(self, x: Tensor) -> Tensor:
+        """Classify images.
+
+        Args:
+            x: Images ``[N, 3, H, W]``.
+
+        Returns:
+            Logits ``[N, num_classes]``, or the features ``[N, C, H, W]`` without classes.
+        """
         x = self.features(x)
         if self.with_pool:
             x = self.avgpool(x)
@@ -47,43 +65,83 @@ def _vgg(depth: int, pretrained: bool, batch_norm: bool, options: dict[str, Any]
     channels = 3
     for stage in STAGES[depth]:
         for out in stage:
-            layers += [nn.Conv2D(channels, out, 3, padding=1), *([nn.BatchNorm2D(out)] if batch_norm else []), nn.ReLU()]
+            layers += [
+                nn.Conv2D(channels, out, 3, padding=1),
+                *([nn.BatchNorm2D(out)] if batch_norm else []),
+                nn.ReLU(),
+            ]
             channels = out
         layers.append(nn.MaxPool2D(2, 2))
     return VGG(nn.Sequential(*layers), **options)
 
 
 def vgg11(pretrained: bool = False, batch_norm: bool = False, **kwargs: Any) -> VGG:
-    """VGG of 11 layers, with or without batch normalisation.
+    """Create a ``VGG`` of 11 layers.
 
-    >>> len(bireme.vision.models.vgg11(num_classes=0).features)
-    21
+    Args:
+        pretrained: Must be False: nothing is downloaded. Load weights with ``set_state_dict``. Default: False.
+        batch_norm: Put a batch normalization after each convolution. Default: False.
+        **kwargs: Arguments of ``VGG``: ``num_classes``, ``with_pool``.
+
+    Returns:
+        A ``VGG``.
+
+    Examples:
+        >>> len(bireme.vision.models.vgg11(num_classes=0).features)
+        21
     """
     return _vgg(11, pretrained, batch_norm, kwargs)
 
 
 def vgg13(pretrained: bool = False, batch_norm: bool = False, **kwargs: Any) -> VGG:
-    """VGG of 13 layers, with or without batch normalisation.
+    """Create a ``VGG`` of 13 layers.
 
-    >>> len(bireme.vision.models.vgg13(num_classes=0).features)
-    25
+    Args:
+        pretrained: Must be False: nothing is downloaded. Load weights with ``set_state_dict``. Default: False.
+        batch_norm: Put a batch normalization after each convolution. Default: False.
+        **kwargs: Arguments of ``VGG``: ``num_classes``, ``with_pool``.
+
+    Returns:
+        A ``VGG``.
+
+    Examples:
+        >>> len(bireme.vision.models.vgg13(num_classes=0).features)
+        25
     """
     return _vgg(13, pretrained, batch_norm, kwargs)
 
 
 def vgg16(pretrained: bool = False, batch_norm: bool = False, **kwargs: Any) -> VGG:
-    """VGG of 16 layers, with or without batch normalisation.
+    """Create a ``VGG`` of 16 layers.
 
-    >>> len(bireme.vision.models.vgg16(num_classes=0).features)
-    31
+    Args:
+        pretrained: Must be False: nothing is downloaded. Load weights with ``set_state_dict``. Default: False.
+        batch_norm: Put a batch normalization after each convolution. Default: False.
+        **kwargs: Arguments of ``VGG``: ``num_classes``, ``with_pool``.
+
+    Returns:
+        A ``VGG``.
+
+    Examples:
+        >>> len(bireme.vision.models.vgg16(num_classes=0).features)
+        31
     """
     return _vgg(16, pretrained, batch_norm, kwargs)
 
 
 def vgg19(pretrained: bool = False, batch_norm: bool = False, **kwargs: Any) -> VGG:
-    """VGG of 19 layers, with or without batch normalisation.
+    """Create a ``VGG`` of 19 layers.
 
-    >>> len(bireme.vision.models.vgg19(num_classes=0, batch_norm=True).features)
-    53
+    Args:
+        pretrained: Must be False: nothing is downloaded. Load weights with ``set_state_dict``. Default: False.
+        batch_norm: Put a batch normalization after each convolution. Default: False.
+        **kwargs: Arguments of ``VGG``: ``num_classes``, ``with_pool``.
+
+    Returns:
+        A ``VGG``.
+
+    Examples:
+        >>> len(bireme.vision.models.vgg19(num_classes=0, batch_norm=True).features)
+        53
     """
     return _vgg(19, pretrained, batch_norm, kwargs)
