@@ -73,7 +73,7 @@ def test_one_model_serves_many_threads():
 
     with bireme.no_grad():
         want = [model(bireme.to_tensor(x)).numpy() for x in inputs]
-    for found, w in zip(in_threads(*[lambda x=x: serve(x) for x in inputs]), want):
+    for found, w in zip(in_threads(*[lambda x=x: serve(x) for x in inputs]), want, strict=True):
         for f in found:
             np.testing.assert_allclose(f, w, rtol=1e-4, atol=1e-6)
 

@@ -67,7 +67,7 @@ def test_versions():
 
 
 def test_a_version_that_the_program_sets(monkeypatch):
-    for name, number in zip(("major", "minor", "patch", "rc"), "1410"):
+    for name, number in zip(("major", "minor", "patch", "rc"), "1410", strict=True):
         monkeypatch.setattr(bireme.version, name, number)
     utils.require_version("1.4.1", "1.4.1")
     with pytest.raises(RuntimeError, match=r"expected version 1.4.2 or later, got 1.4.1.0"):

@@ -26,7 +26,7 @@ def _nodes(row: Row, order: int, dtype: Any, samples: list[Sample]) -> Iterator[
             continue
         graph = recorded.program.graph
         leaves = list(recorded.program._leaves)
-        for leaf, a in zip(recorded.program.inputs, recorded.arrays):
+        for leaf, a in zip(recorded.program.inputs, recorded.arrays, strict=True):
             if leaf is not None:
                 leaves[leaf] = a
         vectors, places = graph.pack(recorded.program._numbers), graph.places()
@@ -60,19 +60,24 @@ def inference(row: Row) -> None:
 
 
 def width(row: Row) -> None:
-    """Nothing becomes float64 on the way from float32 to float32, forwards or backwards."""
+    """Nothing becomes float64 on the way from float32 to float32, forwards or backwards; with numbers in float64, no array does."""
+    reached = "static" in row.skip
     for bound, sigs, _, _, outs in _nodes(row, min(row.grad, 1), dtypes.float32, row.plain(3)):
-        if any(s.dtype in (dtypes.float64, dtypes.complex128) for s in (*sigs, *outs)):
+        double = [s.shape for s in (*sigs, *outs) if s.dtype in (dtypes.float64, dtypes.complex128)]
+        if any(double):
             continue
         base = getattr(bound, "base", bound)
         if base.op is not row.target:
             continue
+        reached = True
         for platform in ("cpu", *base.op.lowerings):
             specs = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in sigs]
             with jax.enable_x64(True):
                 closed = jax.make_jaxpr(bound.lower(platform))(*specs)
-            wide = {str(v.aval) for v in _variables(closed.jaxpr) if getattr(v.aval, "dtype", None) in (np.float64, np.complex128)}
+            found = [v.aval for v in _variables(closed.jaxpr) if getattr(v.aval, "dtype", None) in (np.float64, np.complex128)]
+            wide = {str(a) for a in found if a.shape or not double}
             assert not wide, f"{bound}({', '.join(map(str, sigs))}) computes {', '.join(sorted(wide))} on {platform}"
+    assert reached, "no sample reached the body"
 
 
 def _variables(jaxpr: Any) -> Iterator[Any]:
@@ -105,7 +110,7 @@ def gradient_rule(row: Row) -> None:
             specs = (*outs, *[sigs[i] for i in grad.operand_places], *(outs if grad.takes_outs else ()))
             want = tracing.traced(_pullback(bound, needs, len(outs)), (*outs, *sigs), True)(*ws, *given)
             for form, what in ((tracing.traced(grad.lower("cpu"), specs, True), "rule"), (planning.plan(grad, specs), "rule as interpreted")):
-                for i, g, w in zip(needs, form(*operands), want):
+                for i, g, w in zip(needs, form(*operands), want, strict=True):
                     same(np.asarray(g), np.asarray(w), 1e-9 * row.loose[0], f"{bound}({', '.join(map(str, sigs))}): {what} of operand {i}")
             for i in bound.passes:
                 if i in needs and sigs[i] is outs[0]:
@@ -124,7 +129,7 @@ def _pullback(bound: Bound, needs: tuple, n: int, platform: str = "cpu") -> Call
 
         def of_needed(*xs: Any) -> Any:
             full = list(given)
-            for i, x in zip(needs, xs):
+            for i, x in zip(needs, xs, strict=True):
                 full[i] = x
             out = bound.lower(platform)(*full)
             return list(out) if bound.many else [out]
@@ -138,17 +143,20 @@ def _pullback(bound: Bound, needs: tuple, n: int, platform: str = "cpu") -> Call
 def lowerings(row: Row) -> None:
     """Each platform's own form gives the body's numbers and gradients, as far as it runs here."""
     for platform in row.target.lowerings:
+        reached = "static" in row.skip
         few = 1 if platform == "cpu" else None  # that form is what all other samples are compiled in
         for dtype in (dtypes.float32, dtypes.float64):
             for bound, sigs, places, given, outs in _nodes(row, 0, dtype, row.plain(few)):
                 if bound.op is not row.target:
                     continue
+                reached = True
                 needs = tuple([i for i in places if sigs[i].dtype.is_inexact])
                 ws = [_weights(np.random.default_rng(3), s) for s in outs]
                 there, here = [tracing.traced(bound.lower(p), sigs, bound.many)(*given) for p in (platform, "reference")]
                 tol = 10 * TOLERANCE[dtype.name]
-                for a, b in zip(there, here) if bound.many else [(there, here)]:
+                for a, b in zip(there, here, strict=True) if bound.many else [(there, here)]:
                     same(np.asarray(a), np.asarray(b), tol, f"{bound} on {platform}")
                 pulls = [tracing.traced(_pullback(bound, needs, len(outs), p), (*outs, *sigs), True)(*ws, *given) for p in (platform, "reference")]
-                for a, b in zip(*pulls):
+                for a, b in zip(*pulls, strict=True):
                     same(np.asarray(a), np.asarray(b), tol, f"{bound} on {platform}: gradient")
+        assert reached, f"no sample reached the form for {platform}"
