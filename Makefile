@@ -4,17 +4,19 @@
 PYTHON ?= python3
 VENV   ?= .venv
 STAMP  := $(VENV)/.ready
+DOCS   := $(VENV)/.docs
 JOBS   ?= 2
 
 ifeq ($(origin PY),command line)
 READY :=
+DOCS  :=
 else
 PY    := $(VENV)/bin/python
 READY := $(STAMP)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo lint test test-all api bench clean
+.PHONY: help venv demo lint test test-all api docs bench clean
 
 help:  ## list these targets
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +29,10 @@ $(STAMP): pyproject.toml
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing Bireme and its tools into $(VENV) ..."
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.docs: $(STAMP)
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@touch $@
 
 demo: $(READY)  ## train a small network on real images, interrupt it, go on, and see what it reads
@@ -48,9 +54,15 @@ api: $(READY)  ## list the operators where they stand, rewrite the API snapshot,
 	@$(PY) -m tools.api_snapshot
 	@$(PY) -m tools.api_compare
 
+docs: $(READY) $(DOCS)  ## build the site into docs/_build/html: pages, pictures of real runs, API reference
+	@PYTHONPATH=. $(PY) -m tools.api_pages
+	@PYTHONPATH=. $(PY) docs/pictures.py
+	@PYTHONPATH=. $(PY) -m sphinx --fail-on-warning --keep-going --quiet -j auto -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 bench: $(READY)  ## measure against other frameworks, all in one run
 	@$(PY) -m benchmarks
 
 clean:  ## remove .venv and everything that tools left behind
-	rm -rf $(VENV) build dist demo_output .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) build dist demo_output docs/_build docs/_generated docs/api .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

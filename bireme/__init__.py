@@ -8,7 +8,7 @@ from math import e, inf, nan, pi
 from bireme import _C_ops as _C_ops
 from bireme import _legacy_C_ops as _legacy_C_ops
 from bireme import (
-    amp, autograd, base, callbacks, compat, core, debug, device, distributed, fft, framework, hapi, incubate, io, linalg, metric, nn, ops,
+    amp, autograd, base, callbacks, compat, core, debug, device, distributed, errors, fft, framework, hapi, incubate, io, linalg, metric, nn, ops,
     optimizer, reader, regularizer, signal, special, static, tensor, utils, version, vision,
 )  # fmt: skip
 from bireme.amp import get_autocast_cpu_dtype, get_autocast_dtype, get_autocast_gpu_dtype, is_autocast_enabled
@@ -109,7 +109,7 @@ __all__ = [
     "MmapStorage", "Model", "ParamAttr", "Parameter", "ShortTensor", "Tensor", "XPUPinnedPlace", "XPUPlace", "__version__",
     "amp", "async_save", "autograd", "base", "batch", "bfloat16", "bool", "callbacks",
     "clear_async_save_task_queue", "compat", "complex128", "complex64", "core", "create_parameter",
-    "debug", "device",
+    "debug", "device", "errors",
     "device_guard", "disable_signal_handler", "disable_static", "distributed", "dtype", "e", "enable_grad", "enable_static", "fft", "finfo", "flops",
     "float16", "float32",
     "float64", "float8_e4m3fn", "float8_e5m2", "framework", "from_dlpack", "get_autocast_cpu_dtype",

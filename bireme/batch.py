@@ -10,19 +10,28 @@ from bireme.core.base import errors
 
 @errors.named
 def batch(reader: Callable[[], Any], batch_size: int, drop_last: bool = False) -> Callable[[], Iterator[list]]:
-    """A reader that gives lists of `batch_size` items of another reader; the last may be shorter, or is left out.
+    """Return a reader that groups the samples of another reader into lists.
 
-    >>> list(bireme.batch(lambda: iter(range(5)), 2)())
-    [[0, 1], [2, 3], [4]]
+    Args:
+        reader: Function without arguments that returns an iterable of samples.
+        batch_size: Number of samples per list.
+        drop_last: Leave out the last list if it is incomplete. Default: False.
+
+    Returns:
+        A function without arguments that returns an iterator of lists.
+
+    Examples:
+        >>> list(bireme.batch(lambda: iter(range(5)), 2)())
+        [[0, 1], [2, 3], [4]]
     """
     if not callable(reader):
-        raise errors.bad("batch(reader)", "a function that gives items", reader, kind=TypeError)
+        raise errors.bad("batch(reader)", "a function that gives items", reader, kind=errors.ArgumentTypeError)
     try:
         size = int(batch_size)
     except (TypeError, ValueError, OverflowError):
         size = 0
     if size <= 0:
-        raise errors.bad("batch(batch_size)", "an integer of 1 or more", batch_size)
+        raise errors.bad("batch(batch_size)", "an integer of 1 or more", batch_size, kind=errors.for_integer(batch_size))
 
     def batches() -> Iterator[list]:
         items: list = []

@@ -15,6 +15,6 @@ from bireme.hapi.callbacks import (
 )  # fmt: skip
 
 __all__ = [
-    "Callback", "Checkpoint", "EarlyStopping", "LRScheduler", "ModelCheckpoint", "ProgBarLogger", "ReduceLROnPlateau", "TensorBoard", "TrainingCurve",
-    "VisualDL", "WandbCallback",
+    "Callback", "Checkpoint", "EarlyStopping", "LRScheduler", "ModelCheckpoint", "ProgBarLogger", "ReduceLROnPlateau",
+    "TensorBoard", "TrainingCurve", "VisualDL", "WandbCallback",
 ]  # fmt: skip

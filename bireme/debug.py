@@ -5,4 +5,6 @@ from bireme.core.graph.executor import use as use_executor
 from bireme.core.record.flush import flush
 from bireme.core.run.explain import explain, no_recompile, reset_stats, stats
 
-__all__ = ["NonFiniteError", "RecompileError", "explain", "flush", "no_recompile", "reset_stats", "stats", "use_executor"]
+__all__ = [
+    "NonFiniteError", "RecompileError", "explain", "flush", "no_recompile", "reset_stats", "stats", "use_executor",
+]  # fmt: skip

@@ -7,33 +7,51 @@ from typing import Any
 from bireme.core.base import device as devices
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
+from bireme.core.base.device import Place
 from bireme.core.declare import precision
 from bireme.core.tensor.tensor import Tensor
 
 
 def get_default_dtype() -> str:
-    """Name of the type that Python floats take.
+    """Return the default floating-point dtype: that of Python floats and of new parameters.
 
-    >>> bireme.get_default_dtype()
-    'float32'
+    Returns:
+        Its name, a str.
+
+    Examples:
+        >>> bireme.get_default_dtype()
+        'float32'
     """
     return dtypes.get_default().name
 
 
-def set_default_dtype(d: Any) -> None:
-    """Set the type that Python floats take: float16, bfloat16, float32 or float64.
+def set_default_dtype(d: str | dtypes.DType | type) -> None:
+    """Set the default floating-point dtype: that of Python floats and of new parameters.
 
-    >>> bireme.set_default_dtype("float32")
+    Args:
+        d: float16, bfloat16, float32 or float64, as a name or a dtype.
+
+    Examples:
+        >>> bireme.set_default_dtype("float64")
+        >>> bireme.to_tensor(1.5).dtype.name
+        'float64'
+        >>> bireme.set_default_dtype("float32")
     """
-    dtypes.set_default(d)
-    precision.settle()
+    precision.set_default(d)
 
 
 def is_tensor(x: Any) -> bool:
-    """Whether `x` is a Tensor.
+    """Return whether an object is a ``Tensor``.
 
-    >>> bireme.is_tensor(bireme.zeros([1]))
-    True
+    Args:
+        x: The object.
+
+    Returns:
+        A bool.
+
+    Examples:
+        >>> bireme.is_tensor(bireme.zeros([1])), bireme.is_tensor(1.0)
+        (True, False)
     """
     return isinstance(x, Tensor)
 
@@ -42,34 +60,43 @@ _static = [False]
 
 
 def in_dynamic_mode() -> bool:
-    """Whether the mode is dynamic: operators run as they are called. So it is from the start.
+    """Return whether dynamic mode is on, in which operators compute values; it is on from the start.
 
-    >>> bireme.in_dynamic_mode()
-    True
+    Returns:
+        A bool.
+
+    Examples:
+        >>> bireme.in_dynamic_mode()
+        True
     """
     return not _static[0]
 
 
 def enable_static() -> None:
-    """Switch to static mode, in which what is called on symbolic inputs becomes a part of a program.
+    """Switch to static mode, in which calls on symbolic inputs become part of a program.
 
-    The graph is the same in both modes: a call on tensors with numbers computes with them here as well.
+    Calls on tensors with values compute values in static mode as well.
 
-    >>> bireme.enable_static()
-    >>> bireme.in_dynamic_mode()
-    False
-    >>> bireme.disable_static()
+    Examples:
+        >>> bireme.enable_static()
+        >>> bireme.in_dynamic_mode()
+        False
+        >>> bireme.disable_static()
     """
     _static[0] = True
 
 
 @errors.named
-def disable_static(place: Any = None) -> None:
-    """Switch back to dynamic mode, on `place` if one is given.
+def disable_static(place: str | Place | None = None) -> None:
+    """Switch back to dynamic mode.
 
-    >>> bireme.disable_static()
-    >>> bireme.in_dynamic_mode()
-    True
+    Args:
+        place: Device to use from now on, as for ``set_device``. Default: None, the device stays.
+
+    Examples:
+        >>> bireme.disable_static()
+        >>> bireme.in_dynamic_mode()
+        True
     """
     if place is not None:
         devices.set_device(place)
@@ -77,7 +104,8 @@ def disable_static(place: Any = None) -> None:
 
 
 def disable_signal_handler() -> None:
-    """Leave signals to the program: nothing to do, Bireme catches none.
+    """Do nothing: Bireme installs no signal handlers.
 
-    >>> bireme.disable_signal_handler()
+    Examples:
+        >>> bireme.disable_signal_handler()
     """

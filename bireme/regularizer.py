@@ -13,26 +13,40 @@ __all__ = ["L1Decay", "L2Decay"]
 
 
 class WeightDecayRegularizer:
-    """What both share: a coefficient, and the term it makes of a parameter."""
+    """Base class of ``L1Decay`` and ``L2Decay``: a coefficient, and the term it adds to a gradient.
 
-    def __init__(self, coeff: float = 0.0):
+    Args:
+        coeff: Coefficient of the decay, a number or a tensor of one element. Default: 0.0.
+    """
+
+    def __init__(self, coeff: float | Tensor = 0.0):
         if isinstance(coeff, bool) or not isinstance(coeff, (Real, Tensor)):
-            raise errors.bad(f"{type(self).__name__}(coeff)", "a number", coeff, kind=errors.Alien)
-        self._coeff = coeff if isinstance(coeff, Tensor) else float(coeff)
+            raise errors.bad(f"{type(self).__name__}(coeff)", "a number", coeff, kind=errors.ArgumentTypeError)
+        self._coeff: float | Tensor = coeff if isinstance(coeff, Tensor) else float(coeff)
 
     def __str__(self) -> str:
         return f"{type(self).__name__}, coeff={float(self._coeff):f}"
 
     def __call__(self, param: Tensor, grad: Tensor | None = None, block: Any = None) -> Tensor:
-        """The term that is added to the gradient of `param`; `grad` and `block` are there for Paddle's sake."""
+        """Return the term that is added to the gradient of ``param``.
+
+        Args:
+            param: The parameter.
+            grad: Not used.
+            block: Not used.
+        """
         raise NotImplementedError(f"{type(self).__name__}: not written")
 
 
 class L1Decay(WeightDecayRegularizer):
-    """Adds `coeff * sign(parameter)` to the gradient: pulls weights to exactly zero.
+    """L1 weight decay: adds ``coeff * sign(parameter)`` to the gradient, which drives weights to exactly zero.
 
-    >>> bireme.regularizer.L1Decay(0.5)(bireme.to_tensor([2.0, -4.0])).tolist()
-    [0.5, -0.5]
+    Args:
+        coeff: Coefficient of the decay, a number or a tensor of one element. Default: 0.0.
+
+    Examples:
+        >>> bireme.regularizer.L1Decay(0.5)(bireme.to_tensor([2.0, -4.0])).tolist()
+        [0.5, -0.5]
     """
 
     def __call__(self, param: Tensor, grad: Tensor | None = None, block: Any = None) -> Tensor:
@@ -40,10 +54,14 @@ class L1Decay(WeightDecayRegularizer):
 
 
 class L2Decay(WeightDecayRegularizer):
-    """Adds `coeff * parameter` to the gradient: keeps weights small.
+    """L2 weight decay: adds ``coeff * parameter`` to the gradient, which keeps weights small.
 
-    >>> bireme.regularizer.L2Decay(0.5)(bireme.to_tensor([2.0, -4.0])).tolist()
-    [1.0, -2.0]
+    Args:
+        coeff: Coefficient of the decay, a number or a tensor of one element. Default: 0.0.
+
+    Examples:
+        >>> bireme.regularizer.L2Decay(0.5)(bireme.to_tensor([2.0, -4.0])).tolist()
+        [1.0, -2.0]
     """
 
     def __call__(self, param: Tensor, grad: Tensor | None = None, block: Any = None) -> Tensor:

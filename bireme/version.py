@@ -19,10 +19,14 @@ interface = "3.2.2"  # Paddle's, which the public names follow; `compat.install_
 
 
 def cuda() -> str:
-    """Version of CUDA, 'False' where it is not used.
+    """Return the version of CUDA.
 
-    >>> bireme.device.is_compiled_with_cuda() or bireme.version.cuda()
-    'False'
+    Returns:
+        A str; ``"False"`` if CUDA is not used.
+
+    Examples:
+        >>> bireme.device.is_compiled_with_cuda() or bireme.version.cuda()
+        'False'
     """
     if not is_compiled_with_cuda():
         return "False"
@@ -31,19 +35,27 @@ def cuda() -> str:
 
 
 def cudnn() -> str:
-    """Version of cuDNN, 'False' where it is not used.
+    """Return the version of cuDNN.
 
-    >>> bireme.device.is_compiled_with_cuda() or bireme.version.cudnn()
-    'False'
+    Returns:
+        A str; ``"False"`` if cuDNN is not used.
+
+    Examples:
+        >>> bireme.device.is_compiled_with_cuda() or bireme.version.cudnn()
+        'False'
     """
     return _short("cudnn") if is_compiled_with_cuda() else "False"
 
 
 def nccl() -> str:
-    """Version of NCCL, '0' where it is not used.
+    """Return the version of NCCL.
 
-    >>> bireme.device.is_compiled_with_cuda() or bireme.version.nccl()
-    '0'
+    Returns:
+        A str; ``"0"`` if NCCL is not used.
+
+    Examples:
+        >>> bireme.device.is_compiled_with_cuda() or bireme.version.nccl()
+        '0'
     """
     return _short("nccl") if is_compiled_with_cuda() else "0"
 
@@ -53,10 +65,14 @@ def _short(library: str) -> str:
 
 
 def cuda_archs() -> list[int]:
-    """Architectures of GPUs that programs are compiled for: the one that is there.
+    """Return the GPU architectures that programs are compiled for: that of the first GPU.
 
-    >>> bireme.device.is_compiled_with_cuda() or bireme.version.cuda_archs()
-    []
+    Returns:
+        A list of ints such as ``[90]``; empty without a GPU.
+
+    Examples:
+        >>> bireme.device.is_compiled_with_cuda() or bireme.version.cuda_archs()
+        []
     """
     if not is_compiled_with_cuda():
         return []
@@ -65,37 +81,53 @@ def cuda_archs() -> list[int]:
 
 
 def tensorrt() -> str:
-    """Version of TensorRT: 'None', it is not used.
+    """Return the version of TensorRT, which is not used.
 
-    >>> bireme.version.tensorrt()
-    'None'
+    Returns:
+        ``"None"``.
+
+    Examples:
+        >>> bireme.version.tensorrt()
+        'None'
     """
     return "None"
 
 
 def xpu() -> str:
-    """Version of the XPU's library: 'False', a plug-in knows its own.
+    """Return the version of the XPU library, which only a plug-in knows.
 
-    >>> bireme.version.xpu()
-    'False'
+    Returns:
+        ``"False"``.
+
+    Examples:
+        >>> bireme.version.xpu()
+        'False'
     """
     return "False"
 
 
 def mkl() -> str:
-    """Whether Intel's MKL computes on CPU: 'OFF', XLA has its own.
+    """Return whether Intel's MKL computes on CPU: XLA has kernels of its own.
 
-    >>> bireme.version.mkl()
-    'OFF'
+    Returns:
+        ``"OFF"``.
+
+    Examples:
+        >>> bireme.version.mkl()
+        'OFF'
     """
     return "OFF"
 
 
 def cinn() -> str:
-    """Version of CINN: 'False', XLA is the compiler.
+    """Return the version of CINN, which is not used: XLA is the compiler.
 
-    >>> bireme.version.cinn()
-    'False'
+    Returns:
+        ``"False"``.
+
+    Examples:
+        >>> bireme.version.cinn()
+        'False'
     """
     return "False"
 
@@ -104,10 +136,11 @@ xpu_xre = xpu_xccl = xpu_xhpc = xpu
 
 
 def show() -> None:
-    """Write the versions to the standard output.
+    """Print the versions of Bireme, of Paddle's interface and of the libraries to stdout.
 
-    >>> bireme.version.show()
-    full_version: ...
+    Examples:
+        >>> bireme.version.show()
+        full_version: ...
     """
     facts = {
         "full_version": full_version, "major": major, "minor": minor, "patch": patch, "rc": rc, "cuda": cuda(), "cudnn": cudnn(), "nccl": nccl(),

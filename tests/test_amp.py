@@ -110,7 +110,7 @@ def test_nesting_threads_and_decorating():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"level": "O3"}, "auto_cast(level): expected 'O0', 'OD', 'O1' or 'O2', got O3"),
+        ({"level": "O3"}, "auto_cast(level): expected 'O0', 'OD', 'O1' or 'O2', got 'O3'"),
         ({"dtype": "float64"}, "auto_cast(dtype): expected 'float16' or 'bfloat16', got float64"),
         ({"custom_white_list": "exp"}, "auto_cast(custom_white_list): expected a list of operators' names"),
         ({"custom_white_list": ["exp"], "custom_black_list": ["exp"]}, "auto_cast(custom_white_list): expected operators that"),

@@ -444,7 +444,7 @@ def test_a_factor_may_not_be_written_over():
     a = x * 1
     b = a * a
     a[0] = b[1]
-    with pytest.raises(RuntimeError, match="multiply needs a tensor"):
+    with pytest.raises(RuntimeError, match="tensor that multiply read"):
         a.sum().backward()
 
 
@@ -629,7 +629,7 @@ def test_a_saved_tensor_that_changed_is_refused(change):
     y = x * 1
     z = y * y
     change(y)
-    with pytest.raises(RuntimeError, match="in-place operator has changed since\n  received tensor_version:1 != wrapper_version_snapshot:0"):
+    with pytest.raises(RuntimeError, match="inplace operator has modified since: received tensor_version:1 != wrapper_version_snapshot:0"):
         z.sum().backward()
 
 
@@ -662,7 +662,7 @@ def test_changes_of_what_nobody_saved_are_fine():
     x = leaf()
     z = bireme.exp(x * 1)
     z.add_(constant())
-    with pytest.raises(RuntimeError, match="exp needs a tensor"):
+    with pytest.raises(RuntimeError, match="tensor that exp read"):
         z.sum().backward()
 
 

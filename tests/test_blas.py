@@ -15,8 +15,8 @@ from bireme.core.numpy_exec import blas
 @pytest.fixture(autouse=True)
 def shared(monkeypatch):
     """Small products are large, and there are three cores, whatever the machine has."""
-    monkeypatch.setattr(blas, "LARGE", 64)
-    monkeypatch.setattr(blas, "PART", 20)
+    monkeypatch.setattr(blas, "SHARED_PRODUCT", 64)
+    monkeypatch.setattr(blas, "PRODUCT_PART", 20)
     monkeypatch.setattr(blas, "cores", lambda: 3)
     blas._Workers.forked()
     yield

@@ -125,7 +125,7 @@ def test_the_line_is_the_users_inside_a_model():
     (lambda: nn.functional.unfold("a", 2), "unfold(x): expected a Tensor"),
     (lambda: nn.functional.softplus(f(2), f(3)), "softplus(beta): expected a number"),
     (lambda: bireme.index_fill(f(2, 2), bireme.to_tensor([0]), None, 1.0), "index_fill(axis): expected an integer, got None"),
-    (lambda: bireme.unstack(f(2), 0, "two"), "unstack(num): expected an integer, got two"),
+    (lambda: bireme.unstack(f(2), 0, "two"), "unstack(num): expected an integer, got 'two'"),
 ])  # fmt: skip
 def test_the_name_is_the_one_that_was_called(call, told):
     with pytest.raises((ValueError, TypeError)) as e:

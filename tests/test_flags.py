@@ -9,6 +9,8 @@ import pytest
 
 import bireme
 from bireme.core.base import flags
+from bireme.core.graph import segment
+from bireme.core.run import lookup
 
 ALL = dict(flags._ALL)
 
@@ -75,6 +77,77 @@ def test_bad_flags_are_refused_and_nothing_is_set():
         bireme.set_flags("FLAGS_op_at_once")
     with pytest.raises(ValueError, match="expected a value of type int"):
         bireme.set_flags({"FLAGS_max_pending_nodes": "many"})
+
+
+# ---------------------------------------------------------------- changes between steps
+
+STEERS = {
+    "deterministic": True, "interpret": False, "op_at_once": True, "check_nan_inf": True,
+    "max_pending_nodes": 8, "max_pending_bytes": 2048,
+}  # fmt: skip
+# what steers no run of a program that is there: looked at when something fails, is compiled, is told or starts
+OTHERS = {
+    "check_nan_inf_level", "tell_compiles", "compile_cache", "compile_cache_bytes", "keep_pages", "freeze_imports",
+    "full_traceback", "programs_per_skeleton",
+}  # fmt: skip
+
+
+def test_each_flag_steers_runs_or_does_not():
+    assert STEERS.keys() | OTHERS == ALL.keys() and not STEERS.keys() & OTHERS
+
+
+@pytest.mark.parametrize("name", STEERS)
+def test_a_change_is_seen_by_the_next_run_of_what_is_warm(name):
+    x = bireme.to_tensor(np.linspace(-1, 1, 64, dtype="float32"))
+
+    def run(value):
+        """How many programs a chain of operators takes with the flag so set, and how many of them are interpreted."""
+        bireme.set_flags({f"FLAGS_{name}": value})
+        before = bireme.debug.stats()
+        y, held = x, []
+        for _ in range(24):
+            y = y * 0.5 + 1.0
+            held.append(y)
+        total = sum(float(t.numpy()[0]) for t in held)
+        after = bireme.debug.stats()
+        return after["flushes"] - before["flushes"], after["interprets"] - before["interprets"], total
+
+    values = (ALL[name].default, STEERS[name])
+    cold = {}
+    for value in reversed(values):  # what the default leaves is warm below
+        lookup.clear()
+        segment._drop_tree()
+        for _ in range(3):
+            cold[value] = run(value)
+    assert cold[values[0]][:2] != cold[values[1]][:2]
+    for value in (*values, *values, *values):
+        got = run(value)
+        assert got[:2] == cold[value][:2]
+        assert got[2] == pytest.approx(cold[value][2], rel=1e-6)
+
+
+def test_deterministic_fits_what_is_held_as_soon_as_it_is_set():
+    w = bireme.to_tensor(np.full((128, 128), 0.01, "float32"))
+
+    def compiled(both):
+        before = bireme.debug.stats()["compiles"]
+        a = w
+        for _ in range(4):
+            a = bireme.tanh(a @ w)
+        b = a * 2.0
+        if not both:
+            del a
+        b.numpy()
+        return bireme.debug.stats()["compiles"] - before
+
+    lookup.clear()
+    assert [compiled(True) for _ in range(4)] == [0, 1, 0, 0]
+    assert [compiled(False) for _ in range(2)] == [0, 0]  # the program that gives both serves
+    bireme.set_flags({"FLAGS_deterministic": True})
+    assert [compiled(False) for _ in range(2)] == [1, 0]
+    assert [compiled(True) for _ in range(2)] == [1, 0]
+    bireme.set_flags({"FLAGS_deterministic": False})
+    assert [compiled(both) for both in (True, False, True, False)] == [0, 0, 0, 0]
 
 
 # ---------------------------------------------------------------- debugging flags
@@ -173,7 +246,7 @@ def test_a_wrong_value_in_the_environment_is_told_as_such(tmp_path):
     (tmp_path / "train.py").write_text("import os\nimport bireme\n")
     env = {**os.environ, "FLAGS_op_at_once": "maybe", "PYTHONPATH": os.getcwd()}
     done = subprocess.run([sys.executable, str(tmp_path / "train.py")], env=env, capture_output=True, text=True, timeout=120)
-    assert done.stderr.endswith("ValueError: FLAGS_op_at_once of the environment: expected true or false, got maybe\n  at train.py:2\n")
+    assert done.stderr.endswith("ArgumentError: FLAGS_op_at_once of the environment: expected true or false, got 'maybe'\n  at train.py:2\n")
 
 
 def test_without_check_nan_inf_they_are_numbers():

@@ -305,7 +305,7 @@ def test_wrong_arguments():
         model.prepare(loss=3)
     with pytest.raises(AssertionError, match=r"prepare\(metrics\)"):
         model.prepare(metrics=3)
-    with pytest.raises(ValueError, match="level 'O0', 'O1' or 'O2', got O7"):
+    with pytest.raises(ValueError, match="level 'O0', 'O1' or 'O2', got 'O7'"):
         model.prepare(amp_configs="O7")
     with pytest.raises(ValueError, match="got speed"):
         model.prepare(amp_configs={"speed": 1})

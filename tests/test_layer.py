@@ -61,7 +61,7 @@ def test_class_names_become_layer_names(name, expected):
 
 def test_a_parameters_name_is_its_own():
     nn.Linear(2, 3, weight_attr="mine")
-    with pytest.raises(ValueError, match="expected a name that no other parameter has, got mine"):
+    with pytest.raises(ValueError, match="expected a name that no other parameter has, got 'mine'"):
         nn.Linear(2, 3, weight_attr="mine")
 
 
@@ -136,7 +136,7 @@ def test_init_must_come_first():
         (lambda x: x.create_parameter([2], attr=3), TypeError, "expected a ParamAttr"),
         (lambda x: x(1), NotImplementedError, "forward"),
         (lambda x: x.set_state_dict([1]), TypeError, "a dict of name to Tensor"),
-        (lambda x: nn.Linear(1, 2).set_state_dict({"weight": "text"}), TypeError, r"\(state_dict\), weight: .* array of numbers, got text"),
+        (lambda x: nn.Linear(1, 2).set_state_dict({"weight": "text"}), TypeError, r"\(state_dict\), weight: .* array of numbers, got 'text'"),
         (lambda x: nn.Linear(1, 2).set_state_dict({"weight": np.array([["a", "b"]])}), ValueError, "expected a Tensor or an array of numbers"),
         (lambda x: x.float16(excluded_layers=3), TypeError, "a Layer class"),
     ],
@@ -430,7 +430,7 @@ def test_other_initial_values():
     assert wide.shape == [1, 3] and (wide * 2).sum().item() == 12.0
     with pytest.raises(ValueError, match="fan_in"):
         I.KaimingUniform(mode="fan")
-    with pytest.raises(ValueError, match="leaky_relu, got foo"):
+    with pytest.raises(ValueError, match="leaky_relu, got 'foo'"):
         I.calculate_gain("foo")
     with pytest.raises(ValueError, match=r"Uniform\(high\)"):
         I.Uniform(2.0, 1.0)
@@ -450,7 +450,7 @@ def test_an_initializer_made_with_a_parameter_is_no_error():
         kind(layer.weight)
     I.Normal(0.0, layer.weight)
     assert layer.weight.tolist() == [[3.0, 3.0], [3.0, 3.0]]
-    with pytest.raises(TypeError, match=r"Normal\(mean\): expected a number, got a"):
+    with pytest.raises(TypeError, match=r"Normal\(mean\): expected a number, got 'a'"):
         I.Normal("a")
 
 
@@ -491,7 +491,7 @@ def test_default_initial_values():
         (lambda: nn.Conv2D(3, 4, 3, 1, 0, 1, 1, True), TypeError, "positional"),
         (lambda: nn.LayerNorm("3"), TypeError, r"LayerNorm\(normalized_shape\)"),
         (lambda: nn.MSELoss("x"), ValueError, r"MSELoss\(reduction\)"),
-        (lambda: nn.ReLU(foo=1), TypeError, "expected arguments name, got foo"),
+        (lambda: nn.ReLU(foo=1), TypeError, "expected arguments name, got 'foo'"),
         (lambda: nn.GELU(1, 2, 3), TypeError, "expected arguments approximate, name, got 3 arguments"),
     ],
 )

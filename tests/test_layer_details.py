@@ -240,7 +240,7 @@ def test_stacks_of_recurrences_have_one_base():
     for layer in (nn.LSTM(2, 3), nn.GRU(2, 3), nn.SimpleRNN(2, 3, activation="relu")):
         assert isinstance(layer, RNNBase)
         assert [p.shape for p in RNNBase(layer.mode, 2, 3).parameters()] == [p.shape for p in layer.parameters()]
-    with pytest.raises(ValueError, match=r"RNNBase\(mode\): expected one of LSTM, GRU, RNN_TANH, RNN_RELU, got RNN"):
+    with pytest.raises(ValueError, match=r"RNNBase\(mode\): expected one of LSTM, GRU, RNN_TANH, RNN_RELU, got 'RNN'"):
         RNNBase("RNN", 2, 3)
 
 

@@ -15,7 +15,7 @@ LAYERS = [
     *[[f"core.{package}"] for package in CORE],
     ["core"],
     ["ops"],
-    ["linalg", "fft", "signal", "special", "tensor", "device", "debug", "defaults", "version"],
+    ["linalg", "fft", "signal", "special", "tensor", "device", "debug", "defaults", "errors", "version"],
     [
         *("autograd", "param_attr", "nn", "optimizer", "amp", "io", "files", "metric", "regularizer", "utils"),
         *("jit", "static", "distribution", "sparse", "geometric", "distributed", "quantization", "profiler"),

@@ -166,12 +166,12 @@ _ELLIPSIS = "einsum(equation): expected an ellipsis in the result as in the oper
     ("i...jk", [(2, 3)], "einsum(operands): expected at least 3 axes for 'i...jk', got 2 in operand 0"),
     ("i$j", [(2, 3)], "einsum(equation): expected letters, "),
     ("i..j", [(2, 3)], "einsum(equation): expected letters, "),
-    ("ij->->i", [(2, 3)], "einsum(equation): expected one arrow at most, got ij->->i\n  hint: Invalid equation: multiple `->` were found."),
+    ("ij->->i", [(2, 3)], "einsum(equation): expected one arrow at most, got 'ij->->i'\n  hint: Invalid equation: multiple `->` were found."),
     ("ijk", [], "einsum(operands): expected 1 tensors for 'ijk', got none\n  hint: Required at least one operand in Einsum API, but received 0"),
-    ("i_", [(2, 3)], f"{_LETTERS}, got i_\n  hint: Invalid equation: _ is not a valid label, which should be letters."),
-    ("...k...", [(2, 3)], f"{_LETTERS}, got ...k...\n  hint: Invalid equation: `.` is found outside of an ellipsis."),
-    ("ij->ik", [(2, 3)], "einsum(equation): expected an operand with the label 'k' of the result, got ij->ik"),
-    ("b...->b", [(2, 3)], f"{_ELLIPSIS}, got b...->b\n  hint: Invalid equation: missing ellipsis in output labels."),
+    ("i_", [(2, 3)], f"{_LETTERS}, got 'i_'\n  hint: Invalid equation: _ is not a valid label, which should be letters."),
+    ("...k...", [(2, 3)], f"{_LETTERS}, got '...k...'\n  hint: Invalid equation: `.` is found outside of an ellipsis."),
+    ("ij->ik", [(2, 3)], "einsum(equation): expected an operand with the label 'k' of the result, got 'ij->ik'"),
+    ("b...->b", [(2, 3)], f"{_ELLIPSIS}, got 'b...->b'\n  hint: Invalid equation: missing ellipsis in output labels."),
 ])  # fmt: skip
 def test_einsum_says_what_is_wrong(equation, shapes, message):
     with pytest.raises((ValueError, AssertionError)) as told:

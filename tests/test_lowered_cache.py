@@ -161,7 +161,7 @@ def test_values_are_told_apart(one, other):
 
 
 def test_what_has_no_name():
-    assert name_of(bireme.tanh, calls=lowered_cache.LARGE - 1) is None
+    assert name_of(bireme.tanh, calls=lowered_cache.MIN_CALLS - 1) is None
     with pytest.raises(lowered_cache.Untold):
         lowered_cache._value((object(),))
     bireme.set_flags({"FLAGS_compile_cache": False})
@@ -207,7 +207,7 @@ def test_gradients_of_every_order_have_names():
     for _ in range(3):
         (y,) = bireme.grad(y.sum(), [x], create_graph=True)
     graph = Graph(segment.local.segment.state, bireme.core.base.device.current())
-    assert len(graph.nodes) > lowered_cache.LARGE
+    assert len(graph.nodes) > lowered_cache.MIN_CALLS
     assert lowered_cache.name(graph, (len(graph.value_sigs) - 1,), (), graph.device) is not None
     assert np.isfinite(y.numpy()).all()
 

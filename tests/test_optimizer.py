@@ -814,7 +814,7 @@ def test_lbfgs_refuses():
 def test_accumulators_and_master_weights_by_name():
     w = bireme.nn.Linear(2, 2).weight
     adam = bireme.optimizer.Adam(0.1, parameters=[w])
-    with pytest.raises(RuntimeError, match="expected one of none yet, got moment1"):
+    with pytest.raises(RuntimeError, match="expected one of none yet, got 'moment1'"):
         adam._get_accumulator("moment1", w)
     (w * w).sum().backward()
     adam.step()

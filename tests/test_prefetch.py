@@ -19,8 +19,8 @@ SCRIPT = """
     from bireme.core.xla_exec import xla
 
     read, prepared = [], []
-    plain_read, plain_prepare = xla.read, xla.Xla.prepare
-    xla.read = lambda *args: read.append(plain_read(*args)) or read[-1]
+    plain_read, plain_prepare = xla.load, xla.Xla.prepare
+    xla.load = lambda *args: read.append(plain_read(*args)) or read[-1]
     xla.Xla.prepare = lambda *args: prepared.append(1) or plain_prepare(*args)
     bireme.seed(0)
     net = nn.Sequential(*[nn.Linear(64, 64) for _ in range(30)], nn.Dropout(0.5))
@@ -75,20 +75,20 @@ def settings(monkeypatch):
 
 
 def test_other_settings_get_a_program_of_their_own(settings, monkeypatch):
-    monkeypatch.setattr(xla, "read", lambda *args: "a program")
+    monkeypatch.setattr(xla, "load", lambda *args: "a program")
     reading = prefetch.begin(Graph, (1,), ())
     settings.append("another")
     assert reading.take((1,), ()) is None
 
 
 def test_another_liveness_gets_no_program_that_was_not_made_for_it(monkeypatch):
-    monkeypatch.setattr(xla, "read", lambda *args: "a program")
+    monkeypatch.setattr(xla, "load", lambda *args: "a program")
     assert prefetch.begin(Graph, (1, 2), (0,)).take((1, 2), (0,)) == "a program"
     assert prefetch.begin(Graph, (1, 2), (0,)).take((1,), (0,)) is None
 
 
 def test_what_goes_wrong_is_left_to_who_wants_the_program(monkeypatch):
-    monkeypatch.setattr(xla, "read", lambda *args: 1 / 0)
+    monkeypatch.setattr(xla, "load", lambda *args: 1 / 0)
     assert prefetch.begin(Graph, (1,), ()).take((1,), ()) is None
 
 

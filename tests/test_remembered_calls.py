@@ -53,6 +53,28 @@ def test_types_of_equal_numbers_are_told_apart():
     assert (x * 1.0).dtype is bireme.float32
 
 
+def test_lists_are_told_apart_from_what_is_in_them():
+    x = t([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]])
+    for _ in range(3):
+        assert bireme.mean(x, [], 1).shape == bireme.mean(x, [], True).shape == [1, 1]
+        assert bireme.mean(x, [1]).tolist() == [1.0, 4.0]
+        assert bireme.mean(x, axis=1).tolist() == [1.0, 4.0]
+        for wrong in (("axis", 1), ([True],), ([1.0],), ([[1]],), ("1",)):
+            with pytest.raises(TypeError):
+                bireme.mean(x, *wrong)
+
+
+def test_a_list_of_numbers_is_no_list_of_tensors():
+    x, y = t([1.0]), t([2.0])
+    for _ in range(3):
+        bireme.debug.flush()
+        a, b = x + 1.0, y + 1.0
+        assert bireme.concat([a, b]).tolist() == [2.0, 3.0]
+        a, b = x + 1.0, y + 1.0
+        with pytest.raises(TypeError):
+            bireme.concat([0, 1])
+
+
 def test_an_error_shows_the_users_frames_and_one_more():
     try:
         bireme.matmul(bireme.ones([2, 4]), bireme.ones([5, 4]))

@@ -402,6 +402,39 @@ def test_the_end_while_a_daemon_computes():
         assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_the_end_takes_no_locks_with_it():
+    """A daemon that wants to compute at the end lets go of its locks, the engine's too: others may need them."""
+    script = """
+        import atexit, threading
+
+        lock, arrived = threading.Lock(), threading.Event()
+
+        def last():  # registered before the engine is there, so it is called after the engine's end
+            print(arrived.wait(60), lock.acquire(timeout=20), theirs.tolist())
+
+        atexit.register(last)
+        import bireme
+        from bireme.core.base import shutdown
+
+        def work():
+            global theirs
+            theirs = bireme.to_tensor([1.0, 2.0]) * 2.0
+            ready.set()
+            while not shutdown._closed:
+                ended.wait(0.001)
+            with lock:
+                arrived.set()
+                theirs.numpy()
+
+        ready, ended = threading.Event(), threading.Event()
+        threading.Thread(target=work, daemon=True).start()
+        ready.wait()
+    """
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True True [2.0, 4.0]\n", "")
+
+
 def test_the_end_while_a_daemon_compiles_the_first_program():
     script = """
         import threading
@@ -431,3 +464,42 @@ def test_the_end_while_a_daemon_compiles_the_first_program():
     env = {**os.environ, "FLAGS_compile_cache": "0"}
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120, env=env)
     assert (done.returncode, done.stdout, done.stderr) == (0, "compiled\n", "")
+
+
+def test_the_default_type_is_one_for_all_threads():
+    """As in Paddle; what a thread remembers of its calls does not outlive a change by another, in auto_cast or not."""
+    mask, x, n = bireme.to_tensor([True, False]), bireme.to_tensor([1.0, 2.0]), bireme.to_tensor([1, 2])
+    turns = [threading.Barrier(3, timeout=60) for _ in range(6)]
+
+    def calls():
+        made = [bireme.where(mask, x, 1.0), bireme.where(mask, 1.5, 2.5), bireme.fft.fft(n)]
+        return [t.dtype.name for t in (*made, bireme.ones([1]), bireme.to_tensor(0.5))]
+
+    def caller(how):
+        def run():
+            found = []
+            with bireme.amp.auto_cast(how == "auto_cast"):
+                for before, after in zip(turns[::2], turns[1::2], strict=True):
+                    before.wait()
+                    found.append((calls(), calls(), bireme.get_default_dtype()))
+                    after.wait()
+            return found
+
+        return run
+
+    def setter():
+        for kind, before, after in zip(("float32", "float64", "float32"), turns[::2], turns[1::2], strict=True):
+            bireme.set_default_dtype(kind)
+            before.wait()
+            after.wait()
+
+    narrow = ["float32", "float32", "complex64", "float32", "float32"]
+    wide = ["float64", "float64", "complex128", "float64", "float64"]
+    try:
+        for found in in_threads(caller("auto_cast"), caller("plain"), setter)[:2]:
+            assert found == [(narrow, narrow, "float32"), (wide, wide, "float64"), (narrow, narrow, "float32")]
+        in_threads(lambda: bireme.set_default_dtype("float64"))
+        assert (bireme.get_default_dtype(), calls(), in_threads(calls)) == ("float64", wide, [wide])
+    finally:
+        bireme.set_default_dtype("float32")
+    assert calls() == narrow

@@ -248,8 +248,8 @@ def test_the_weights_of_a_second_model_wait_for_no_compiler():
 
 
 def test_the_estimate_of_work_knows_how_much_a_form_does():
-    assert cost.steps_of(None) == cost.TRACED and cost.steps_of(np.exp) == cost.UFUNC
-    assert cost.steps_of(OPS["batch_norm_of"].numpy_form) > 2 * cost.steps_of(OPS["silu"].numpy_form) > cost.UFUNC
+    assert cost.bytecode_steps(None) == cost.TRACED and cost.bytecode_steps(np.exp) == cost.UFUNC
+    assert cost.bytecode_steps(OPS["batch_norm_of"].numpy_form) > 2 * cost.bytecode_steps(OPS["silu"].numpy_form) > cost.UFUNC
     image, kernel = sig_of((1, 8, 20, 20), dtypes.float32), sig_of((8, 8, 3, 3), dtypes.float32)
     convolved = OPS["conv2d"].bind((1, 1, None), ((1, 1), ((1, 1), (1, 1)), (1, 1), 1, "NCHW"))
     assert convolved.use((image, kernel)).work > 10 * OPS["relu"].bind((1,), ()).use((image,)).work

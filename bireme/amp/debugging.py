@@ -24,31 +24,39 @@ from bireme.core.tensor.tensor import Tensor
 from bireme.ops import to_tensor
 
 __all__ = [
-    "DebugMode", "TensorCheckerConfig", "check_numerics", "enable_operator_stats_collection", "disable_operator_stats_collection",
-    "collect_operator_stats", "enable_tensor_checker", "disable_tensor_checker", "compare_accuracy", "check_layer_numerics",
+    "DebugMode", "TensorCheckerConfig", "check_numerics", "enable_operator_stats_collection",
+    "disable_operator_stats_collection", "collect_operator_stats", "enable_tensor_checker", "disable_tensor_checker",
+    "compare_accuracy", "check_layer_numerics",
 ]  # fmt: skip
 
 SHORT = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
 # names that programs written for Paddle have for operators, and those of the functions that users call
-THEIRS = {
-    "elementwise_add": "add", "elementwise_sub": "subtract", "elementwise_mul": "multiply", "elementwise_div": "divide", "elementwise_pow": "pow",
-    "elementwise_max": "maximum", "elementwise_min": "minimum", "matmul_v2": "matmul", "reduce_sum": "sum", "reduce_mean": "mean",
-    "reduce_max": "max", "reduce_min": "min", "transpose2": "transpose", "reshape2": "reshape", "lookup_table_v2": "embedding",
-    "softmax_with_cross_entropy": "cross_entropy", "uniform_random": "uniform", "gaussian_random": "gaussian",
+THEIRS: dict[str, str] = {
+    "elementwise_add": "add", "elementwise_sub": "subtract", "elementwise_mul": "multiply", "elementwise_div": "divide",
+    "elementwise_pow": "pow", "elementwise_max": "maximum", "elementwise_min": "minimum", "matmul_v2": "matmul",
+    "reduce_sum": "sum", "reduce_mean": "mean", "reduce_max": "max", "reduce_min": "min", "transpose2": "transpose",
+    "reshape2": "reshape", "lookup_table_v2": "embedding", "softmax_with_cross_entropy": "cross_entropy",
+    "uniform_random": "uniform", "gaussian_random": "gaussian",
 }  # fmt: skip
 
 
 def _name(bound: Any) -> str:
-    """What users call an operator; that of a gradient has its operator's name in front."""
+    """The user's name of an operator; that of a gradient begins with the name of its operator."""
     name = getattr(bound.op, "told", bound.op.name)
     return "divide" if name == "quotient" else name  # the part of `divide` that is an operator
 
 
 class DebugMode(enum.Enum):
-    """What a check does: stop at NaN or infinity, tell of them, tell of what float16 could not hold, or tell of everything.
+    """What a check of numerical values reports.
 
-    >>> bireme.amp.debugging.DebugMode.CHECK_NAN_INF.value
-    1
+    - ``CHECK_NAN_INF_AND_ABORT``: raise an error at NaN or infinity.
+    - ``CHECK_NAN_INF``: print a line for each result with NaN or infinity.
+    - ``CHECK_ALL_FOR_OVERFLOW``: also print a line for each float32 result that float16 could not hold.
+    - ``CHECK_ALL``: print a line for each result.
+
+    Examples:
+        >>> bireme.amp.debugging.DebugMode.CHECK_NAN_INF.value
+        1
     """
 
     CHECK_NAN_INF_AND_ABORT = 0
@@ -57,11 +65,11 @@ class DebugMode(enum.Enum):
     CHECK_ALL = 3
 
 
-# ---------------------------------------------------------------- figures of one tensor
+# ---------------------------------------------------------------- statistics of one tensor
 
 
 class Figures:
-    """Counts of NaN, infinities and zeros, and maximum, minimum and mean."""
+    """Numbers of NaN, infinite and zero elements, and maximum, minimum and mean."""
 
     def __init__(self, array: Any):
         wide = np.asarray(array)
@@ -86,13 +94,14 @@ class Figures:
     def line(self, level: str, device: str, op: str, tensor: str, dtype: str) -> str:
         counts = f"numel={self.numel}, num_nan={self.nan}, num_inf={self.inf}, num_zero={self.zero}"
         sizes = ", ".join(
-            f"{n}={v if not np.isfinite(v) else format(v, 'e')}" for n, v in (("max", self.max), ("min", self.min), ("mean", self.mean))
+            f"{n}={v if not np.isfinite(v) else format(v, 'e')}"
+            for n, v in (("max", self.max), ("min", self.min), ("mean", self.mean))
         )
         return f"[PRECISION] [{level}] in [device={device}, op={op}, tensor={tensor}, dtype={dtype}], {counts}, {sizes}"
 
 
 def _tells(figures: Figures, mode: DebugMode, dtype: str) -> str | None:
-    """The level of the line to write; None for none."""
+    """Return the level of the line to write; None if there is none."""
     if figures.bad:
         return "ERROR"
     if mode is DebugMode.CHECK_ALL_FOR_OVERFLOW and dtype == "fp32" and figures.overflows:
@@ -104,23 +113,43 @@ def _device(value: Any) -> str:
     return "cpu" if value.device.is_cpu else f"gpu:{value.device.index}"
 
 
-def check_numerics(tensor: Tensor, op_type: str, var_name: str, debug_mode: DebugMode = DebugMode.CHECK_NAN_INF_AND_ABORT) -> tuple[Tensor, Tensor]:
-    """Counts of NaN, infinities and zeros, and maximum, minimum and mean; an error where there are NaN or infinities, unless told otherwise.
+def check_numerics(
+    tensor: Tensor, op_type: str, var_name: str, debug_mode: DebugMode = DebugMode.CHECK_NAN_INF_AND_ABORT
+) -> tuple[Tensor, Tensor]:
+    """Count NaN, infinite and zero elements of a tensor and compute its maximum, minimum and mean.
 
-    >>> counts, sizes = bireme.amp.debugging.check_numerics(bireme.to_tensor([1.0, 0.0, 3.5]), "relu", "x")
-    >>> counts.tolist(), sizes.tolist()
-    ([0, 0, 1], [3.5, 0.0, 1.5])
+    Args:
+        tensor: A floating-point or complex tensor.
+        op_type: Name of the operator, for the message.
+        var_name: Name of the tensor, for the message.
+        debug_mode: What to do about NaN and infinity, a ``DebugMode``. Default: ``CHECK_NAN_INF_AND_ABORT``.
+
+    Returns:
+        A tuple of an int64 tensor with the numbers of NaN, infinite and zero elements, and a float32 tensor with
+        maximum, minimum and mean.
+
+    Raises:
+        NonFiniteError: If there are NaN or infinite elements and ``debug_mode`` is ``CHECK_NAN_INF_AND_ABORT``.
+
+    Examples:
+        >>> counts, sizes = bireme.amp.debugging.check_numerics(bireme.to_tensor([1.0, 0.0, 3.5]), "relu", "x")
+        >>> counts.tolist(), sizes.tolist()
+        ([0, 0, 1], [3.5, 0.0, 1.5])
     """
     if not isinstance(tensor, Tensor) or not tensor.dtype.is_inexact:
-        raise errors.bad("check_numerics(tensor)", "a floating Tensor", tensor, kind=TypeError)
+        raise errors.bad("check_numerics(tensor)", "a floating Tensor", tensor, kind=errors.ArgumentTypeError)
     found, short = Figures(tensor._host()), SHORT.get(tensor.dtype.name, tensor.dtype.name)
     level = _tells(found, debug_mode, short)
     line = found.line(level or "INFO", _device(tensor._value), op_type, var_name, short)
     if level == "ERROR" and debug_mode is DebugMode.CHECK_NAN_INF_AND_ABORT:
-        raise errors.NonFiniteError(f"check_numerics({var_name}): {line.partition('] in ')[2]}\n  at {errors.place_of(errors.position())}")
+        raise errors.NonFiniteError(
+            f"check_numerics({var_name}): {line.partition('] in ')[2]}\n  at {errors.place_of(errors.position())}"
+        )
     if level:
         sys.stdout.write(f"{line}\n")
-    return to_tensor([found.nan, found.inf, found.zero], "int64"), to_tensor([found.max, found.min, found.mean], "float32")
+    return to_tensor([found.nan, found.inf, found.zero], "int64"), to_tensor(
+        [found.max, found.min, found.mean], "float32"
+    )
 
 
 # ---------------------------------------------------------------- all results while a program runs
@@ -132,20 +161,32 @@ def _names(where: str, given: Any) -> frozenset[str] | None:
     if not isinstance(given, (list, tuple)):
         raise errors.bad(where, "a list or tuple of names of operators", given)
     if not all(isinstance(n, str) for n in given):
-        raise errors.bad(where, "names of operators", list(given), kind=TypeError)
-    return frozenset(THEIRS.get(n, n) for n in given)
+        raise errors.bad(where, "names of operators", list(given), kind=errors.ArgumentTypeError)
+    names: Sequence[str] = given
+    return frozenset(THEIRS.get(n, n) for n in names)
 
 
 class TensorCheckerConfig:
-    """What `enable_tensor_checker` looks for: in which operators' results, in which steps, and what it does about it.
+    """Settings of ``enable_tensor_checker``: which results are checked, at which steps, and what is reported.
 
-    `debug_step=(a, b)` checks from the a-th call of `enable_tensor_checker`, counted from 0, up to the b-th. Lines go to
-    standard output, or into a file in `output_dir`.
+    With ``enable=True``, creating it seeds the generators of Bireme, NumPy and Python, so that two runs can be
+    compared.
 
-    >>> config = bireme.amp.debugging.TensorCheckerConfig(enable=True, debug_step=(1, 3))
-    >>> [config.update_and_check_step_id() for _ in range(4)]
-    [False, True, True, False]
-    >>> bireme.amp.debugging.TensorCheckerConfig.current_step_id = 0
+    Args:
+        enable: Whether to check.
+        debug_mode: What is reported, a ``DebugMode``. Default: ``CHECK_NAN_INF_AND_ABORT``.
+        output_dir: Directory for a log file. Default: None, lines go to stdout.
+        checked_op_list: Names of the operators to check. Default: None, all.
+        skipped_op_list: Names of operators not to check. Default: None.
+        debug_step: Pair ``(start, stop)``: check from call ``start`` of ``enable_tensor_checker``, counted from 0, up
+            to but not including call ``stop``. Default: None, always.
+        stack_height_limit: If not 0, lines end with the file and line of the call. Default: 1.
+
+    Examples:
+        >>> config = bireme.amp.debugging.TensorCheckerConfig(enable=True, debug_step=(1, 3))
+        >>> [config.update_and_check_step_id() for _ in range(4)]
+        [False, True, True, False]
+        >>> bireme.amp.debugging.TensorCheckerConfig.current_step_id = 0
     """
 
     current_step_id = 0
@@ -164,10 +205,13 @@ class TensorCheckerConfig:
         if not isinstance(debug_mode, DebugMode):
             raise errors.bad(f"{where}(debug_mode)", "a DebugMode", debug_mode, kind=AttributeError)
         if not isinstance(stack_height_limit, int):
-            raise errors.bad(f"{where}(stack_height_limit)", "an integer", stack_height_limit)
+            raise errors.bad(f"{where}(stack_height_limit)", "an integer", stack_height_limit, kind=errors.for_integer(stack_height_limit))
         self.enable, self.debug_mode, self.output_dir = enable, debug_mode, output_dir
         self.checked_op_list, self.skipped_op_list = checked_op_list, skipped_op_list
-        self._checked, self._skipped = _names(f"{where}(checked_op_list)", checked_op_list), _names(f"{where}(skipped_op_list)", skipped_op_list)
+        self._checked, self._skipped = (
+            _names(f"{where}(checked_op_list)", checked_op_list),
+            _names(f"{where}(skipped_op_list)", skipped_op_list),
+        )
         self.debug_step, self.stack_height_limit = debug_step, stack_height_limit
         self.start_step: int | None = None
         self.end_step: int | None = None
@@ -175,10 +219,12 @@ class TensorCheckerConfig:
             if not isinstance(debug_step, (list, tuple)):
                 raise errors.bad(f"{where}(debug_step)", "a list or tuple of two steps", debug_step)
             if len(debug_step) != 2 or debug_step[1] <= debug_step[0]:
-                raise errors.bad(f"{where}(debug_step)", "a first step and a later one", list(debug_step), kind=errors.Unfit)
+                raise errors.bad(
+                    f"{where}(debug_step)", "a first step and a later one", list(debug_step), kind=errors.ArgumentError
+                )
             self.start_step, self.end_step = max(debug_step[0], 0), debug_step[1]
         self.initial_seed = streams.default_generator().initial_seed()
-        self.seed = self.initial_seed if self.initial_seed < 1 << 32 else 123  # what numpy takes
+        self.seed = self.initial_seed if self.initial_seed < 1 << 32 else 123  # the largest seed of NumPy
         self._watching = False
         if enable:  # the same numbers in each run, so that runs can be compared
             streams.seed(self.seed)
@@ -186,10 +232,11 @@ class TensorCheckerConfig:
             python_random.seed(self.seed)
 
     def update_and_check_step_id(self) -> bool:
-        """Count one step; whether it is one to check.
+        """Count a step and return whether it is one to check.
 
-        >>> bireme.amp.debugging.TensorCheckerConfig(enable=False).update_and_check_step_id()
-        False
+        Examples:
+            >>> bireme.amp.debugging.TensorCheckerConfig(enable=False).update_and_check_step_id()
+            False
         """
         if not self.enable:
             return False
@@ -201,25 +248,28 @@ class TensorCheckerConfig:
         return self.start_step <= step < self.end_step
 
     def start_check_nan_inf(self) -> None:
-        """Check the results of each operator from now on, one at a time.
+        """Start to check the results of each operator; operators then run one at a time.
 
-        >>> config = bireme.amp.debugging.TensorCheckerConfig(enable=True)
-        >>> config.start_check_nan_inf()
-        >>> config.stop_check_nan_inf()
+        Examples:
+            >>> config = bireme.amp.debugging.TensorCheckerConfig(enable=True)
+            >>> config.start_check_nan_inf()
+            >>> config.stop_check_nan_inf()
         """
         if self.enable and not self._watching:
             self._watching = True
             segment.watch(self._look)
 
     def stop_check_nan_inf(self) -> None:
-        """End it."""
+        """Stop checking."""
         if self._watching:
             self._watching = False
             segment.unwatch(self._look)
 
     def _look(self, bound: Any, operands: list, outs: list, pos: Any) -> None:
         name = _name(bound)
-        if (self._checked is not None and name not in self._checked) or (self._skipped is not None and name in self._skipped):
+        if (self._checked is not None and name not in self._checked) or (
+            self._skipped is not None and name in self._skipped
+        ):
             return
         for v in outs:
             if not v.sig.dtype.is_inexact:
@@ -239,7 +289,9 @@ class TensorCheckerConfig:
             sys.stdout.write(line)
             return
         os.makedirs(self.output_dir, exist_ok=True)
-        with open(os.path.join(self.output_dir, f"worker_{device.replace(':', '.')}.log"), "a", encoding="utf-8") as file:
+        with open(
+            os.path.join(self.output_dir, f"worker_{device.replace(':', '.')}.log"), "a", encoding="utf-8"
+        ) as file:
             file.write(line)
 
 
@@ -247,13 +299,21 @@ _current: list[TensorCheckerConfig] = []
 
 
 def enable_tensor_checker(checker_config: TensorCheckerConfig) -> None:
-    """Check each operator's results as the config says, until `disable_tensor_checker`; call it once each step.
+    """Check the results of each operator until ``disable_tensor_checker`` is called; call it once per step.
 
-    >>> bireme.amp.debugging.enable_tensor_checker(bireme.amp.debugging.TensorCheckerConfig(enable=True))
-    >>> bireme.amp.debugging.disable_tensor_checker()
+    Args:
+        checker_config: What to check, a ``TensorCheckerConfig``.
+
+    Examples:
+        >>> bireme.amp.debugging.enable_tensor_checker(bireme.amp.debugging.TensorCheckerConfig(enable=True))
+        >>> (bireme.to_tensor([1.0]) * 2.0).tolist()
+        [2.0]
+        >>> bireme.amp.debugging.disable_tensor_checker()
     """
     if not isinstance(checker_config, TensorCheckerConfig):
-        raise errors.bad("enable_tensor_checker(checker_config)", "a TensorCheckerConfig", checker_config, kind=TypeError)
+        raise errors.bad(
+            "enable_tensor_checker(checker_config)", "a TensorCheckerConfig", checker_config, kind=errors.ArgumentTypeError
+        )
     if checker_config.update_and_check_step_id():
         if checker_config not in _current:
             _current.append(checker_config)
@@ -263,23 +323,33 @@ def enable_tensor_checker(checker_config: TensorCheckerConfig) -> None:
 
 
 def disable_tensor_checker() -> None:
-    """End what `enable_tensor_checker` began.
+    """Stop what ``enable_tensor_checker`` has started.
 
-    >>> bireme.amp.debugging.disable_tensor_checker()
+    Examples:
+        >>> bireme.amp.debugging.disable_tensor_checker()
     """
     while _current:
         _current.pop().stop_check_nan_inf()
 
 
-def check_layer_numerics(func: Callable) -> Callable:
-    """A layer's forward whose operators are checked one by one: an error names the first that gives NaN or infinity, and its line.
+def check_layer_numerics(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate the ``forward`` of a layer so that its operators are checked one by one.
 
-    >>> class Inverse(bireme.nn.Layer):
-    ...     @bireme.amp.debugging.check_layer_numerics
-    ...     def forward(self, x):
-    ...         return 1 / x
-    >>> Inverse()(bireme.to_tensor([2.0])).tolist()
-    [0.5]
+    The first operator that produces NaN or infinity raises an error that names the layer, the operator and its line.
+
+    Args:
+        func: The ``forward`` method; its first input must be a tensor, given by position.
+
+    Returns:
+        The decorated method.
+
+    Examples:
+        >>> class Inverse(bireme.nn.Layer):
+        ...     @bireme.amp.debugging.check_layer_numerics
+        ...     def forward(self, x):
+        ...         return 1 / x
+        >>> Inverse()(bireme.to_tensor([2.0])).tolist()
+        [0.5]
     """
 
     @functools.wraps(func)
@@ -312,7 +382,7 @@ COLUMNS = ("fp16", "bf16", "fp32", "other")
 
 
 class _Counts:
-    """How often each operator ran, by type."""
+    """Number of calls of each operator, by dtype."""
 
     def __init__(self) -> None:
         self.calls: dict[str, list[int]] = {}
@@ -330,7 +400,8 @@ class _Counts:
     def table(self) -> str:
         heads = ("Op Name".center(24, " ").strip(), "FP16 Calls", "BF16 Calls", "FP32 Calls", "Other Calls")
         rows = [f"<{' op list '.center(120, '-')}>"]
-        title = f"<{'-' * 15} {heads[0]} {'-' * 16} | -- {heads[1]} --- | -- {heads[2]} --- | --- {heads[3]}--- | -- {heads[4]} -->"
+        calls = f"-- {heads[1]} --- | -- {heads[2]} --- | --- {heads[3]}--- | -- {heads[4]} --"
+        title = f"<{'-' * 15} {heads[0]} {'-' * 16} | {calls}>"
         rows.append(title)
         for name in sorted(self.calls):
             rows.append(f"  {name:<40}| " + "| ".join(f" {n:<17}" for n in self.calls[name]))
@@ -343,30 +414,33 @@ _last: dict[str, str] = {}  # by operator: the counts of the last collection
 
 
 def get_low_precision_op_list() -> dict[str, str]:
-    """What the last collection counted, by Paddle's names of operators: calls in float16, bfloat16, float32 and others.
+    """Return the counts of the last collection by Paddle's operator names: float16, bfloat16, float32 and other calls.
 
-    >>> bireme.base.core.clear_low_precision_op_list()
-    >>> bireme.base.core.get_low_precision_op_list()
-    {}
+    Examples:
+        >>> bireme.base.core.clear_low_precision_op_list()
+        >>> bireme.base.core.get_low_precision_op_list()
+        {}
     """
     return dict(_last)
 
 
 def clear_low_precision_op_list() -> None:
-    """Forget what the last collection counted.
+    """Delete the counts of the last collection.
 
-    >>> bireme.base.core.clear_low_precision_op_list()
+    Examples:
+        >>> bireme.base.core.clear_low_precision_op_list()
     """
     _last.clear()
 
 
 def enable_operator_stats_collection() -> None:
-    """Count operators by type from now on; `disable_operator_stats_collection` shows the table.
+    """Start to count the calls of each operator by dtype; ``disable_operator_stats_collection`` prints the table.
 
-    >>> bireme.amp.debugging.enable_operator_stats_collection()
-    >>> x = bireme.ones([2]) * 2
-    >>> bireme.amp.debugging.disable_operator_stats_collection()  # doctest: +ELLIPSIS
-    <--... op list ...
+    Examples:
+        >>> bireme.amp.debugging.enable_operator_stats_collection()
+        >>> x = bireme.ones([2]) * 2
+        >>> bireme.amp.debugging.disable_operator_stats_collection()  # doctest: +ELLIPSIS
+        <--... op list ...
     """
     if not _counts:
         _counts.append(_Counts())
@@ -374,9 +448,10 @@ def enable_operator_stats_collection() -> None:
 
 
 def disable_operator_stats_collection() -> None:
-    """End the count that `enable_operator_stats_collection` began and write the table to standard output.
+    """Stop the count that ``enable_operator_stats_collection`` has started and print the table to stdout.
 
-    >>> bireme.amp.debugging.disable_operator_stats_collection()
+    Examples:
+        >>> bireme.amp.debugging.disable_operator_stats_collection()
     """
     if _counts:
         counts = _counts.pop()
@@ -389,11 +464,15 @@ def disable_operator_stats_collection() -> None:
 
 @contextlib.contextmanager
 def collect_operator_stats() -> Iterator[None]:
-    """Count operators by type inside the `with` block and write the table at its end.
+    """Context manager that counts the calls of each operator by dtype and prints the table at its end.
 
-    >>> with bireme.amp.debugging.collect_operator_stats():  # doctest: +ELLIPSIS
-    ...     x = bireme.ones([2]) * 2
-    <--... op list ...
+    Returns:
+        A context manager.
+
+    Examples:
+        >>> with bireme.amp.debugging.collect_operator_stats():  # doctest: +ELLIPSIS
+        ...     x = bireme.ones([2]) * 2
+        <--... op list ...
     """
     enable_operator_stats_collection()
     try:
@@ -405,10 +484,11 @@ def collect_operator_stats() -> Iterator[None]:
 # ---------------------------------------------------------------- two runs
 
 LINE = re.compile(
-    r"\[PRECISION\] (?:\[(?P<level>\w+)\] )?in \[device=(?P<device>[^,]*), op=(?P<op>[^,]*), tensor=(?P<tensor>[^,]*), dtype=(?P<dtype>[^\]]*)\], "
-    r"numel=(?P<numel>\d+), num_nan=(?P<nan>\d+), num_inf=(?P<inf>\d+), num_zero=(?P<zero>\d+), max=(?P<max>[^,]+), "
-    r"min=(?P<min>[^,]+), mean=(?P<mean>[^,\s]+)"
-)  # fmt: skip
+    r"\[PRECISION\] (?:\[(?P<level>\w+)\] )?in "
+    r"\[device=(?P<device>[^,]*), op=(?P<op>[^,]*), tensor=(?P<tensor>[^,]*), dtype=(?P<dtype>[^\]]*)\], "
+    r"numel=(?P<numel>\d+), num_nan=(?P<nan>\d+), num_inf=(?P<inf>\d+), num_zero=(?P<zero>\d+), "
+    r"max=(?P<max>[^,]+), min=(?P<min>[^,]+), mean=(?P<mean>[^,\s]+)"
+)
 HEADS = (
     "op",
     "tensor",
@@ -418,8 +498,10 @@ HEADS = (
 
 
 def _read(where: str, path: str) -> dict[tuple, list[dict[str, Any]]]:
-    """The lines of a run: those of one operator and tensor in their order."""
-    files = sorted(os.path.join(path, n) for n in os.listdir(path) if n.endswith(".log")) if os.path.isdir(path) else [path]
+    """Read the lines of a run: those of one operator and tensor in their order."""
+    files = (
+        sorted(os.path.join(path, n) for n in os.listdir(path) if n.endswith(".log")) if os.path.isdir(path) else [path]
+    )
     if not files or not all(os.path.isfile(f) for f in files):
         raise errors.bad(where, "a folder with logs of the tensor checker, or one log", path, kind=FileNotFoundError)
     found: dict[tuple, list[dict[str, Any]]] = {}
@@ -433,7 +515,11 @@ def _read(where: str, path: str) -> dict[tuple, list[dict[str, Any]]]:
 def _figures(line: dict[str, Any] | None, scale: float) -> list[Any]:
     if line is None:
         return [None] * 8
-    return [line["dtype"], *[int(line[n]) for n in ("numel", "nan", "inf", "zero")], *[float(line[n]) / scale for n in ("max", "min", "mean")]]
+    return [
+        line["dtype"],
+        *[int(line[n]) for n in ("numel", "nan", "inf", "zero")],
+        *[float(line[n]) / scale for n in ("max", "min", "mean")],
+    ]
 
 
 def _status(a: list[Any], b: list[Any]) -> str:
@@ -447,22 +533,36 @@ def _status(a: list[Any], b: list[Any]) -> str:
     return "" if same else "different"
 
 
-def compare_accuracy(dump_path: str, another_dump_path: str, output_filename: str, loss_scale: float = 1, dump_all_tensors: bool = False) -> None:
-    """Put two runs side by side, from the logs that a tensor checker with `output_dir` and `CHECK_ALL` wrote, in a spreadsheet (.xlsx or .csv).
+def compare_accuracy(
+    dump_path: str, another_dump_path: str, output_filename: str, loss_scale: float = 1, dump_all_tensors: bool = False
+) -> None:
+    """Compare two runs by their logs and write the comparison as a table.
 
-    >>> bireme.amp.debugging.compare_accuracy("nowhere", "nowhere", "out.csv")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    FileNotFoundError: compare_accuracy(dump_path): expected a folder with logs of the tensor checker, or one log, got nowhere...
+    The logs are written by ``enable_tensor_checker`` with ``output_dir`` and ``DebugMode.CHECK_ALL``.
+
+    Args:
+        dump_path: Directory with the logs of the first run, or one log file.
+        another_dump_path: Directory with the logs of the second run, or one log file.
+        output_filename: Path of the table: .xlsx, else comma-separated text.
+        loss_scale: The values of the second run are divided by this. Default: 1.
+        dump_all_tensors: Must be False: the logs hold no whole tensors.
+
+    Examples:
+        >>> bireme.amp.debugging.compare_accuracy("nowhere", "nowhere", "out.csv")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        FileNotFoundError: compare_accuracy(dump_path): expected a folder with logs of the tensor checker, ...
     """
     if dump_all_tensors:
-        raise errors.bad("compare_accuracy(dump_all_tensors)", "False", dump_all_tensors, kind=errors.Unfit)
+        raise errors.bad("compare_accuracy(dump_all_tensors)", "False", dump_all_tensors, kind=errors.ArgumentError)
     first = _read("compare_accuracy(dump_path)", dump_path)
     second = _read("compare_accuracy(another_dump_path)", another_dump_path)
     rows: list[list[Any]] = [list(HEADS)]
     for op, tensor in dict.fromkeys([*first, *second]):
         pair = first.get((op, tensor), []), second.get((op, tensor), [])
         for i in range(max(map(len, pair))):
-            a, b = (_figures(lines[i] if i < len(lines) else None, scale) for lines, scale in zip(pair, (1, loss_scale)))
+            a, b = (
+                _figures(lines[i] if i < len(lines) else None, scale) for lines, scale in zip(pair, (1, loss_scale))
+            )
             rows.append([op, tensor, *a, *b, _status(a, b)])
     write_sheet(output_filename, rows)

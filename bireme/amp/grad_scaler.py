@@ -1,7 +1,7 @@
-"""GradScaler: the loss is scaled so that gradients in half precision do not vanish. Nothing is read from the device.
+"""GradScaler: dynamic loss scaling, so that gradients in half precision do not underflow.
 
-Whether a step has to be left out (a gradient that is not finite) is a tensor that the step itself computes: where it
-is true, parameters and optimizer state stay what they were, and the scale falls. So a step with a scaler is one program.
+Whether a step is skipped (a gradient is not finite) is a tensor that the step itself computes: where it is true,
+parameters and optimizer state stay what they were. So a step with a scaler is one program, and nothing is waited for.
 """
 
 from __future__ import annotations
@@ -16,19 +16,36 @@ from bireme.core.tensor.grad_mode import no_grad
 from bireme.core.tensor.tensor import Tensor
 from bireme.ops import to_tensor, where
 from bireme.ops.optimizer.updates import unscale
+from bireme.optimizer import Optimizer
 
 
 class GradScaler:
-    """Scales the loss, unscales the gradients, and adapts the scale: it grows after a while without overflow, and falls after one.
+    """Dynamic loss scaling, which keeps small gradients from underflowing in float16.
 
-    >>> w = bireme.to_tensor([1.0], stop_gradient=False)
-    >>> opt = bireme.optimizer.SGD(0.5, parameters=[w])
-    >>> scaler = bireme.amp.GradScaler(init_loss_scaling=1024.0)
-    >>> scaler.scale((w * 3.0).sum()).backward()
-    >>> scaler.step(opt)
-    >>> scaler.update()
-    >>> w.tolist()
-    [-0.5]
+    ``scale`` multiplies the loss, so that all gradients are larger by the same factor; ``step`` divides them again and
+    skips the update if one of them is infinite or NaN. ``update`` then lowers the scale, or raises it after
+    ``incr_every_n_steps`` steps without overflow. Whether a step is skipped is decided on the device, without waiting.
+
+    If ``auto_cast`` was entered with bfloat16, which needs no scaling, the scaler turns itself off with a warning.
+
+    Args:
+        enable: Whether to scale at all. Default: True.
+        init_loss_scaling: The initial scale. Default: 65536.0.
+        incr_ratio: Factor by which the scale is raised, above 1. Default: 2.0.
+        decr_ratio: Factor by which the scale is lowered, between 0 and 1. Default: 0.5.
+        incr_every_n_steps: Number of consecutive steps without overflow after which the scale is raised. Default: 2000.
+        decr_every_n_nan_or_inf: Number of consecutive steps with overflow after which the scale is lowered. Default: 1.
+        use_dynamic_loss_scaling: Adapt the scale; if False, it stays what it is. Default: True.
+
+    Examples:
+        >>> w = bireme.to_tensor([1.0], stop_gradient=False)
+        >>> opt = bireme.optimizer.SGD(0.5, parameters=[w])
+        >>> scaler = bireme.amp.GradScaler(init_loss_scaling=1024.0)
+        >>> scaler.scale((w * 3.0).sum()).backward()
+        >>> scaler.step(opt)
+        >>> scaler.update()
+        >>> w.tolist()
+        [-0.5]
     """
 
     def __init__(
@@ -56,9 +73,16 @@ class GradScaler:
     # ------------------------------------------------------------ a step
 
     def scale(self, var: Any) -> Any:
-        """The loss, or several, times the scale; where `auto_cast` turned to bfloat16 since it was made, it ends scaling, with a warning."""
+        """Multiply a loss by the scale.
+
+        Args:
+            var: The loss, or a list or tuple of losses.
+
+        Returns:
+            The scaled loss or losses; ``var`` itself if the scaler is disabled.
+        """
         if self._use_dynamic_loss_scaling and Entered.dtype is dtypes.bfloat16 and Entered.count > self._born:
-            # gradients have the range of float32 there: nothing vanishes
+            # bfloat16 has the range of float32: nothing underflows
             self._enable = self._use_dynamic_loss_scaling = False
             self.set_init_loss_scaling(1.0)
             errors.warn("GradScaler: auto_cast computes in bfloat16, which needs no scaling; it is switched off")
@@ -67,34 +91,52 @@ class GradScaler:
         if isinstance(var, (list, tuple)):
             return type(var)([self.scale(v) for v in var])
         if not isinstance(var, Tensor):
-            raise errors.bad("GradScaler.scale(var)", "a Tensor", var, kind=errors.Alien)
+            raise errors.bad("GradScaler.scale(var)", "a Tensor", var, kind=errors.ArgumentTypeError)
         return var * self._scale.astype(var.dtype).reshape([])
 
     @no_grad()
-    def unscale_(self, optimizer: Any) -> None:
-        """Divide the gradients by the scale now, for instance to clip them; `step` would do it otherwise."""
+    def unscale_(self, optimizer: Optimizer) -> None:
+        """Divide the gradients of an optimizer by the scale, in place.
+
+        Call it between ``backward()`` and ``step()`` to clip or read the true gradients; otherwise ``step()`` does it.
+
+        Args:
+            optimizer: The optimizer whose parameters have the gradients.
+
+        Raises:
+            RuntimeError: If it is called twice before ``update()``.
+        """
         if not self._enable:
             return
         if id(optimizer) in self._found:
-            raise errors.bad("GradScaler.unscale_()", "one call for each step of an optimizer", "a second one", kind=RuntimeError)
-        params = [p for p in optimizer._parameter_list if p.grad is not None and not p.stop_gradient]
-        if not params:
+            raise errors.bad(
+                "GradScaler.unscale_()", "one call for each step of an optimizer", described="a second one", kind=RuntimeError
+            )
+        grads = [p.grad for p in optimizer._parameter_list if p.grad is not None and not p.stop_gradient]
+        if not grads:
             self._found[id(optimizer)] = to_tensor(False)
             return
-        *grads, found = unscale([p.grad for p in params], self._scale)
-        for p, g in zip(params, grads):
-            p.grad._assign_value(g)
+        *unscaled, found = unscale(grads, self._scale)
+        for g, value in zip(grads, unscaled):
+            g._assign_value(value)
         self._found[id(optimizer)] = found
 
-    def step(self, optimizer: Any) -> None:
-        """`optimizer.step()`, which changes nothing if a gradient is not finite."""
+    def step(self, optimizer: Optimizer) -> None:
+        """Unscale the gradients and call ``optimizer.step()``, which changes nothing if a gradient is not finite.
+
+        Args:
+            optimizer: The optimizer.
+
+        Raises:
+            RuntimeError: If it is called twice for an optimizer before ``update()``.
+        """
         if not hasattr(optimizer, "step"):
-            raise errors.bad("GradScaler.step(optimizer)", "an optimizer", optimizer, kind=errors.NotTensor)
+            raise errors.bad("GradScaler.step(optimizer)", "an optimizer", optimizer, kind=errors.NotATensorError)
         if not self._enable:
             optimizer.step()
             return
         if id(optimizer) in self._stepped:
-            raise errors.bad("GradScaler.step()", "update() between two steps", "a second step", kind=RuntimeError)
+            raise errors.bad("GradScaler.step()", "update() between two steps", described="a second step", kind=RuntimeError)
         if id(optimizer) not in self._found:
             self.unscale_(optimizer)
         optimizer._step(skip=self._found[id(optimizer)])
@@ -104,7 +146,7 @@ class GradScaler:
 
     @no_grad()
     def update(self) -> None:
-        """Adapt the scale to what the steps since the last update met."""
+        """Adapt the scale to the steps since the last call."""
         found, self._found, self._stepped = list(self._found.values()), {}, set()
         if not (self._enable and self._use_dynamic_loss_scaling and found):
             return
@@ -120,8 +162,17 @@ class GradScaler:
         self._good._assign_value(where(grows, zero, good))
         self._bad._assign_value(where(falls, zero, count))
 
-    def minimize(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """`step` and `update`; takes what `optimizer.minimize` takes."""
+    def minimize(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        """Call ``step`` and ``update``.
+
+        Args:
+            optimizer: The optimizer.
+            *args: Arguments of ``optimizer.minimize``, used only if the scaler is disabled.
+            **kwargs: Keyword arguments of ``optimizer.minimize``, used only if the scaler is disabled.
+
+        Returns:
+            A tuple of an empty list and the list of ``(parameter, gradient)`` pairs.
+        """
         if not self._enable:
             return optimizer.minimize(*args, **kwargs)
         self.step(optimizer)
@@ -131,60 +182,84 @@ class GradScaler:
     # ------------------------------------------------------------ settings
 
     def is_enable(self) -> bool:
-        """Whether it scales at all."""
+        """Return whether the scaler is enabled."""
         return self._enable
 
     def is_use_dynamic_loss_scaling(self) -> bool:
-        """Whether the scale adapts."""
+        """Return whether the scale is adapted."""
         return self._use_dynamic_loss_scaling
 
     def get_init_loss_scaling(self) -> float:
-        """The scale to begin with; 1 for one that does not scale, until another is set."""
+        """Return the initial scale; 1.0 for a disabled scaler, until another is set."""
         return self._init_loss_scaling
 
     def set_init_loss_scaling(self, new_init_loss_scaling: float) -> None:
-        """Start again at another scale."""
+        """Set the initial scale, which also becomes the current one.
+
+        Args:
+            new_init_loss_scaling: The scale, above 0.
+        """
         self._init_loss_scaling = _positive(new_init_loss_scaling, "init_loss_scaling")
         self._scale = to_tensor([self._init_loss_scaling], "float32")
 
     def get_incr_ratio(self) -> float:
-        """By how much the scale grows."""
+        """Return the factor by which the scale is raised."""
         return self._incr_ratio
 
     def set_incr_ratio(self, new_incr_ratio: float) -> None:
-        """Set by how much the scale grows: more than 1."""
+        """Set the factor by which the scale is raised.
+
+        Args:
+            new_incr_ratio: The factor, above 1.
+        """
         if not new_incr_ratio > 1.0:
-            raise errors.bad("GradScaler(incr_ratio)", "a number over 1", new_incr_ratio, kind=errors.Unfit)
+            raise errors.bad("GradScaler(incr_ratio)", "a number over 1", new_incr_ratio, kind=errors.for_number(new_incr_ratio))
         self._incr_ratio = float(new_incr_ratio)
 
     def get_decr_ratio(self) -> float:
-        """By how much the scale falls."""
+        """Return the factor by which the scale is lowered."""
         return self._decr_ratio
 
     def set_decr_ratio(self, new_decr_ratio: float) -> None:
-        """Set by how much the scale falls: less than 1."""
+        """Set the factor by which the scale is lowered.
+
+        Args:
+            new_decr_ratio: The factor, between 0 and 1.
+        """
         if not 0.0 < new_decr_ratio < 1.0:
-            raise errors.bad("GradScaler(decr_ratio)", "a number between 0 and 1", new_decr_ratio, kind=errors.Unfit)
+            raise errors.bad("GradScaler(decr_ratio)", "a number between 0 and 1", new_decr_ratio, kind=errors.for_number(new_decr_ratio))
         self._decr_ratio = float(new_decr_ratio)
 
     def get_incr_every_n_steps(self) -> int:
-        """After how many good steps the scale grows."""
+        """Return the number of consecutive steps without overflow after which the scale is raised."""
         return self._incr_every_n_steps
 
     def set_incr_every_n_steps(self, new_incr_every_n_steps: int) -> None:
-        """Set after how many good steps the scale grows."""
+        """Set the number of consecutive steps without overflow after which the scale is raised.
+
+        Args:
+            new_incr_every_n_steps: The number of steps, above 0.
+        """
         self._incr_every_n_steps = int(_positive(new_incr_every_n_steps, "incr_every_n_steps"))
 
     def get_decr_every_n_nan_or_inf(self) -> int:
-        """After how many bad steps in a row the scale falls."""
+        """Return the number of consecutive steps with overflow after which the scale is lowered."""
         return self._decr_every_n_nan_or_inf
 
     def set_decr_every_n_nan_or_inf(self, new_decr_every_n_nan_or_inf: int) -> None:
-        """Set after how many bad steps in a row the scale falls."""
+        """Set the number of consecutive steps with overflow after which the scale is lowered.
+
+        Args:
+            new_decr_every_n_nan_or_inf: The number of steps, above 0.
+        """
         self._decr_every_n_nan_or_inf = int(_positive(new_decr_every_n_nan_or_inf, "decr_every_n_nan_or_inf"))
 
     def state_dict(self) -> dict[str, Any]:
-        """Scale, settings and counters: what a checkpoint needs; empty if it does not scale."""
+        """Return the scale, the settings and the counters: what a checkpoint needs.
+
+        Returns:
+            A dict; empty if the scaler is disabled.
+        """
         if not self._enable:
             return {}
         return {
@@ -195,29 +270,53 @@ class GradScaler:
         }  # fmt: skip
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
+        """Load the state of another scaler.
+
+        Args:
+            state_dict: What ``state_dict()`` returned. Ignored if the scaler is disabled.
+
+        Raises:
+            RuntimeError: If it is the empty state of a disabled scaler.
+        """
         if not self._enable:
             return
         if not state_dict:
-            raise errors.bad("GradScaler.load_state_dict(state_dict)", "the state of an enabled scaler", "nothing", kind=RuntimeError)
+            raise errors.bad(
+                "GradScaler.load_state_dict(state_dict)", "the state of an enabled scaler", described="nothing", kind=RuntimeError
+            )
         if "scale" not in state_dict:
-            raise errors.bad("GradScaler.load_state_dict(state_dict)", "what state_dict() gave", f"keys {list(state_dict)}")
+            raise errors.bad(
+                "GradScaler.load_state_dict(state_dict)", "what state_dict() gave", described=f"keys {list(state_dict)}"
+            )
         self._scale = to_tensor(state_dict["scale"], "float32").reshape([1])
         self._init_loss_scaling = float(self._scale.item())
         self._incr_ratio, self._decr_ratio = state_dict["incr_ratio"], state_dict["decr_ratio"]
         self._incr_every_n_steps = state_dict["incr_every_n_steps"]
         self._decr_every_n_nan_or_inf = state_dict["decr_every_n_nan_or_inf"]
-        self._good, self._bad = to_tensor(state_dict["incr_count"], "int32"), to_tensor(state_dict["decr_count"], "int32")
+        self._good, self._bad = (
+            to_tensor(state_dict["incr_count"], "int32"),
+            to_tensor(state_dict["decr_count"], "int32"),
+        )
         self._use_dynamic_loss_scaling = state_dict["use_dynamic_loss_scaling"]
 
     set_state_dict = load_state_dict
 
 
 class AmpScaler(GradScaler):
-    """GradScaler under the older name and with its defaults.
+    """``GradScaler`` under its older name, with its older defaults.
 
-    >>> bireme.amp.AmpScaler().get_init_loss_scaling()
-    32768.0
+    Args:
+        enable: Whether to scale at all. Default: True.
+        init_loss_scaling: The initial scale. Default: 32768.0.
+        incr_ratio: Factor by which the scale is raised, above 1. Default: 2.0.
+        decr_ratio: Factor by which the scale is lowered, between 0 and 1. Default: 0.5.
+        incr_every_n_steps: Number of consecutive steps without overflow after which the scale is raised. Default: 1000.
+        decr_every_n_nan_or_inf: Number of consecutive steps with overflow after which the scale is lowered. Default: 1.
+        use_dynamic_loss_scaling: Adapt the scale; if False, it stays what it is. Default: True.
+
+    Examples:
+        >>> bireme.amp.AmpScaler().get_init_loss_scaling()
+        32768.0
     """
 
     def __init__(
@@ -230,10 +329,18 @@ class AmpScaler(GradScaler):
         decr_every_n_nan_or_inf: int = 1,
         use_dynamic_loss_scaling: bool = True,
     ):
-        super().__init__(enable, init_loss_scaling, incr_ratio, decr_ratio, incr_every_n_steps, decr_every_n_nan_or_inf, use_dynamic_loss_scaling)
+        super().__init__(
+            enable,
+            init_loss_scaling,
+            incr_ratio,
+            decr_ratio,
+            incr_every_n_steps,
+            decr_every_n_nan_or_inf,
+            use_dynamic_loss_scaling,
+        )
 
 
 def _positive(x: Any, name: str) -> float:
-    if isinstance(x, bool) or not isinstance(x, Real) or not x > 0:
-        raise errors.bad(f"GradScaler({name})", "a number over 0", x)
+    if isinstance(x, bool) or not isinstance(x, Real) or not float(x) > 0:
+        raise errors.bad(f"GradScaler({name})", "a number over 0", x, kind=errors.for_number(x))
     return float(x)

@@ -15,16 +15,19 @@ from bireme.ops import concat, reshape, stack, zeros
 
 
 class Jacobian:
-    """A lazy matrix of derivatives: index it like a tensor, and the rows that the index touches are computed and kept.
+    """Lazy Jacobian matrix: index it like a tensor, and the rows that the index touches are computed and kept.
 
-    >>> x = bireme.to_tensor([1.0, 2.0], stop_gradient=False)
-    >>> J = bireme.autograd.jacobian(x * x, x)
-    >>> J.shape, J[1].tolist(), J[:, 0].tolist()
-    ([2, 2], [0.0, 4.0], [2.0, 0.0])
+    ``jacobian`` returns it. Any operator or tensor method applied to it computes the whole matrix.
+
+    Examples:
+        >>> x = bireme.to_tensor([1.0, 2.0], stop_gradient=False)
+        >>> J = bireme.autograd.jacobian(x * x, x)
+        >>> J.shape, J[1].tolist(), J[:, 0].tolist()
+        ([2, 2], [0.0, 4.0], [2.0, 0.0])
     """
 
     def __init__(self, y: Tensor | None, xs: list[Tensor], shape: list[int], batched: bool, squeeze: tuple[bool, bool]):
-        """`y` is [M] or [B, M] (None: it depends on nothing), `shape` that of all rows; `squeeze` drops M, N."""
+        """``y`` is [M] or [B, M], None if it depends on nothing; ``shape`` is the whole one, ``squeeze`` drops M, N."""
         self._y, self._xs, self._full, self._batched = y, xs, shape, batched
         self._no_rows, self._no_columns = squeeze
         self._axis = 1 if batched else 0
@@ -33,11 +36,12 @@ class Jacobian:
 
     @property
     def shape(self) -> list[int]:
-        """Extents; an axis of a 0-d tensor is left out.
+        """Shape of the matrix; the dimension of a 0-d tensor is left out.
 
-        >>> x = bireme.to_tensor([1.0, 2.0], stop_gradient=False)
-        >>> bireme.autograd.jacobian((x * x).sum(), x).shape
-        [2]
+        Examples:
+            >>> x = bireme.to_tensor([1.0, 2.0], stop_gradient=False)
+            >>> bireme.autograd.jacobian((x * x).sum(), x).shape
+            [2]
         """
         keep = [True] * self._axis + [not self._no_rows, not self._no_columns]
         return [n for n, kept in zip(self._full, keep) if kept]
@@ -56,7 +60,9 @@ class Jacobian:
             # the choice of the row is data, not program: every row runs the same one
             seed = np.zeros(self._y.shape, self._y.dtype.np)
             seed[..., i] = 1
-            parts = backward.grad(self._y, self._xs, Tensor(seed), retain_graph=True, create_graph=True, allow_unused=True)
+            parts = backward.grad(
+                self._y, self._xs, Tensor(seed), retain_graph=True, create_graph=True, allow_unused=True
+            )
         flat = []
         for g, x in zip(parts, self._xs):
             width = [math.prod(x.shape[self._axis :])]
@@ -111,30 +117,43 @@ def _operator(name: str) -> Any:
     return method
 
 
-_OPERATORS = "add sub mul truediv floordiv mod pow matmul radd rsub rmul rtruediv rfloordiv rmod rpow rmatmul neg eq ne lt le gt ge"
+_BINARY = "add sub mul truediv floordiv mod pow matmul"
+_OPERATORS = f"{_BINARY} {' '.join(f'r{name}' for name in _BINARY.split())} neg eq ne lt le gt ge"
 for _name in _OPERATORS.split():
     setattr(Jacobian, f"__{_name}__", _operator(f"__{_name}__"))
 
 
 class Hessian(Jacobian):
-    """A lazy matrix of second derivatives.
+    """Lazy Hessian matrix; ``hessian`` returns it.
 
-    >>> x = bireme.to_tensor([1.0, 2.0], stop_gradient=False)
-    >>> bireme.autograd.hessian((x * x * x).sum(), x)[:].tolist()
-    [[6.0, 0.0], [0.0, 12.0]]
+    Examples:
+        >>> x = bireme.to_tensor([1.0, 2.0], stop_gradient=False)
+        >>> bireme.autograd.hessian((x * x * x).sum(), x)[:].tolist()
+        [[6.0, 0.0], [0.0, 12.0]]
     """
 
 
 def jacobian(
     ys: Tensor | Sequence[Tensor], xs: Tensor | Sequence[Tensor], batch_axis: int | None = None
 ) -> Jacobian | tuple[Jacobian, ...] | tuple[tuple[Jacobian, ...], ...]:
-    """Derivatives of `ys` with respect to `xs`: a lazy matrix, a tuple over `xs` or `ys`, or tuples over both.
+    """Return the Jacobian of tensors with respect to the tensors they were computed from.
 
-    Tensors have at most one axis, or two with `batch_axis=0`, where each row of `ys` depends on its row of `xs` alone.
+    The result is lazy: only the rows that are accessed are computed. ``J[:]`` is the whole matrix as a tensor.
 
-    >>> x = bireme.to_tensor([1.0, 2.0], stop_gradient=False)
-    >>> bireme.autograd.jacobian(x * x, x)[:].tolist()
-    [[2.0, 0.0], [0.0, 4.0]]
+    Args:
+        ys: Tensor or sequence of tensors, of at most one dimension; with ``batch_axis=0`` of one or two, the first of
+            which is the batch.
+        xs: Tensor or sequence of tensors that ``ys`` were computed from, in the same forms.
+        batch_axis: None, or 0 if each row of ``ys`` depends on the same row of ``xs`` alone. Default: None.
+
+    Returns:
+        A lazy matrix of shape [M, N], or [B, M, N] with a batch; a tuple of them if ``ys`` or ``xs`` is a sequence, and
+        a tuple of tuples, first over ``ys``, if both are.
+
+    Examples:
+        >>> x = bireme.to_tensor([1.0, 2.0], stop_gradient=False)
+        >>> bireme.autograd.jacobian(x * x, x)[:].tolist()
+        [[2.0, 0.0], [0.0, 4.0]]
     """
     batched = _batched("jacobian", batch_axis)
     outputs, inputs = _tensors("jacobian", "ys", ys), _tensors("jacobian", "xs", xs)
@@ -147,21 +166,34 @@ def jacobian(
     return tuple([row[0] for row in rows]) if isinstance(xs, Tensor) else tuple([tuple(row) for row in rows])
 
 
-def hessian(ys: Tensor, xs: Tensor | Sequence[Tensor], batch_axis: int | None = None) -> Hessian | tuple[tuple[Hessian, ...], ...]:
-    """Second derivatives of `ys`, one number (or one per row with `batch_axis=0`), with respect to `xs`.
+def hessian(
+    ys: Tensor, xs: Tensor | Sequence[Tensor], batch_axis: int | None = None
+) -> Hessian | tuple[tuple[Hessian, ...], ...]:
+    """Return the Hessian of a scalar with respect to the tensors it was computed from.
 
-    >>> x = bireme.to_tensor([1.0, 2.0], stop_gradient=False)
-    >>> bireme.autograd.hessian(x[0] * x[1] * x[1], x)[:].tolist()
-    [[0.0, 4.0], [4.0, 2.0]]
+    The result is lazy: only the rows that are accessed are computed. ``H[:]`` is the whole matrix as a tensor.
+
+    Args:
+        ys: Tensor of one element; with ``batch_axis=0`` of one element per row.
+        xs: Tensor or sequence of tensors of at most one dimension; with ``batch_axis=0`` of one or two.
+        batch_axis: None, or 0 if each row of ``ys`` depends on the same row of ``xs`` alone. Default: None.
+
+    Returns:
+        A lazy matrix of shape [N, N], or [B, N, N] with a batch; a tuple of tuples of them if ``xs`` is a sequence.
+
+    Examples:
+        >>> x = bireme.to_tensor([1.0, 2.0], stop_gradient=False)
+        >>> bireme.autograd.hessian(x[0] * x[1] * x[1], x)[:].tolist()
+        [[0.0, 4.0], [4.0, 2.0]]
     """
     batched = _batched("hessian", batch_axis)
     if not isinstance(ys, Tensor):
-        raise errors.bad("hessian(ys)", "a Tensor", ys, kind=TypeError)
+        raise errors.bad("hessian(ys)", "a Tensor", ys, kind=errors.NotATensorError)
     inputs = _tensors("hessian", "xs", xs)
     for x in inputs:
         _check_rank("hessian", "xs", x, batched)
     if ys.ndim < batched or math.prod(ys.shape[batched:]) != 1:
-        raise errors.bad("hessian(ys)", "one number per row" if batched else "one number", f"shape {ys.shape}")
+        raise errors.bad("hessian(ys)", "one number per row" if batched else "one number", described=f"shape {ys.shape}", kind=errors.ShapeError)
     grads = backward.grad([ys], inputs, retain_graph=True, create_graph=True, allow_unused=True)
     rows = [tuple([_matrix(Hessian, g, x, batched, like=like) for x in inputs]) for g, like in zip(grads, inputs)]
     return rows[0][0] if isinstance(xs, Tensor) else tuple(rows)
@@ -176,7 +208,7 @@ def _batched(where: str, batch_axis: Any) -> bool:
 def _tensors(where: str, name: str, given: Any) -> list[Tensor]:
     found = [given] if isinstance(given, Tensor) else given
     if not isinstance(found, (list, tuple)) or not found or not all(isinstance(t, Tensor) for t in found):
-        raise errors.bad(f"{where}({name})", "a Tensor or a sequence of Tensors", given, kind=TypeError)
+        raise errors.bad(f"{where}({name})", "a Tensor or a sequence of Tensors", given, kind=errors.NotATensorError)
     return list(found)
 
 
@@ -184,11 +216,11 @@ def _check_rank(where: str, name: str, t: Tensor, batched: bool) -> None:
     low = int(batched)
     if not low <= t.ndim <= low + 1:
         hint = None if batched else "reshape to one axis, or pass batch_axis=0"
-        raise errors.bad(f"{where}({name})", f"{low} or {low + 1} axes", f"shape {t.shape}", hint=hint)
+        raise errors.bad(f"{where}({name})", f"{low} or {low + 1} axes", described=f"shape {t.shape}", hint=hint, kind=errors.ShapeError)
 
 
 def _matrix(kind: type[Jacobian], y: Tensor | None, x: Tensor, batched: bool, like: Tensor | None = None) -> Any:
-    """The lazy matrix of one `y` by one `x`; `like` tells the shape of a `y` that is zero."""
+    """Return the lazy matrix of one ``y`` by one ``x``; ``like`` has the shape of a ``y`` that is zero."""
     shape = (like if y is None else y).shape  # type: ignore[union-attr]  # one of the two is there
     lead, flat = shape[:batched], len(shape) == int(batched)
     full = [*lead, math.prod(shape[batched:]), math.prod(x.shape[batched:])]

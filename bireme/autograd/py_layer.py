@@ -15,19 +15,21 @@ from bireme.core.tensor.tensor import Tensor, read, wrap
 
 
 class PyLayerContext:
-    """What `forward` hands over to `backward`: saved tensors, and any attribute the user sets.
+    """Passes saved tensors, and any attributes, from ``forward`` to ``backward`` of a ``PyLayer``.
 
-    >>> class Scale(bireme.autograd.PyLayer):
-    ...     @staticmethod
-    ...     def forward(ctx, x, factor):
-    ...         ctx.factor = factor
-    ...         return x * factor
-    ...     @staticmethod
-    ...     def backward(ctx, g):
-    ...         return g * ctx.factor
-    >>> x = bireme.to_tensor([1.0], stop_gradient=False)
-    >>> Scale.apply(x, 3.0).backward(); x.grad.tolist()
-    [3.0]
+    Examples:
+        >>> class Scale(bireme.autograd.PyLayer):
+        ...     @staticmethod
+        ...     def forward(ctx, x, factor):
+        ...         ctx.factor = factor
+        ...         return x * factor
+        ...     @staticmethod
+        ...     def backward(ctx, g):
+        ...         return g * ctx.factor
+        >>> x = bireme.to_tensor([1.0], stop_gradient=False)
+        >>> Scale.apply(x, 3.0).backward()
+        >>> x.grad.tolist()
+        [3.0]
     """
 
     _saved: tuple | None = None
@@ -36,45 +38,50 @@ class PyLayerContext:
     _materialize = True
 
     def save_for_backward(self, *tensors: Any) -> None:
-        """Keep tensors for `backward`; what is no tensor is kept as it is, and a second call replaces the first.
+        """Save tensors for ``backward``; a second call replaces the first.
 
-        >>> bireme.autograd.PyLayerContext().save_for_backward(bireme.ones([2]))
+        Args:
+            *tensors: The tensors, or lists of them; other values are saved as they are.
+
+        Examples:
+            >>> ctx = bireme.autograd.PyLayerContext()
+            >>> ctx.save_for_backward(bireme.ones([2]))
+            >>> ctx.saved_tensor()[0].tolist()
+            [1.0, 1.0]
         """
         self._saved = tuple([_kept(t) for t in tensors])
 
     def saved_tensor(self) -> tuple | None:
-        """What `save_for_backward` kept, or None.
-
-        >>> ctx = bireme.autograd.PyLayerContext(); ctx.save_for_backward(bireme.ones([2]))
-        >>> ctx.saved_tensor()[0].tolist()
-        [1.0, 1.0]
-        """
+        """Return what ``save_for_backward`` has saved, a tuple, or None."""
         return None if self._saved is None else tuple([_given(s) for s in self._saved])
 
     def mark_not_inplace(self, *args: Tensor) -> None:
-        """Say of inputs that `forward` returns that the results are tensors of their own, not the inputs changed.
+        """Declare that inputs which ``forward`` returns are new results, not inputs changed in place.
 
-        >>> bireme.autograd.PyLayerContext().mark_not_inplace(bireme.ones([2]))
+        Args:
+            *args: The inputs that are returned unchanged.
         """
         self._not_inplace = args
 
     def mark_non_differentiable(self, *args: Tensor) -> None:
-        """Say of results that no gradient goes through them.
+        """Declare that no gradient flows through some results.
 
-        >>> bireme.autograd.PyLayerContext().mark_non_differentiable(bireme.ones([2]))
+        Args:
+            *args: The results.
         """
         self._stopped = args
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether `backward` gets zeros (True, as at first) or None for results that nobody used.
+        """Set what ``backward`` gets as the gradient of a result that was not used.
 
-        >>> bireme.autograd.PyLayerContext().set_materialize_grads(False)
+        Args:
+            value: True for zeros, which is the default; False for None.
         """
         self._materialize = bool(value)
 
     @property
     def materialize_grads(self) -> bool:
-        """What `set_materialize_grads` set."""
+        """Whether ``backward`` gets zeros, not None, for results that were not used."""
         return self._materialize
 
     @materialize_grads.setter
@@ -83,67 +90,96 @@ class PyLayerContext:
 
     @property
     def container(self) -> tuple | None:
-        """What `save_for_backward` kept, or None."""
+        """What ``save_for_backward`` has saved, or None."""
         return self.saved_tensor()
 
     @property
     def non_differentiable(self) -> tuple | None:
-        """What `mark_non_differentiable` named, or None."""
+        """What ``mark_non_differentiable`` was called with, or None."""
         return self._stopped or None
 
     @property
     def not_inplace_tensors(self) -> tuple | None:
-        """What `mark_not_inplace` named, or None."""
+        """What ``mark_not_inplace`` was called with, or None."""
         return self._not_inplace or None
 
 
 class PyLayer(PyLayerContext):
-    """An operator with its own gradient: write `forward(ctx, ...)` and `backward(ctx, *grads)`, call it with `apply`.
+    """Operator with a gradient of your own: implement ``forward`` and ``backward``, call it by ``apply``.
 
-    `forward` runs without recording. `backward` gets one gradient per tensor that `forward` returned and returns one
-    per tensor that it took, in order; a list of tensors counts as one and gets a list.
+    ``forward`` runs without recording gradients. ``backward`` gets one gradient for each tensor that ``forward``
+    returned and returns one for each tensor that it took, in order; a list of tensors counts as one and has a list of
+    gradients.
 
-    >>> class Cube(bireme.autograd.PyLayer):
-    ...     @staticmethod
-    ...     def forward(ctx, x):
-    ...         ctx.save_for_backward(x)
-    ...         return x * x * x
-    ...     @staticmethod
-    ...     def backward(ctx, g):
-    ...         (x,) = ctx.saved_tensor()
-    ...         return g * 3 * x * x
-    >>> x = bireme.to_tensor([2.0], stop_gradient=False)
-    >>> Cube.apply(x).backward(); x.grad.tolist()
-    [12.0]
+    Examples:
+        >>> class Cube(bireme.autograd.PyLayer):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x * x * x
+        ...     @staticmethod
+        ...     def backward(ctx, g):
+        ...         (x,) = ctx.saved_tensor()
+        ...         return g * 3 * x * x
+        >>> x = bireme.to_tensor([2.0], stop_gradient=False)
+        >>> Cube.apply(x).backward()
+        >>> x.grad.tolist()
+        [12.0]
     """
 
     def name(self) -> str:
-        """Name of the operator: that of its class.
+        """Return the name of the operator: that of its class.
 
-        >>> bireme.autograd.PyLayer().name()
-        'PyLayer'
+        Examples:
+            >>> bireme.autograd.PyLayer().name()
+            'PyLayer'
         """
         return type(self).__name__
 
     @staticmethod
     def forward(ctx: PyLayerContext, *args: Any, **kwargs: Any) -> Any:
-        """To be written by the subclass: the results."""
+        """Compute the results; the subclass implements it.
+
+        Args:
+            ctx: A ``PyLayerContext`` to save what ``backward`` needs.
+            *args: Arguments of ``apply``.
+            **kwargs: Keyword arguments of ``apply``.
+
+        Returns:
+            A tensor, or a tuple or list with at least one tensor.
+        """
         raise _unwritten("forward(ctx, ...)")
 
     @staticmethod
     def backward(ctx: PyLayerContext, *args: Any) -> Any:
-        """To be written by the subclass: gradients of what `forward` took, given those of what it returned."""
+        """Compute the gradients of the inputs; the subclass implements it.
+
+        Args:
+            ctx: The ``PyLayerContext`` of ``forward``.
+            *args: Gradients of the results of ``forward``, one for each tensor.
+
+        Returns:
+            One gradient, or None, for each tensor that ``forward`` took.
+        """
         raise _unwritten("backward(ctx, *grads)")
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Call `forward`, and let `backward` stand for it on the tape.
+        """Call ``forward`` and record ``backward`` as its gradient.
 
-        >>> class Twice(bireme.autograd.PyLayer):
-        ...     forward = staticmethod(lambda ctx, x: x + x)
-        ...     backward = staticmethod(lambda ctx, g: g + g)
-        >>> Twice.apply(bireme.to_tensor([1.0])).tolist()
-        [2.0]
+        Args:
+            *args: Arguments of ``forward`` after ``ctx``.
+            **kwargs: Keyword arguments of ``forward``.
+
+        Returns:
+            What ``forward`` returned.
+
+        Examples:
+            >>> class Twice(bireme.autograd.PyLayer):
+            ...     forward = staticmethod(lambda ctx, x: x + x)
+            ...     backward = staticmethod(lambda ctx, g: g + g)
+            >>> Twice.apply(bireme.to_tensor([1.0])).tolist()
+            [2.0]
         """
         ctx = PyLayerContext()
         taken = _Slots([*args, *kwargs.values()])
@@ -173,15 +209,23 @@ class PyLayer(PyLayerContext):
 Function = PyLayer
 
 
-def once_differentiable(backward: Callable) -> Callable:
-    """A `backward` of a PyLayer whose own derivative nobody may ask for: what it returns has no history.
+def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate the ``backward`` of a ``PyLayer`` that has no derivative of its own.
 
-    >>> class Twice(bireme.autograd.PyLayer):
-    ...     forward = staticmethod(lambda ctx, x: x + x)
-    ...     backward = staticmethod(bireme.autograd.py_layer.once_differentiable(lambda ctx, g: g + g))
-    >>> x = bireme.to_tensor([1.0], stop_gradient=False)
-    >>> (g,) = bireme.grad(Twice.apply(x), x, create_graph=True); bireme.grad(g, x, allow_unused=True)
-    [None]
+    Args:
+        backward: The ``backward`` function.
+
+    Returns:
+        The function, whose results have ``stop_gradient=True``.
+
+    Examples:
+        >>> class Twice(bireme.autograd.PyLayer):
+        ...     forward = staticmethod(lambda ctx, x: x + x)
+        ...     backward = staticmethod(bireme.autograd.py_layer.once_differentiable(lambda ctx, g: g + g))
+        >>> x = bireme.to_tensor([1.0], stop_gradient=False)
+        >>> (g,) = bireme.grad(Twice.apply(x), x, create_graph=True)
+        >>> bireme.grad(g, x, allow_unused=True)
+        [None]
     """
 
     @functools.wraps(backward)
@@ -197,7 +241,7 @@ def once_differentiable(backward: Callable) -> Callable:
 
 
 class _Unwritten(NotImplementedError, OSError):
-    """A method that the subclass does not have: Paddle raises OSError where the backward pass finds that out."""
+    """A method that the subclass does not implement: Paddle raises OSError where the backward pass finds that out."""
 
 
 def _unwritten(method: str) -> _Unwritten:
@@ -205,11 +249,11 @@ def _unwritten(method: str) -> _Unwritten:
 
 
 class _Slots:
-    """The tensors among arguments or results; a list or tuple of tensors is one place with several."""
+    """The tensors among arguments or results; a list or tuple of tensors is one slot with several."""
 
     def __init__(self, items: Iterable):
         self.tensors: list[Tensor] = []
-        self.counts: list[int | None] = []  # per place: None for a plain tensor, else how many its list has
+        self.counts: list[int | None] = []  # per slot: None for a plain tensor, else the length of its list
         for x in items:
             if isinstance(x, Tensor):
                 self.tensors.append(x)
@@ -221,13 +265,13 @@ class _Slots:
 
 
 def _group(flat: list, counts: list[int | None]) -> list:
-    """One entry per place, from one per tensor."""
+    """Return one entry per slot, from one per tensor."""
     rest = iter(flat)
     return [next(rest) if n is None else [next(rest) for _ in range(n)] for n in counts]
 
 
 def _rebuilt(result: Any, made: Any) -> Any:
-    """The results in the form in which `forward` returned them."""
+    """Return the results in the form in which ``forward`` returned them."""
 
     def swap(x: Any) -> Any:
         if isinstance(x, Tensor):
@@ -240,7 +284,7 @@ def _rebuilt(result: Any, made: Any) -> Any:
 
 
 def _result(t: Tensor, edge: backward.CustomEdge, i: int, ctx: PyLayerContext, leaves: dict[int, bool]) -> Tensor:
-    """The result number `i` with its place on the tape."""
+    """Return result number ``i`` with its edge on the tape."""
     if t._sig.dtype.kind not in "fc" or any(t is s for s in ctx._stopped):
         return t
     taken = id(t) in leaves
@@ -248,29 +292,32 @@ def _result(t: Tensor, edge: backward.CustomEdge, i: int, ctx: PyLayerContext, l
         # an input that comes back is an input that was changed in place
         if leaves[id(t)]:
             hint = "call ctx.mark_not_inplace(x) if x comes back unchanged"
-            raise errors.bad(f"{edge.name}.forward", "a result of its own", "a leaf that requires gradients", hint=hint)
+            raise errors.bad(f"{edge.name}.forward", "a result of its own", described="a leaf that requires gradients", hint=hint)
         new = wrap(read(t), stop_gradient=False)
         new._edge = (edge, i)
         return assign_inplace(t, new, edge.name)
-    if taken or not t.stop_gradient:  # somebody else's tensor with a history of its own
+    if taken or not t.stop_gradient:  # a tensor with a history of its own
         t = wrap(read(t))
     t._edge, t.stop_gradient = (edge, i), False
     return t
 
 
 class _Saved:
-    """A tensor kept for backward: its value, its place on the tape and, while it lives and has not changed, itself."""
+    """A tensor saved for backward: its value, its edge on the tape and, while it lives and has not changed, itself."""
 
     __slots__ = ("tensor", "value", "source", "packed", "unpack")
 
     def __init__(self, t: Tensor):
         self.tensor: Any = t  # strong until forward has ended: what it does in place to `t` is part of what is saved
-        self.value = self.source = self.packed = self.unpack = None
+        self.value: Any = None
+        self.source: Any = None
+        self.packed: Any = None
+        self.unpack: Any = None
         if grad_mode.state.pack is not None:
             self.packed, self.unpack = tape.save_value(read(t), t.stop_gradient)
 
     def settle(self, edge: Any, made: list[Tensor]) -> None:
-        """Forward has ended: a result is known by its place on the tape, so that the edge does not hold itself."""
+        """Called after ``forward``: a result is known by its index on the tape, so the edge does not hold itself."""
         t = self.tensor
         place = [i for i, m in enumerate(made) if m is t]
         self.value = None if self.unpack is not None else read(t)
@@ -312,7 +359,7 @@ def _each_saved(x: Any) -> list[_Saved]:
 
 
 class _Call:
-    """The gradient of one `apply`, as the tape calls it."""
+    """The gradient of one ``apply``, as the tape calls it."""
 
     def __init__(self, layer: type[PyLayer], ctx: PyLayerContext, taken: _Slots, returned: _Slots, targets: tuple):
         self.layer, self.ctx = layer, ctx
@@ -322,7 +369,7 @@ class _Call:
         self.out_sigs = [t._sig for t in returned.tensors]
 
     def settle(self, edge: Any, made: list[Tensor]) -> None:
-        """Forward has ended: let go of everything that would keep the edge alive through its own results."""
+        """Called after ``forward``: release everything that would keep the edge alive through its own results."""
         for saved in _each_saved(self.ctx._saved):
             saved.settle(edge, made)
         self.ctx._not_inplace = self.ctx._stopped = ()
@@ -335,13 +382,13 @@ class _Call:
         return self._checked(found if isinstance(found, tuple) else (found,))
 
     def _checked(self, found: tuple) -> list:
-        """One gradient or None per tensor that forward took."""
+        """Return one gradient or None per tensor that ``forward`` took."""
         where, needs = f"{self.layer.__name__}.backward", _group(self.needs, self.taken)
         short = [n for n in needs[len(found) :] if n is True or (n is not False and any(n))]
         if len(found) > len(needs) or short:
             expected = f"{len(needs)} gradients, one per Tensor that forward took"
             hint = "return a tuple with None where there is no gradient; what is no Tensor gets none at all"
-            raise errors.bad(where, expected, f"{len(found)}", hint=hint)
+            raise errors.bad(where, expected, described=f"{len(found)}", hint=hint)
         flat: list[Any] = []
         for g, n in zip([*found, *[None] * (len(needs) - len(found))], self.taken):
             if n is None or g is None:
@@ -359,5 +406,5 @@ class _Call:
         if g is None or not self.needs[i]:
             return None
         if g._sig.shape != sig.shape:
-            raise errors.bad(where, f"gradient {i} in the input's shape {list(sig.shape)}", f"shape {g.shape}")
+            raise errors.bad(where, f"gradient {i} in the input's shape {list(sig.shape)}", described=f"shape {g.shape}", kind=errors.ShapeError)
         return g if g._sig is sig else registry.find("cast")(g, sig.dtype)

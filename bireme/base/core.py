@@ -191,37 +191,45 @@ def frombuffer(buffer: Any, dtype: Any, count: int = -1, offset: int = 0) -> Ten
     try:
         found = np.frombuffer(buffer, np.uint8)
     except TypeError:
-        raise errors.bad("frombuffer(buffer)", "bytes, or what gives its memory as they do", buffer, kind=TypeError) from None
+        raise errors.bad("frombuffer(buffer)", "bytes, or what gives its memory as they do", buffer, kind=errors.ArgumentTypeError) from None
     if not 0 <= offset <= len(found):
         raise errors.bad("frombuffer(offset)", f"a place among {len(found)} bytes", offset)
     whole, rest = divmod(len(found) - offset, kind.itemsize)
     if count == -1 and rest:
-        raise errors.bad("frombuffer(buffer)", f"whole elements of {kind.itemsize} bytes", f"{len(found) - offset} bytes")
+        raise errors.bad("frombuffer(buffer)", f"whole elements of {kind.itemsize} bytes", described=f"{len(found) - offset} bytes")
     if not -1 <= count <= whole:
         raise errors.bad("frombuffer(count)", f"at most {whole} elements of {kind.name}", count)
     return Tensor(found[offset : offset + kind.itemsize * (whole if count == -1 else count)].copy().view(kind.np))
 
 
 class DenseTensor:
-    """Numbers on the host that Paddle's inner code fills and reads; `to_tensor` takes it.
+    """Values on the host that Paddle's inner code sets and reads; ``to_tensor`` accepts it.
 
-    >>> t = bireme.base.core.DenseTensor(); t.set([[1, 2]], bireme.CPUPlace())
-    >>> t.shape(), bireme.to_tensor(t).tolist()
-    ([1, 2], [[1, 2]])
+    Examples:
+        >>> t = bireme.base.core.DenseTensor()
+        >>> t.set([[1, 2]], bireme.CPUPlace())
+        >>> t.shape(), bireme.to_tensor(t).tolist()
+        ([1, 2], [[1, 2]])
     """
 
     def __init__(self) -> None:
         self._tensor = Tensor()
 
     def set(self, value: Any, place: Any = None, zero_copy: bool = False) -> None:
-        """Take these numbers.
+        """Set the values.
 
-        >>> bireme.base.core.DenseTensor().set([1.0])
+        Args:
+            value: An array or nested lists.
+            place: Device. Default: None, the current one.
+            zero_copy: Has no effect: the values are copied.
+
+        Examples:
+            >>> bireme.base.core.DenseTensor().set([1.0])
         """
         self._tensor = Tensor(np.asarray(value), place=place)
 
     def shape(self) -> list[int]:
-        """Extents, as a list."""
+        """Return the shape as a list."""
         return self._tensor.shape
 
     def _dtype(self) -> DataType:

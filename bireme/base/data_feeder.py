@@ -31,7 +31,7 @@ def check_type(input: Any, input_name: str, expected_type: Any, op_name: str, ex
     if not isinstance(input, expected_type):
         expected = expected_type if isinstance(expected_type, tuple) else (expected_type,)
         names = " or ".join(t.__name__ for t in expected)
-        raise errors.bad(f"{op_name}({input_name})", names, input, hint=extra_message or None, kind=TypeError)
+        raise errors.bad(f"{op_name}({input_name})", names, input, hint=extra_message or None, kind=errors.ArgumentTypeError)
 
 
 def check_dtype(input_dtype: Any, input_name: str, expected_dtype: Any, op_name: str, extra_message: str = "") -> None:
@@ -42,7 +42,9 @@ def check_dtype(input_dtype: Any, input_name: str, expected_dtype: Any, op_name:
     found = convert_dtype(input_dtype)
     expected = list(expected_dtype) if isinstance(expected_dtype, (list, tuple)) else [expected_dtype]
     if found not in expected:
-        raise errors.bad(f"{op_name}({input_name})", " or ".join(map(str, expected)), found, hint=extra_message or None, kind=TypeError)
+        raise errors.bad(
+            f"{op_name}({input_name})", " or ".join(map(str, expected)), described=found, hint=extra_message or None, kind=errors.ArgumentTypeError
+        )
 
 
 def check_variable_and_dtype(input: Any, input_name: str, expected_dtype: Any, op_name: str, extra_message: str = "") -> None:

@@ -43,7 +43,7 @@ __all__ = [
 
 
 class _AnyParameter(type):
-    """Every Parameter is one of these, whoever made it."""
+    """Every ``Parameter`` is an instance of the class."""
 
     def __instancecheck__(cls, x: Any) -> bool:
         return isinstance(x, Parameter)
@@ -62,7 +62,7 @@ class _AnyParameter(type):
 
 
 class EagerParamBase(metaclass=_AnyParameter):
-    """Parameters as Paddle's inner code makes them: by shape and type, with zeros until somebody sets the values."""
+    """Parameters as Paddle's inner code creates them: by shape and dtype, zeros until the values are set."""
 
     def __new__(cls, shape: Any, dtype: Any, **attributes: Any) -> Parameter:  # type: ignore[misc]  # it makes Parameters
         if shape is None or dtype is None:
@@ -76,10 +76,20 @@ class EagerParamBase(metaclass=_AnyParameter):
 
     @classmethod
     def from_tensor(cls, tensor: Tensor, trainable: bool = True, name: str | None = None, **attributes: Any) -> Parameter:
-        """A parameter with the values of a tensor.
+        """Return a parameter with the values of a tensor.
 
-        >>> bireme.base.framework.EagerParamBase.from_tensor(bireme.ones([2]), trainable=False).stop_gradient
-        True
+        Args:
+            tensor: The tensor.
+            trainable: Whether the parameter is trained. Default: True.
+            name: Name of the parameter. Default: None, a generated name.
+            **attributes: Attributes to set on the parameter.
+
+        Returns:
+            A parameter.
+
+        Examples:
+            >>> bireme.base.framework.EagerParamBase.from_tensor(bireme.ones([2]), trainable=False).stop_gradient
+            True
         """
         made = Parameter(tensor, name or unique_name.generate("_eager_param_base"), trainable)
         for key, value in attributes.items():
@@ -88,7 +98,15 @@ class EagerParamBase(metaclass=_AnyParameter):
 
 
 def _current_expected_place() -> Place:
-    """Where new tensors are made."""
+    """Return the place of new tensors.
+
+    Returns:
+        A place.
+
+    Examples:
+        >>> bireme.framework._current_expected_place()
+        Place(cpu)
+    """
     return devices.current().place
 
 
@@ -96,7 +114,14 @@ _current_expected_place_ = _current_expected_place
 
 
 def _set_expected_place(place: Any) -> None:
-    """Make new tensors there from now on."""
+    """Set the place of new tensors.
+
+    Args:
+        place: A place or the name of a device.
+
+    Examples:
+        >>> bireme.framework._set_expected_place(bireme.CPUPlace())
+    """
     devices.set_device(place)
 
 
@@ -104,13 +129,24 @@ _set_dygraph_tracer_expected_place = _set_expected_place
 
 
 def _get_paddle_place(place: Any) -> Place | None:
-    """The place that a name means."""
+    """Return the place of a device name.
+
+    Args:
+        place: The name, a place or None.
+
+    Returns:
+        The place; None for None.
+
+    Examples:
+        >>> bireme.framework._get_paddle_place("cpu")
+        Place(cpu)
+    """
     return place if place is None or isinstance(place, Place) else devices.parse(place, "_get_paddle_place(place)").place
 
 
 @contextlib.contextmanager
 def _dygraph_place_guard(place: Any) -> Iterator[None]:
-    """Make new tensors on `place` inside the block."""
+    """Create new tensors on ``place`` inside the block."""
     before = devices.use(devices.parse(place, "_dygraph_place_guard(place)"))
     try:
         yield
@@ -119,7 +155,7 @@ def _dygraph_place_guard(place: Any) -> Iterator[None]:
 
 
 class _Tracer:
-    """Who records operators: whether it records gradients, and what mixed precision it applies."""
+    """The recorder of operators: whether it records gradients, and its mixed precision."""
 
     @property
     def _has_grad(self) -> bool:
@@ -149,29 +185,56 @@ _tracer = _Tracer()
 
 
 def _dygraph_tracer() -> _Tracer:
-    """Who records operators."""
+    """Return the recorder of operators.
+
+    Returns:
+        An object with the attributes ``_has_grad``, ``_amp_level`` and ``_amp_dtype``.
+
+    Examples:
+        >>> bireme.framework._dygraph_tracer()._amp_level
+        'O0'
+    """
     return _tracer
 
 
 def _get_paddle_place_list(places: Any) -> list[Place | None]:
-    """The places that names mean."""
+    """Return the places of device names."""
     if not isinstance(places, (list, tuple)):
-        raise errors.bad("_get_paddle_place_list(places)", "a list or a tuple", places, kind=TypeError)
+        raise errors.bad("_get_paddle_place_list(places)", "a list or a tuple", places, kind=errors.ArgumentTypeError)
     return [_get_paddle_place(place) for place in places]
 
 
 def _global_flags() -> Any:
-    """The process's flags as a mapping."""
+    """Return the flags of the process as a mapping.
+
+    Returns:
+        A mapping of flag names to values.
+
+    Examples:
+        >>> bireme.framework._global_flags()["FLAGS_check_nan_inf"]
+        False
+    """
     return core.globals()
 
 
 def dygraph_only(func: Callable) -> Callable:
-    """The function, which only the dynamic mode has: an error elsewhere."""
+    """Decorate a function that exists only in dynamic mode: a call in static mode is an error.
+
+    Args:
+        func: The function.
+
+    Returns:
+        The decorated function.
+
+    Examples:
+        >>> bireme.framework.dygraph_only(abs)(-1)
+        1
+    """
 
     @functools.wraps(func)
     def checked(*args: Any, **kwargs: Any) -> Any:
         if not in_dynamic_mode():
-            raise errors.bad(f"{func.__name__}()", "the dynamic mode", "the static one", kind=errors.Unfit)
+            raise errors.bad(f"{func.__name__}()", "the dynamic mode", described="the static one", kind=errors.ArgumentError)
         return func(*args, **kwargs)
 
     return checked
@@ -181,12 +244,12 @@ non_static_only = dygraph_only
 
 
 def dygraph_not_support(func: Callable) -> Callable:
-    """The function, which only the static mode has: an error elsewhere."""
+    """Decorate a function that exists only in static mode: a call in dynamic mode is an error."""
 
     @functools.wraps(func)
     def checked(*args: Any, **kwargs: Any) -> Any:
         if in_dynamic_mode():
-            raise errors.bad(f"{func.__name__}()", "the static mode", "the dynamic one", kind=errors.Unfit)
+            raise errors.bad(f"{func.__name__}()", "the static mode", described="the dynamic one", kind=errors.ArgumentError)
         return func(*args, **kwargs)
 
     return checked
@@ -194,7 +257,7 @@ def dygraph_not_support(func: Callable) -> Callable:
 
 @contextlib.contextmanager
 def flag_guard(flag_name: str, flag_value: Any) -> Iterator[None]:
-    """Give a flag another value inside the block."""
+    """Set a flag inside the block."""
     before = get_flags(flag_name)
     set_flags({flag_name: flag_value})
     try:
@@ -204,28 +267,80 @@ def flag_guard(flag_name: str, flag_value: Any) -> Iterator[None]:
 
 
 def cpu_places(device_count: int | None = None) -> list[Place]:
-    """The CPU as often as `device_count` says, or CPU_NUM."""
+    """Return a list of the CPU place.
+
+    Args:
+        device_count: Length of the list. Default: None, the environment variable ``CPU_NUM``, or 1.
+
+    Returns:
+        A list of places.
+
+    Examples:
+        >>> bireme.base.cpu_places(2)
+        [Place(cpu), Place(cpu)]
+    """
     return [core.CPUPlace()] * int(os.environ.get("CPU_NUM", 1) if device_count is None else device_count)
 
 
 def cuda_places(device_ids: int | Iterable[int] | None = None) -> list[Place]:
-    """The GPUs of these numbers, or all."""
+    """Return the places of GPUs.
+
+    Args:
+        device_ids: An index or several. Default: None, all GPUs.
+
+    Returns:
+        A list of places.
+
+    Examples:
+        >>> bireme.base.cuda_places([0, 1])
+        [Place(gpu:0), Place(gpu:1)]
+    """
     numbers = range(core.get_cuda_device_count()) if device_ids is None else [device_ids] if isinstance(device_ids, int) else device_ids
     return [core.CUDAPlace(i) for i in numbers]
 
 
 def cuda_pinned_places(device_count: int | None = None) -> list[Place]:
-    """The host memory that GPUs read, as often as `device_count` says, or CPU_NUM."""
+    """Return a list of the place of host memory that GPUs copy from.
+
+    Args:
+        device_count: Length of the list. Default: None, the environment variable ``CPU_NUM``, or 1.
+
+    Returns:
+        A list of places.
+
+    Examples:
+        >>> bireme.base.cuda_pinned_places(1)
+        [Place(gpu_pinned)]
+    """
     return [core.CUDAPinnedPlace()] * int(os.environ.get("CPU_NUM", 1) if device_count is None else device_count)
 
 
 def convert_np_dtype_to_dtype_(np_dtype: Any) -> dtypes.DType:
-    """The type that a NumPy type or a name means."""
+    """Return the dtype of a NumPy type or a name.
+
+    Args:
+        np_dtype: The NumPy type or the name.
+
+    Returns:
+        A dtype.
+
+    Examples:
+        >>> bireme.framework.convert_np_dtype_to_dtype_("int32")
+        bireme.int32
+    """
     return dtypes.of(np_dtype, "convert_np_dtype_to_dtype_(np_dtype)")
 
 
 def in_pir_mode() -> bool:
-    """Whether a static program of Paddle's own form is being written: never."""
+    """Return whether a program of Paddle's intermediate representation PIR is being built: never.
+
+    Returns:
+        False.
+
+    Examples:
+        >>> bireme.framework.in_pir_mode()
+        False
+    """
     return False
 
 

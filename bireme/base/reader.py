@@ -84,7 +84,7 @@ class GeneratorLoader:
 
     def __iter__(self) -> Iterator[list[Tensor]]:
         if self._read is None:
-            raise errors.bad("DataLoader()", "a generator, by set_sample_generator or another", None, kind=errors.Unfit)
+            raise errors.bad("DataLoader()", "a generator, by set_sample_generator or another", None, kind=errors.ArgumentError)
         for batch in self._read():
             if not isinstance(batch, (list, tuple)):
                 raise errors.bad("DataLoader()", "a generator of lists of arrays", batch)

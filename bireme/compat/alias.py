@@ -74,7 +74,7 @@ WIDER = {
 
 
 def missing(name: str) -> str:
-    """The sentence for a name of Paddle's that is not there."""
+    """Return the message for a name of Paddle's that is missing."""
     return f"{HERE} has no {name} yet"
 
 
@@ -87,14 +87,18 @@ def theirs(name: str) -> str:
 
 
 class Finder(MetaPathFinder):
-    """Stands first: without it, `paddle.nn` would be found in Bireme's folder and loaded a second time."""
+    """The first finder: without it, ``paddle.nn`` would be found in Bireme's folder and loaded a second time."""
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if fullname.partition(".")[0] != THERE:
             return None
         name = ours(fullname)
         package, _, _ = name.rpartition(".")
-        if name not in sys.modules and not (hasattr(sys.modules.get(package), "__path__") and importlib.util.find_spec(name)):
+        if name not in sys.modules and not (
+            hasattr(sys.modules.get(package), "__path__") and importlib.util.find_spec(name)
+        ):
             return refused(fullname)
         spec = ModuleSpec(fullname, Same())
         spec.submodule_search_locations = None
@@ -102,20 +106,22 @@ class Finder(MetaPathFinder):
 
 
 class Missing(MetaPathFinder):
-    """Stands last: `from paddle import x` looks for a module `bireme.x` before it gives up."""
+    """The last finder: ``from paddle import x`` looks for a module ``bireme.x`` before it fails."""
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         return refused(theirs(fullname)) if fullname.partition(".")[0] == HERE and path is not None else None
 
 
 def refused(name: str) -> None:
-    """Raise for an import of what is not there; who only asks (`importlib.util.find_spec`) gets None, the answer."""
+    """Raise an error for an import of what is missing; ``importlib.util.find_spec`` gets None."""
     if sys._getframe(3).f_code.co_name == "_find_and_load_unlocked":  # over find_spec and importlib's own _find_spec
         raise ModuleNotFoundError(missing(name), name=name)
 
 
 class Same(Loader):
-    """Gives the module of Bireme, as it is."""
+    """Loader that returns the module of Bireme itself."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = importlib.import_module(ours(spec.name))
@@ -123,12 +129,12 @@ class Same(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._own  # the import system has put the new name's in its place
+        module.__spec__ = self._own  # the import system has replaced it by that of the new name
         explain(module)
 
 
 def explain(module: ModuleType) -> None:
-    """Let a public module say plainly which of Paddle's names it does not have."""
+    """Let a public module raise a clear error for names of Paddle's that it does not have."""
     own = vars(module).get("__getattr__")
     if module.__name__ in WIDER:
         own = beside([importlib.import_module(f"{HERE}.{name}") for name in WIDER[module.__name__].split()])
@@ -151,10 +157,11 @@ def refuse(name: str, own: Callable[[str], Any] | None) -> Callable[[str], Any]:
         if own is not None:
             try:
                 found = own(attribute)
-                if inner is None or not isinstance(found, ModuleType):  # `paddle.tensor.math` is Paddle's module, not `bireme.ops.math.elementwise`
+                # `paddle.tensor.math` is Paddle's module, not `bireme.ops.math.elementwise`
+                if inner is None or not isinstance(found, ModuleType):
                     return found
             except AttributeError:
-                pass  # said plainly below
+                pass  # a clear error follows below
         if inner is not None:
             return inner
         raise AttributeError(missing(f"{name}.{attribute}"), name=attribute)
@@ -163,17 +170,28 @@ def refuse(name: str, own: Callable[[str], Any] | None) -> Callable[[str], Any]:
 
 
 def install_as_paddle() -> None:
-    """Make `import paddle` and every `paddle.x` mean Bireme in this process; call it before the first of them.
+    """Make ``import paddle`` and every ``paddle.x`` mean Bireme in this process.
 
-    The modules are Bireme's own: `paddle.nn is bireme.nn`. Version and type names follow Paddle's, since code asks for
-    them: `paddle.__version__`, `str(x.dtype)`; so do arrays of bfloat16, which hold its bits as uint16. Calling it again
-    changes nothing.
+    Call it before the first import of Paddle. The modules are Bireme's own: ``paddle.nn is bireme.nn``. The version and
+    the names of dtypes follow Paddle's, since programs compare them: ``paddle.__version__``, ``str(x.dtype)``; arrays
+    of bfloat16 tensors hold its bits as uint16. A second call has no effect. ``python -m bireme.compat script.py`` does
+    the same for a whole program.
+
+    Raises:
+        RuntimeError: If another ``paddle`` was imported before.
+
+    Examples:
+        >>> bireme.compat.install_as_paddle()  # doctest: +SKIP
+        >>> import paddle  # doctest: +SKIP
+        >>> paddle is bireme  # doctest: +SKIP
+        True
     """
     package = sys.modules[HERE]
     before = sys.modules.get(THERE)
     if before is not None and before is not package and getattr(before, "__file__", None) != f"{STUBS}/paddle.py":
         raise RuntimeError(
-            f"install_as_paddle(): expected to come before the first `import paddle`, got paddle from {getattr(before, '__file__', 'elsewhere')}\n"
+            "install_as_paddle(): expected to come before the first `import paddle`, "
+            f"got paddle from {getattr(before, '__file__', 'elsewhere')}\n"
             "  hint: call it at the top of the program, or run the program with python -m bireme.compat"
         )
     if before is package:
@@ -186,9 +204,10 @@ def install_as_paddle() -> None:
             sys.modules[theirs(name)] = module
             explain(module)
     for here, names in INNER.items():
-        # a finder is not asked for what lies inside a module that is no package, such as `nn.layer`: the names stand ready
+        # a finder is not asked for what lies inside a module that is no package, such as `nn.layer`
         sys.modules.update({f"{THERE}.{name}": sys.modules[f"{HERE}.{here}"] for name in names.split()})
-    sys.modules[f"{THERE}.{THERE}"] = package  # Paddle's package imports itself by name: programs say `paddle.paddle.zeros`
+    # Paddle's package imports itself by name: programs say `paddle.paddle.zeros`
+    sys.modules[f"{THERE}.{THERE}"] = package
     package.__version__ = version.__version__ = version.full_version = version.interface  # type: ignore[attr-defined]  # modules made for the alias
     version.major, version.minor, version.patch = version.interface.split(".")
     package.__git_commit__ = version.commit  # type: ignore[attr-defined]  # modules made for the alias

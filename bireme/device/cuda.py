@@ -1,4 +1,4 @@
-"""GPUs: how many, what they are, and how much of their memory is used, as PJRT tells it."""
+"""GPUs: their number, properties and memory, from PJRT."""
 
 from __future__ import annotations
 
@@ -7,21 +7,28 @@ from typing import Any, NamedTuple
 
 from bireme.core.base import device as devices
 from bireme.core.base import errors
+from bireme.core.base.device import Place
 from bireme.device import memory, stream
 from bireme.device.stream import current_stream
 
 __all__ = [
-    "Event", "Stream", "current_stream", "device_count", "empty_cache", "get_device_capability", "get_device_name", "get_device_properties",
-    "max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved", "reset_max_memory_allocated",
-    "reset_max_memory_reserved", "stream_guard", "synchronize",
+    "Event", "Stream", "current_stream", "device_count", "empty_cache", "get_device_capability", "get_device_name",
+    "get_device_properties", "max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved",
+    "reset_max_memory_allocated", "reset_max_memory_reserved", "stream_guard", "synchronize",
 ]  # fmt: skip
 
 
 class Event(stream.Event):
-    """A point in the work of the current device.
+    """A point in the work of the current device; see ``bireme.device.Event``.
 
-    >>> bireme.device.cuda.Event(enable_timing=True).query()
-    True
+    Args:
+        enable_timing: Kept as an attribute: the time is always measured. Default: False.
+        blocking: Has no effect.
+        interprocess: Must be False: XLA shares no events between processes.
+
+    Examples:
+        >>> bireme.device.cuda.Event(enable_timing=True).query()
+        True
     """
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
@@ -29,39 +36,59 @@ class Event(stream.Event):
 
 
 class Stream(stream.Stream):
-    """The queue of a GPU, or of the current device.
+    """The queue of a GPU or of the current device; see ``bireme.device.Stream``.
 
-    >>> bireme.device.cuda.Stream().query()
-    True
+    Args:
+        device: A name such as ``"gpu:0"``, a place, or the index of a GPU. Default: None, the current device.
+        priority: 1 or 2, without effect. Default: 2.
+
+    Examples:
+        >>> bireme.device.cuda.Stream().query()
+        True
     """
 
-    def __init__(self, device: Any = None, priority: int = 2) -> None:
+    def __init__(self, device: str | Place | int | None = None, priority: int = 2) -> None:
         super().__init__(device, priority)
 
 
 def device_count() -> int:
-    """Number of GPUs.
+    """Return the number of GPUs.
 
-    >>> bireme.device.cuda.device_count() >= 0
-    True
+    Returns:
+        An int.
+
+    Examples:
+        >>> bireme.device.cuda.device_count() >= 0
+        True
     """
     return devices.count("gpu")
 
 
-def synchronize(device: Any = None) -> None:
-    """Run what is pending in this thread and wait until the device is done.
+def synchronize(device: str | Place | int | None = None) -> None:
+    """Run what the current thread has recorded and wait until the device has finished.
 
-    >>> bireme.device.cuda.synchronize()
+    Args:
+        device: A name such as ``"gpu:0"``, a place, or the index of a GPU. Default: None, the current device.
+
+    Examples:
+        >>> bireme.device.cuda.synchronize()
     """
     stream.finish(stream.device_of(device, "synchronize(device)"))
 
 
 def stream_guard(stream: stream.Stream | None) -> AbstractContextManager[None]:
-    """Use a stream and its device inside a `with` block.
+    """Context manager that uses a stream and its device.
 
-    >>> with bireme.device.cuda.stream_guard(None):
-    ...     bireme.ones([1]).tolist()
-    [1.0]
+    Args:
+        stream: The stream; None changes nothing.
+
+    Returns:
+        A context manager.
+
+    Examples:
+        >>> with bireme.device.cuda.stream_guard(None):
+        ...     bireme.ones([1]).tolist()
+        [1.0]
     """
     return _guard(stream)
 
@@ -70,7 +97,7 @@ _guard = stream.stream_guard
 
 
 class Properties(NamedTuple):
-    """What a GPU is; `total_memory` is in bytes, of what XLA may use."""
+    """Properties of a GPU; ``total_memory`` is in bytes, as far as XLA may use it."""
 
     name: str
     major: int
@@ -78,118 +105,186 @@ class Properties(NamedTuple):
     total_memory: int
     multi_processor_count: int
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         size = f"{self.total_memory // (1 << 20)}MB"
         return (
             f"_gpuDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, "
             f"total_memory={size}, multi_processor_count={self.multi_processor_count})"
         )
 
-    __repr__ = __str__
-
 
 def gpu(device: Any, name: str) -> devices.Device:
-    """The GPU that a user names, the current one for None; an error where it is none."""
-    found = stream.device_of(device, f"{name}(device)") if device is not None or devices.current().kind != "cpu" else devices.current()
+    """Return the GPU of a user's argument, the current one for None; an error if it is not a GPU."""
+    found = (
+        stream.device_of(device, f"{name}(device)")
+        if device is not None or devices.current().kind != "cpu"
+        else devices.current()
+    )
     if found.kind == "cpu":
-        raise errors.bad(f"{name}(device)", "a GPU", found.name, hint="this machine's devices: " + ", ".join(devices.available()))
+        raise errors.bad(
+            f"{name}(device)", "a GPU", described=found.name, hint="this machine's devices: " + ", ".join(devices.available())
+        )
     return found
 
 
-def get_device_properties(device: Any = None) -> Properties:
-    """Name, compute capability, memory and number of multiprocessors of a GPU; an error where there is none.
+def get_device_properties(device: str | Place | int | None = None) -> Properties:
+    """Return the properties of a GPU.
 
-    >>> bireme.device.cuda.device_count() == 0 or bireme.device.cuda.get_device_properties(0).major > 0
-    True
+    Args:
+        device: A name such as ``"gpu:0"``, a place or an index. Default: None, the current GPU.
+
+    Returns:
+        A named tuple with ``name``, ``major``, ``minor`` (compute capability), ``total_memory`` in bytes and
+        ``multi_processor_count``.
+
+    Raises:
+        ValueError: If there is no such GPU.
+
+    Examples:
+        >>> bireme.device.cuda.device_count() == 0 or bireme.device.cuda.get_device_properties(0).major > 0
+        True
     """
     return properties(gpu(device, "get_device_properties"))
 
 
 def properties(device: devices.Device) -> Properties:
-    """The same of any device but the host."""
+    """Return the properties of any device but the CPU."""
     chip = device.jax
     major, _, minor = str(getattr(chip, "compute_capability", "0.0")).partition(".")
     total = memory.stats(device, "get_device_properties").get("bytes_limit", 0)
     return Properties(chip.device_kind, int(major), int(minor or 0), total, int(getattr(chip, "core_count", 0)))
 
 
-def get_device_name(device: Any = None) -> str:
-    """Name of a GPU.
+def get_device_name(device: str | Place | int | None = None) -> str:
+    """Return the name of a GPU.
 
-    >>> bireme.device.cuda.device_count() == 0 or bool(bireme.device.cuda.get_device_name(0))
-    True
+    Args:
+        device: A name such as ``"gpu:0"``, a place or an index. Default: None, the current GPU.
+
+    Returns:
+        A str.
+
+    Examples:
+        >>> bireme.device.cuda.device_count() == 0 or bool(bireme.device.cuda.get_device_name(0))
+        True
     """
     return properties(gpu(device, "get_device_name")).name
 
 
-def get_device_capability(device: Any = None) -> tuple[int, int]:
-    """Compute capability of a GPU, major and minor.
+def get_device_capability(device: str | Place | int | None = None) -> tuple[int, int]:
+    """Return the compute capability of a GPU.
 
-    >>> bireme.device.cuda.device_count() == 0 or bireme.device.cuda.get_device_capability(0) > (0, 0)
-    True
+    Args:
+        device: A name such as ``"gpu:0"``, a place or an index. Default: None, the current GPU.
+
+    Returns:
+        The tuple ``(major, minor)``.
+
+    Examples:
+        >>> bireme.device.cuda.device_count() == 0 or bireme.device.cuda.get_device_capability(0) > (0, 0)
+        True
     """
     found = properties(gpu(device, "get_device_capability"))
     return found.major, found.minor
 
 
 def empty_cache() -> None:
-    """Let go of what can be let go: results nobody holds. Memory that XLA keeps for later stays with it.
+    """Release results that nobody holds; memory that XLA keeps for reuse stays reserved.
 
-    >>> bireme.device.cuda.empty_cache()
+    Examples:
+        >>> bireme.device.cuda.empty_cache()
     """
     memory.release()
 
 
-def memory_allocated(device: Any = None) -> int:
-    """Bytes of a GPU that arrays use now.
+def memory_allocated(device: str | Place | int | None = None) -> int:
+    """Return the memory of a GPU that arrays use now.
 
-    >>> bireme.device.cuda.device_count() == 0 or bireme.device.cuda.memory_allocated(0) >= 0
-    True
+    Args:
+        device: A name such as ``"gpu:0"``, a place or an index. Default: None, the current GPU.
+
+    Returns:
+        Bytes, an int.
+
+    Examples:
+        >>> bireme.device.cuda.device_count() == 0 or bireme.device.cuda.memory_allocated(0) >= 0
+        True
     """
     return memory.now(gpu(device, "memory_allocated"), "bytes_in_use")
 
 
-def memory_reserved(device: Any = None) -> int:
-    """Bytes of a GPU that XLA took from it, used or not.
+def memory_reserved(device: str | Place | int | None = None) -> int:
+    """Return the memory of a GPU that XLA has reserved, used or not.
 
-    >>> bireme.device.cuda.device_count() == 0 or bireme.device.cuda.memory_reserved(0) >= 0
-    True
+    Args:
+        device: A name such as ``"gpu:0"``, a place or an index. Default: None, the current GPU.
+
+    Returns:
+        Bytes, an int.
+
+    Examples:
+        >>> bireme.device.cuda.device_count() == 0 or bireme.device.cuda.memory_reserved(0) >= 0
+        True
     """
     return memory.now(gpu(device, "memory_reserved"), "pool_bytes")
 
 
-def max_memory_allocated(device: Any = None) -> int:
-    """The most bytes of a GPU that arrays have used.
+def max_memory_allocated(device: str | Place | int | None = None) -> int:
+    """Return the peak of the memory of a GPU that arrays have used.
 
-    >>> bireme.device.cuda.device_count() == 0 or bireme.device.cuda.max_memory_allocated(0) >= 0
-    True
+    Args:
+        device: A name such as ``"gpu:0"``, a place or an index. Default: None, the current GPU.
+
+    Returns:
+        Bytes, an int.
+
+    Examples:
+        >>> bireme.device.cuda.device_count() == 0 or bireme.device.cuda.max_memory_allocated(0) >= 0
+        True
     """
     return memory.most(gpu(device, "max_memory_allocated"), "bytes_in_use")
 
 
-def max_memory_reserved(device: Any = None) -> int:
-    """The most bytes of a GPU that XLA has taken from it.
+def max_memory_reserved(device: str | Place | int | None = None) -> int:
+    """Return the peak of the memory of a GPU that XLA has reserved.
 
-    >>> bireme.device.cuda.device_count() == 0 or bireme.device.cuda.max_memory_reserved(0) >= 0
-    True
+    Args:
+        device: A name such as ``"gpu:0"``, a place or an index. Default: None, the current GPU.
+
+    Returns:
+        Bytes, an int.
+
+    Examples:
+        >>> bireme.device.cuda.device_count() == 0 or bireme.device.cuda.max_memory_reserved(0) >= 0
+        True
     """
     return memory.most(gpu(device, "max_memory_reserved"), "pool_bytes")
 
 
-def reset_max_memory_allocated(device: Any = None) -> None:
-    """Start `max_memory_allocated` anew.
+def reset_max_memory_allocated(device: str | Place | int | None = None) -> None:
+    """Reset the peak that ``max_memory_allocated`` returns.
 
-    PJRT knows only the peak of the whole run. Until a later one exceeds it, the figure is the most that was seen when
-    somebody asked: a lower bound.
+    PJRT knows only the peak of the whole run. Until a later one exceeds it, the value is the largest that was seen at a
+    call of these functions: a lower bound.
 
-    >>> if bireme.device.cuda.device_count(): bireme.device.cuda.reset_max_memory_allocated(0)
+    Args:
+        device: A name such as ``"gpu:0"``, a place or an index. Default: None, the current GPU.
+
+    Examples:
+        >>> if bireme.device.cuda.device_count():
+        ...     bireme.device.cuda.reset_max_memory_allocated(0)
     """
     memory.reset(gpu(device, "reset_max_memory_allocated"), "bytes_in_use")
 
 
-def reset_max_memory_reserved(device: Any = None) -> None:
-    """Start `max_memory_reserved` anew, as `reset_max_memory_allocated` does.
+def reset_max_memory_reserved(device: str | Place | int | None = None) -> None:
+    """Reset the peak that ``max_memory_reserved`` returns; see ``reset_max_memory_allocated``.
 
-    >>> if bireme.device.cuda.device_count(): bireme.device.cuda.reset_max_memory_reserved(0)
+    Args:
+        device: A name such as ``"gpu:0"``, a place or an index. Default: None, the current GPU.
+
+    Examples:
+        >>> if bireme.device.cuda.device_count():
+        ...     bireme.device.cuda.reset_max_memory_reserved(0)
     """
     memory.reset(gpu(device, "reset_max_memory_reserved"), "pool_bytes")

@@ -1,4 +1,4 @@
-"""Figures of a device's memory, from what PJRT counts."""
+"""Memory statistics of a device, from PJRT."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _resets: dict[tuple[Device, str], list[int]] = {}  # [the run's peak at the rese
 
 
 def stats(device: Device, caller: str) -> dict[str, Any]:
-    """What PJRT tells of a device's memory; an error if it tells nothing."""
+    """Return the memory statistics of a device from PJRT; an error if it has none."""
     found = device.jax.memory_stats()
     if found is None:
-        raise errors.bad(f"{caller}(device)", "a device that counts its memory", device.name)
+        raise errors.bad(f"{caller}(device)", "a device that counts its memory", described=device.name)
     return found
 
 
 def now(device: Device, what: str) -> int:
-    """Bytes in use (`bytes_in_use`) or taken (`pool_bytes`); what is taken is at least what is used."""
+    """Return the bytes in use (``bytes_in_use``) or reserved (``pool_bytes``)."""
     found = stats(device, "memory")
     seen = int(found.get(what, found["bytes_in_use"]))
     if (device, what) in _resets:
@@ -30,7 +30,7 @@ def now(device: Device, what: str) -> int:
 
 
 def most(device: Device, what: str) -> int:
-    """The peak since the start or since `reset`."""
+    """Return the peak since the start or since ``reset``."""
     current, peak = now(device, what), _peak(device, what)
     if (device, what) not in _resets:
         return max(peak, current)
@@ -39,7 +39,7 @@ def most(device: Device, what: str) -> int:
 
 
 def reset(device: Device, what: str) -> None:
-    """Forget the peak: from here on it is what is in use now, or more."""
+    """Reset the peak to what is in use now."""
     _resets[device, what] = [_peak(device, what), now(device, what)]
 
 
@@ -49,6 +49,6 @@ def _peak(device: Device, what: str) -> int:
 
 
 def release() -> None:
-    """Run what is pending and drop results that only cycles hold, so that their memory is free for what comes."""
+    """Run what is pending and drop results that only reference cycles hold, so that their memory is free."""
     flush()
     gc.collect()

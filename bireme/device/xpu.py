@@ -6,18 +6,22 @@ from typing import Any
 
 from bireme.core.base import device as devices
 from bireme.core.base import errors
+from bireme.core.base.device import Place
 from bireme.device import memory, stream
 
 __all__ = [
-    "Event", "Stream", "device_count", "empty_cache", "max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved",
-    "memory_total", "memory_used", "reset_max_memory_allocated", "reset_max_memory_reserved", "synchronize",
+    "Event", "Stream", "device_count", "empty_cache", "max_memory_allocated", "max_memory_reserved", "memory_allocated",
+    "memory_reserved", "memory_total", "memory_used", "reset_max_memory_allocated", "reset_max_memory_reserved",
+    "synchronize",
 ]  # fmt: skip
 
 
 def _xpu(device: Any, name: str) -> devices.Device:
     where = f"{name}(device)"
     if devices.count("xpu") == 0:
-        raise errors.bad(where, "an XPU", "none on this machine", hint="this machine's devices: " + ", ".join(devices.available()))
+        raise errors.bad(
+            where, "an XPU", described="none on this machine", hint="this machine's devices: " + ", ".join(devices.available())
+        )
     if device is None:
         return devices.current() if devices.current().kind == "xpu" else devices.Device("xpu", 0)
     found = devices.parse(f"xpu:{device}" if isinstance(device, int) else device, where)
@@ -26,74 +30,183 @@ def _xpu(device: Any, name: str) -> devices.Device:
 
 
 class Event(stream.Event):
-    """A point in the work of an XPU; an error where there is none."""
+    """A point in the work of an XPU; an error if there is none.
+
+    Examples:
+        >>> bireme.device.xpu.device_count() == 0 or bireme.device.xpu.Event().query()
+        True
+    """
 
     def __init__(self) -> None:
-        super().__init__(_xpu(None, "Event"))
+        super().__init__(_xpu(None, "Event").place)
 
 
 class Stream(stream.Stream):
-    """The queue of an XPU; an error where there is none."""
+    """The queue of an XPU; an error if there is none.
+
+    Examples:
+        >>> bireme.device.xpu.device_count() == 0 or bireme.device.xpu.Stream().query()
+        True
+    """
 
     def __init__(self) -> None:
-        super().__init__(_xpu(None, "Stream"))
+        super().__init__(_xpu(None, "Stream").place)
 
 
 def device_count() -> int:
-    """Number of XPUs.
+    """Return the number of XPUs.
 
-    >>> bireme.device.xpu.device_count() >= 0
-    True
+    Returns:
+        An int.
+
+    Examples:
+        >>> bireme.device.xpu.device_count() >= 0
+        True
     """
     return devices.count("xpu")
 
 
-def synchronize(device: Any = None) -> None:
-    """Run what is pending in this thread and wait until the XPU is done."""
+def synchronize(device: str | Place | int | None = None) -> None:
+    """Run what the current thread has recorded and wait until the XPU has finished.
+
+    Args:
+        device: A name such as ``"xpu:0"``, a place or an index. Default: None, the current XPU or the first.
+
+    Examples:
+        >>> if bireme.device.xpu.device_count():
+        ...     bireme.device.xpu.synchronize()
+    """
     stream.finish(_xpu(device, "synchronize"))
 
 
 def empty_cache() -> None:
-    """Let go of results nobody holds; memory that XLA keeps for later stays with it."""
+    """Release results that nobody holds; memory that XLA keeps for reuse stays reserved.
+
+    Examples:
+        >>> if bireme.device.xpu.device_count():
+        ...     bireme.device.xpu.empty_cache()
+    """
     _xpu(None, "empty_cache")
     memory.release()
 
 
-def memory_allocated(device: Any = None) -> int:
-    """Bytes of an XPU that arrays use now."""
+def memory_allocated(device: str | Place | int | None = None) -> int:
+    """Return the memory of an XPU that arrays use now.
+
+    Args:
+        device: A name such as ``"xpu:0"``, a place or an index. Default: None, the current XPU or the first.
+
+    Returns:
+        Bytes, an int.
+
+    Examples:
+        >>> bireme.device.xpu.device_count() == 0 or bireme.device.xpu.memory_allocated() >= 0
+        True
+    """
     return memory.now(_xpu(device, "memory_allocated"), "bytes_in_use")
 
 
-def memory_reserved(device: Any = None) -> int:
-    """Bytes of an XPU that XLA took from it, used or not."""
+def memory_reserved(device: str | Place | int | None = None) -> int:
+    """Return the memory of an XPU that XLA has reserved, used or not.
+
+    Args:
+        device: A name such as ``"xpu:0"``, a place or an index. Default: None, the current XPU or the first.
+
+    Returns:
+        Bytes, an int.
+
+    Examples:
+        >>> bireme.device.xpu.device_count() == 0 or bireme.device.xpu.memory_reserved() >= 0
+        True
+    """
     return memory.now(_xpu(device, "memory_reserved"), "pool_bytes")
 
 
-def max_memory_allocated(device: Any = None) -> int:
-    """The most bytes of an XPU that arrays have used."""
+def max_memory_allocated(device: str | Place | int | None = None) -> int:
+    """Return the peak of the memory of an XPU that arrays have used.
+
+    Args:
+        device: A name such as ``"xpu:0"``, a place or an index. Default: None, the current XPU or the first.
+
+    Returns:
+        Bytes, an int.
+
+    Examples:
+        >>> bireme.device.xpu.device_count() == 0 or bireme.device.xpu.max_memory_allocated() >= 0
+        True
+    """
     return memory.most(_xpu(device, "max_memory_allocated"), "bytes_in_use")
 
 
-def max_memory_reserved(device: Any = None) -> int:
-    """The most bytes of an XPU that XLA has taken from it."""
+def max_memory_reserved(device: str | Place | int | None = None) -> int:
+    """Return the peak of the memory of an XPU that XLA has reserved.
+
+    Args:
+        device: A name such as ``"xpu:0"``, a place or an index. Default: None, the current XPU or the first.
+
+    Returns:
+        Bytes, an int.
+
+    Examples:
+        >>> bireme.device.xpu.device_count() == 0 or bireme.device.xpu.max_memory_reserved() >= 0
+        True
+    """
     return memory.most(_xpu(device, "max_memory_reserved"), "pool_bytes")
 
 
-def reset_max_memory_allocated(device: Any = None) -> None:
-    """Start `max_memory_allocated` anew; see `bireme.device.cuda.reset_max_memory_allocated`."""
+def reset_max_memory_allocated(device: str | Place | int | None = None) -> None:
+    """Reset the peak that ``max_memory_allocated`` returns; see ``bireme.device.cuda.reset_max_memory_allocated``.
+
+    Args:
+        device: A name such as ``"xpu:0"``, a place or an index. Default: None, the current XPU or the first.
+
+    Examples:
+        >>> if bireme.device.xpu.device_count():
+        ...     bireme.device.xpu.reset_max_memory_allocated()
+    """
     memory.reset(_xpu(device, "reset_max_memory_allocated"), "bytes_in_use")
 
 
-def reset_max_memory_reserved(device: Any = None) -> None:
-    """Start `max_memory_reserved` anew."""
+def reset_max_memory_reserved(device: str | Place | int | None = None) -> None:
+    """Reset the peak that ``max_memory_reserved`` returns.
+
+    Args:
+        device: A name such as ``"xpu:0"``, a place or an index. Default: None, the current XPU or the first.
+
+    Examples:
+        >>> if bireme.device.xpu.device_count():
+        ...     bireme.device.xpu.reset_max_memory_reserved()
+    """
     memory.reset(_xpu(device, "reset_max_memory_reserved"), "pool_bytes")
 
 
-def memory_total(device: Any = None) -> int:
-    """Bytes of an XPU that XLA may use."""
+def memory_total(device: str | Place | int | None = None) -> int:
+    """Return the memory of an XPU that XLA may use.
+
+    Args:
+        device: A name such as ``"xpu:0"``, a place or an index. Default: None, the current XPU or the first.
+
+    Returns:
+        Bytes, an int.
+
+    Examples:
+        >>> bireme.device.xpu.device_count() == 0 or bireme.device.xpu.memory_total() > 0
+        True
+    """
     return int(memory.stats(_xpu(device, "memory_total"), "memory_total").get("bytes_limit", 0))
 
 
-def memory_used(device: Any = None) -> int:
-    """Bytes of an XPU that are taken, by arrays or kept for later."""
+def memory_used(device: str | Place | int | None = None) -> int:
+    """Return the memory of an XPU that is reserved, by arrays or for reuse.
+
+    Args:
+        device: A name such as ``"xpu:0"``, a place or an index. Default: None, the current XPU or the first.
+
+    Returns:
+        Bytes, an int.
+
+    Examples:
+        >>> bireme.device.xpu.device_count() == 0 or bireme.device.xpu.memory_used() >= 0
+        True
+    """
     return memory.now(_xpu(device, "memory_used"), "pool_bytes")

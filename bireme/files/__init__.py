@@ -1,4 +1,4 @@
-"""Saving and loading: Paddle's files and safetensors, written whole or not at all, read without running anything in them."""
+"""Saving and loading of Paddle's files and safetensors, written atomically and read without executing anything."""
 
 from bireme.files.background import async_save as async_save
 from bireme.files.background import clear_async_save_task_queue as clear_async_save_task_queue

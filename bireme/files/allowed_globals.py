@@ -1,4 +1,4 @@
-"""What files of arrays are made of: element types, arrays, and the few names that stand in them, each with a function of ours."""
+"""What pickled arrays consist of: dtypes, arrays, and the few global names in them, each with a function of ours."""
 
 from __future__ import annotations
 
@@ -15,16 +15,20 @@ from bireme.files.collisions import Tables
 from bireme.files.source import BadFile
 
 MAX_AXES = 64
-SMALL = 256  # bytes from here on stand in arrays of their own
+MIN_BLOB_BYTES = 256  # bytes; longer ones are kept as arrays
 
 _LIMIT = 1 << 62
 _ORDERS = {"<": "<", ">": ">", "|": "=", "=": "="}
-_TAGGED = {"float8_e4m3fn": ("i1", ml_dtypes.float8_e4m3fn), "float8_e5m2": ("i1", ml_dtypes.float8_e5m2), "uint16": ("u2", np.uint16)}
+_TAGGED = {
+    "float8_e4m3fn": ("i1", ml_dtypes.float8_e4m3fn),
+    "float8_e5m2": ("i1", ml_dtypes.float8_e5m2),
+    "uint16": ("u2", np.uint16),
+}
 _LATIN = ("latin1", "latin-1", "iso-8859-1")
 
 
 class Word:
-    """A name that a file may hold."""
+    """A global name that a file may contain."""
 
     __slots__ = ("name",)
 
@@ -33,12 +37,13 @@ class Word:
 
 
 class Kind:
-    """An element type being read."""
+    """A dtype while it is read."""
 
     __slots__ = ("code", "order", "tag")
 
     def __init__(self, code: str):
-        self.code, self.order, self.tag = code, "<", None
+        self.code, self.order = code, "<"
+        self.tag: str | None = None
 
     @property
     def np(self) -> np.dtype:
@@ -46,14 +51,14 @@ class Kind:
 
 
 class Array:
-    """An array being read: its place is there before its content is. `tag` names a type that NumPy's code does not tell."""
+    """An array while it is read: created before its content. ``tag`` names a dtype that NumPy has no code for."""
 
     __slots__ = ("data", "tag", "made")
 
     def __init__(self) -> None:
         self.data: np.ndarray | None = None
         self.tag: str | None = None
-        self.made: Any = None  # what stands in its place in the end
+        self.made: Any = None  # what finally replaces it
 
     def value(self) -> np.ndarray:
         if self.data is None:
@@ -62,7 +67,7 @@ class Array:
 
 
 class Blob:
-    """Bytes that are many. However often a file names them, they become one object."""
+    """Many bytes. However often a file refers to them, they become one object."""
 
     __slots__ = ("data", "used", "made")
 
@@ -87,7 +92,7 @@ def _words() -> dict[tuple[str, str], Word]:
     for module in ("builtins", "__builtin__"):
         for name in ("tuple", "list", "set", "frozenset", "bytes", "bytearray", "complex"):
             found[module, name] = Word(name)
-        # Paddle writes a tensor of a static graph as a call that gives back the array in it; it is taken, not called
+        # Paddle writes a tensor of a static graph as a call of eval that returns an array; it is read, not called
         found[module, "eval"] = Word("held")
     return found
 
@@ -96,15 +101,15 @@ WORDS = _words()
 
 
 class Builder:
-    """Makes arrays and what else has a name. All of them together cannot be larger than the file they come from."""
+    """Makes arrays and what else has a name; all of them together cannot be larger than the file."""
 
     def __init__(self, size: int):
-        self.room = size + SMALL  # for arrays
-        self.copies = size + SMALL  # for what is copied out of objects that were made before
+        self.room = size + MIN_BLOB_BYTES  # for arrays
+        self.copies = size + MIN_BLOB_BYTES  # for copies of objects that were made before
         self.tables = Tables()
 
     def copied(self, x: Any) -> Any:
-        """What is about to be copied: an object that is named again and again costs a byte each time, but not its copies."""
+        """Count what is about to be copied: a reference to an object costs one byte in the file, its copy does not."""
         self.copies -= len(x)
         if self.copies < 0:
             raise BadFile("parts that are larger, all together, than the file")
@@ -157,7 +162,7 @@ class Builder:
         found = raw.view(dtype).reshape(shape, order=order)  # type: ignore[call-overload]  # NumPy's stubs want a literal
         if dtype == np.bool_:
             # other bytes would be neither true nor false to NumPy
-            found = (raw != 0).reshape(shape, order=order)  # type: ignore[call-overload]  # NumPy's stubs want a literal
+            found = (raw != 0).reshape(shape, order=order)
         elif not dtype.isnative:
             found = found.astype(dtype.newbyteorder("="))
         if kind.tag is not None:
@@ -165,7 +170,7 @@ class Builder:
         target.data, target.tag = found, kind.tag
 
     def _owned(self, data: Any) -> np.ndarray:
-        """Bytes as an array that nobody else has."""
+        """Return bytes as an array of their own."""
         if type(data) is str:
             data = _latin(self.copied(data))
         if type(data) is bytes:
@@ -180,7 +185,7 @@ class Builder:
             raise BadFile("arrays that are larger, all together, than the file")
         return raw
 
-    # ------------------------------------------------------------ what stands behind the words
+    # ------------------------------------------------------------ functions for the global names
 
     def _call_array(self, args: tuple) -> Array:
         if len(args) != 3 or type(args[0]) is not Word or args[0].name != "ndarray":
@@ -208,7 +213,13 @@ class Builder:
         return holder
 
     def _call_held(self, args: tuple) -> Array:
-        if len(args) != 2 or args[0] != "data" or type(args[1]) is not dict or list(args[1]) != ["data"] or type(args[1]["data"]) is not Array:
+        if (
+            len(args) != 2
+            or args[0] != "data"
+            or type(args[1]) is not dict
+            or list(args[1]) != ["data"]
+            or type(args[1]["data"]) is not Array
+        ):
             raise BadFile("it asks for 'builtins.eval', which is not data: refused")
         return args[1]["data"]
 
@@ -224,7 +235,7 @@ class Builder:
         if len(args) != 2 or type(args[0]) is not str or args[1] not in _LATIN:
             raise BadFile("bytes that are not written as Latin-1 text")
         data = _latin(self.copied(args[0]))
-        return data if len(data) < SMALL else Blob(np.frombuffer(data, np.uint8).copy())
+        return data if len(data) < MIN_BLOB_BYTES else Blob(np.frombuffer(data, np.uint8).copy())
 
     def _call_bytes(self, args: tuple) -> Any:
         if not args:
@@ -260,7 +271,7 @@ def is_shape(x: Any) -> bool:
 
 
 def is_key(key: Any) -> bool:
-    """Whether this may be a key: nothing that could change, or takes long to hash."""
+    """Return whether this may be a key: no type that is mutable, or takes long to hash."""
     if isinstance(key, tuple):
         return len(key) <= 16 and all(not isinstance(k, tuple) and is_key(k) for k in key)
     if isinstance(key, int) and not isinstance(key, bool):
@@ -282,17 +293,27 @@ def set_kind(kind: Kind, state: Any) -> None:
 
 
 def what(x: Any) -> str:
-    """A part of a file in words."""
+    """Describe a part of a file in words."""
     if type(x) is Word:
         return f"the name {x.name}"
-    return {Array: "an array", Kind: "an element type", Blob: "bytes", type(None): "None"}.get(type(x), f"a {type(x).__name__}")
+    return {Array: "an array", Kind: "an element type", Blob: "bytes", type(None): "None"}.get(
+        type(x), f"a {type(x).__name__}"
+    )
 
 
 CALLS: dict[str, Callable[[Builder, tuple], Any]] = {
-    "array": Builder._call_array, "dtype": Builder._call_dtype, "scalar": Builder._call_scalar, "frombuffer": Builder._call_frombuffer,
-    "held": Builder._call_held, "ordered": Builder._call_ordered, "encode": Builder._call_encode, "bytes": Builder._call_bytes,
-    "bytearray": Builder._call_bytes, "complex": Builder._call_complex,
-    "tuple": lambda m, args: tuple(m.copied(_elements(args))), "list": lambda m, args: list(m.copied(_elements(args))),
+    "array": Builder._call_array,
+    "dtype": Builder._call_dtype,
+    "scalar": Builder._call_scalar,
+    "frombuffer": Builder._call_frombuffer,
+    "held": Builder._call_held,
+    "ordered": Builder._call_ordered,
+    "encode": Builder._call_encode,
+    "bytes": Builder._call_bytes,
+    "bytearray": Builder._call_bytes,
+    "complex": Builder._call_complex,
+    "tuple": lambda m, args: tuple(m.copied(_elements(args))),
+    "list": lambda m, args: list(m.copied(_elements(args))),
     "set": lambda m, args: m.collected(m.copied(_elements(args))),
     "frozenset": lambda m, args: m.frozen(m.copied(_elements(args))),
-}  # fmt: skip
+}

@@ -12,9 +12,10 @@ from typing import BinaryIO
 
 @contextlib.contextmanager
 def replacing(path: str) -> Iterator[BinaryIO]:
-    """A new file that takes the place of `path` when the block ends well: a reader sees the old one or the new one.
+    """Open a new file that replaces ``path`` when the block ends without an error.
 
-    Links are followed, and the new file has the rights of the old. A pipe or a device is written to, not replaced.
+    A reader sees the old file or the new one. Links are followed, and the new file has the permissions of the old. A
+    pipe or a device is written to, not replaced.
     """
     target = os.path.realpath(path)
     old = _info(target)
@@ -50,7 +51,7 @@ def _info(path: str) -> os.stat_result | None:
 
 
 def _like(handle: int, old: os.stat_result) -> None:
-    # only root may give files away; the rights come last, since a new owner takes special ones off
+    # only root may change the owner; the mode is set last, since changing the owner clears setuid bits
     if (os.fstat(handle).st_uid, os.fstat(handle).st_gid) != (old.st_uid, old.st_gid):
         with contextlib.suppress(PermissionError):
             os.fchown(handle, old.st_uid, old.st_gid)
@@ -58,8 +59,8 @@ def _like(handle: int, old: os.stat_result) -> None:
 
 
 def sync_folder(folder: str) -> None:
-    """Bring the names in a folder to the disk: a file whose name is lost is lost."""
-    # some systems cannot open a folder, and there is nothing to do there
+    """Write the directory to disk: a file whose name is lost is lost."""
+    # some systems cannot open a directory, and need no sync there
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""Saving beside the training: the numbers are taken at once, the file is written by a thread of its own."""
+"""Saving in the background: values are captured at once, and a thread writes the file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import copy
 import os
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, BinaryIO
 
@@ -23,20 +24,34 @@ _running: list[Future] = []
 _lock = threading.Lock()
 
 
-def async_save(obj: Any, path: str | os.PathLike | BinaryIO, protocol: int = 4, sync_other_task: bool = False, **configs: Any) -> None:
-    """Save what a Tensor, or a dict, list or tuple of them, holds now, without waiting for the file.
+def async_save(
+    obj: Any, path: str | os.PathLike | BinaryIO, protocol: int = 4, sync_other_task: bool = False, **configs: Any
+) -> None:
+    """Save the current values of tensors without waiting for the file.
 
-    The training may go on at once: what it changes later is not in the file. The process ends only when the file is there.
-    What goes wrong meanwhile is told on standard error, and raised by the next call and by `clear_async_save_task_queue`.
-    With `sync_other_task=True`, earlier files are there when the call returns.
+    The training can continue at once; what it changes later is not in the file. The process ends only after the file is
+    written. An error is printed to stderr, and raised by the next call of ``async_save`` or
+    ``clear_async_save_task_queue``.
 
-    >>> w = bireme.ones([2]); bireme.async_save({"w": w}, "/tmp/bireme_example_beside.pdparams"); w.fill_(7.0).tolist()
-    [7.0, 7.0]
-    >>> bireme.clear_async_save_task_queue(); bireme.load("/tmp/bireme_example_beside.pdparams")["w"].tolist()
-    [1.0, 1.0]
+    Args:
+        obj: A tensor, or a dict, list or tuple with tensors and plain data.
+        path: Path of the file, or an open binary file.
+        protocol: Pickle protocol of Paddle's format: 2, 3 or 4. Default: 4.
+        sync_other_task: Wait until the files of earlier calls are written. Default: False.
+        **configs: Options of ``save``.
+
+    Examples:
+        >>> import tempfile
+        >>> w = bireme.ones([2])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     bireme.async_save({"w": w}, f"{folder}/w.pdparams")
+        ...     w = w.fill_(7.0)
+        ...     bireme.clear_async_save_task_queue()
+        ...     bireme.load(f"{folder}/w.pdparams")["w"].tolist()
+        [1.0, 1.0]
     """
     if not isinstance(obj, (Tensor, dict, list, tuple)):
-        raise errors.bad("async_save(obj)", "a Tensor, a dict, a list or a tuple", obj, kind=TypeError)
+        raise errors.bad("async_save(obj)", "a Tensor, a dict, a list or a tuple", obj, kind=errors.NotATensorError)
     obj = described(obj, "async_save")
     pdparams.Check().visit(obj)
     write = writing("async_save", _taken(obj, {}), path, protocol, configs)
@@ -45,16 +60,15 @@ def async_save(obj: Any, path: str | os.PathLike | BinaryIO, protocol: int = 4, 
         if not _writer:
             _writer.append(ThreadPoolExecutor(1, "bireme.async_save"))
         before = list(_running)
-        task = _writer[0].submit(write)
-        _running.append(task)
-    task.add_done_callback(lambda done: _tell(done, name))
+        _running.append(_writer[0].submit(_write, write, name))
     _settle(before, everything=sync_other_task)
 
 
 def clear_async_save_task_queue() -> None:
-    """Wait until all files of `async_save` are there.
+    """Wait until all files of ``async_save`` are written.
 
-    >>> bireme.clear_async_save_task_queue()
+    Examples:
+        >>> bireme.clear_async_save_task_queue()
     """
     with _lock:
         before = list(_running)
@@ -62,7 +76,7 @@ def clear_async_save_task_queue() -> None:
 
 
 def _settle(tasks: list[Future], everything: bool) -> None:
-    """Forget what is written; wait for the others if that is asked for. At the end raise for the first that could not be."""
+    """Drop the tasks that are done, wait for the others if ``everything``, and raise the first error at the end."""
     failed = None
     for task in tasks:
         if everything or task.done():
@@ -76,13 +90,17 @@ def _settle(tasks: list[Future], everything: bool) -> None:
         raise failed
 
 
-def _tell(task: Future, name: str) -> None:
-    if task.exception() is not None:
-        sys.stderr.write(f"bireme: async_save({name}): {task.exception()}\n")
+def _write(write: Callable[[], None], name: str) -> None:
+    """Write a file; an error is printed before those who wait for the task get it."""
+    try:
+        write()
+    except BaseException as e:
+        sys.stderr.write(f"bireme: async_save({name}): {e}\n")
+        raise
 
 
 class _Held(Tensor):
-    """A tensor for the writer: it reads the numbers and nothing else, so that errors of the training stay with the training."""
+    """A tensor for the writer: it only reads the values, so that errors of the training are raised in the training."""
 
     __slots__ = ()
 
@@ -91,8 +109,10 @@ class _Held(Tensor):
 
 
 def _taken(x: Any, seen: dict[int, Any]) -> Any:
-    """The same data as it is now, what is one object being one again. Values never change, so those of tensors are shared; what
-    the engine would reuse is kept."""
+    """Return the same data as it is now; an object that occurs twice is one again.
+
+    Values never change, so those of tensors are shared; a buffer that the engine would reuse is pinned.
+    """
     if id(x) in seen:
         return seen[id(x)]
     new = x
@@ -116,7 +136,7 @@ def _taken(x: Any, seen: dict[int, Any]) -> Any:
 
 
 def _forked() -> None:
-    """The child has no such thread, and the files are the parent's."""
+    """Forget everything in a forked child, which has no such thread: the files are the parent's."""
     global _lock
     _lock = threading.Lock()
     _writer.clear()

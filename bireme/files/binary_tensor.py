@@ -1,4 +1,4 @@
-"""Paddle's binary form of one tensor: what `use_binary_format=True` writes, and what files of inference parameters consist of."""
+"""Paddle's binary format of one tensor: what `use_binary_format=True` writes, and files of inference parameters."""
 
 from __future__ import annotations
 
@@ -14,23 +14,35 @@ from bireme.files.source import BadFile, Source
 MAX_AXES = 64
 _LIMIT = 1 << 62
 _TYPES = {
-    0: np.bool_, 1: np.int16, 2: np.int32, 3: np.int64, 4: np.float16, 5: np.float32, 6: np.float64, 20: np.uint8, 21: np.int8,
-    22: ml_dtypes.bfloat16, 23: np.complex64, 24: np.complex128, 32: ml_dtypes.float8_e4m3fn, 33: ml_dtypes.float8_e5m2,
-}  # fmt: skip
+    0: np.bool_,
+    1: np.int16,
+    2: np.int32,
+    3: np.int64,
+    4: np.float16,
+    5: np.float32,
+    6: np.float64,
+    20: np.uint8,
+    21: np.int8,
+    22: ml_dtypes.bfloat16,
+    23: np.complex64,
+    24: np.complex128,
+    32: ml_dtypes.float8_e4m3fn,
+    33: ml_dtypes.float8_e5m2,
+}
 _CODES = {np.dtype(t): code for code, t in _TYPES.items()}
 
 
 def storable(dtype: np.dtype) -> bool:
-    """Whether Paddle's binary form has a number for the type."""
+    """Return whether Paddle's binary format has a code for the dtype."""
     return dtype in _CODES
 
 
 def write(file: BinaryIO, array: np.ndarray) -> None:
-    """Write one record: version, no levels, version, a description of type and shape, the data."""
+    """Write one record: version, no levels, version, a description of dtype and shape, the data."""
     text = b"\x08" + _varint(_CODES[array.dtype]) + b"".join(b"\x10" + _varint(n) for n in array.shape)
     file.write(bytes(16) + len(text).to_bytes(4, "little") + text)
     if array.size:
-        write_all(file, memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)))
+        write_all(file, np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
 def read(source: Source) -> np.ndarray:
@@ -51,7 +63,11 @@ def read(source: Source) -> np.ndarray:
     if code not in _TYPES:
         raise BadFile(f"a tensor of unknown type {code}")
     dtype = np.dtype(_TYPES[code])
-    if len(shape) > MAX_AXES or any(n >= _LIMIT for n in shape) or math.prod(n for n in shape if n) * dtype.itemsize >= _LIMIT:
+    if (
+        len(shape) > MAX_AXES
+        or any(n >= _LIMIT for n in shape)
+        or math.prod(n for n in shape if n) * dtype.itemsize >= _LIMIT
+    ):
         raise BadFile("a tensor whose shape is not a shape")
     raw = source.blob(math.prod(shape) * dtype.itemsize)
     return (raw != 0).reshape(shape) if dtype == np.bool_ else raw.view(dtype).reshape(shape)
@@ -67,7 +83,7 @@ def _varint(n: int) -> bytes:
 
 
 def _description(text: bytes) -> tuple[int, list[int]]:
-    """Type and shape: fields 1 and 2 of a small message, the second once per axis or packed."""
+    """Return dtype and shape: fields 1 and 2 of a small message, the second once per dimension or packed."""
     at, code, shape = 0, None, []
 
     def number() -> int:

@@ -1,4 +1,4 @@
-"""Checkpoint: everything a training run needs to go on after it was killed, in one file that is whole or not there."""
+"""Checkpoint: everything a training run needs to resume after it was killed, in one file written atomically."""
 
 from __future__ import annotations
 
@@ -24,37 +24,48 @@ _CHUNK = 1 << 20
 
 
 class Checkpoint:
-    """Saves model, optimizer, scaler, data loader and random streams together, and goes on from the newest file that is whole.
+    """Saves the whole state of a training run, and resumes it from the newest file that is intact.
 
-    Each part is an object with `state_dict` and `set_state_dict` (or `load_state_dict`), under a name of its own. The newest
-    `keep` files stay; None keeps all. `extra` holds what was given to `save` besides: the epoch, the best score, the history.
-    A schedule that an optimizer was given is part of the optimizer. The files are Paddle's: `load` reads them, and Paddle does.
+    A file holds the state of all parts, the random state and ``extra``, with a checksum. A scheduler is part of its
+    optimizer. The files are in Paddle's format: ``bireme.load`` and Paddle read them.
 
-    >>> layer = bireme.nn.Linear(1, 1)
-    >>> opt = bireme.optimizer.SGD(0.1, parameters=layer.parameters())
-    >>> saved = bireme.files.Checkpoint("/tmp/bireme_example", keep=2, model=layer, optimizer=opt)
-    >>> saved.save(7, epoch=1)
-    >>> saved.resume(), saved.extra
-    (7, {'epoch': 1})
+    Args:
+        folder: Directory of the files.
+        keep: Number of newest files to keep; None keeps all. Default: 3.
+        **parts: Objects with ``state_dict`` and ``set_state_dict`` (or ``load_state_dict``) by name: model, optimizer,
+            scaler, data loader.
+
+    Examples:
+        >>> import tempfile
+        >>> layer = bireme.nn.Linear(1, 1)
+        >>> opt = bireme.optimizer.SGD(0.1, parameters=layer.parameters())
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     saved = bireme.files.Checkpoint(folder, keep=2, model=layer, optimizer=opt)
+        ...     saved.save(7, epoch=1)
+        ...     saved.resume(), saved.extra
+        (7, {'epoch': 1})
     """
 
     def __init__(self, folder: str | os.PathLike, keep: int | None = 3, **parts: Any) -> None:
         if not isinstance(folder, (str, os.PathLike)):
-            raise errors.bad("Checkpoint(folder)", "the name of a folder", folder, kind=TypeError)
+            raise errors.bad("Checkpoint(folder)", "the name of a folder", folder, kind=errors.ArgumentTypeError)
         if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
-            raise errors.bad("Checkpoint(keep)", "a number of files, or None for all", keep)
+            raise errors.bad("Checkpoint(keep)", "a number of files, or None for all", keep, kind=errors.for_number(keep))
         for name, part in parts.items():
             if not hasattr(part, "state_dict") or _setter(part) is None:
-                raise errors.bad(f"Checkpoint({name})", "an object with state_dict and set_state_dict", part, kind=TypeError)
+                raise errors.bad(
+                    f"Checkpoint({name})", "an object with state_dict and set_state_dict", part, kind=errors.ArgumentTypeError
+                )
         self.folder, self.keep, self.parts = os.fspath(folder), keep, parts
         self.extra: dict[str, Any] = {}
         self._damaged: set[int] = set()
 
     def steps(self) -> list[int]:
-        """The steps there are files of, in order.
+        """Return the steps that there are files of, in increasing order.
 
-        >>> bireme.files.Checkpoint("/tmp/bireme_nothing_here").steps()
-        []
+        Examples:
+            >>> bireme.files.Checkpoint("a_folder_that_does_not_exist").steps()
+            []
         """
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             found = (_NAME.fullmatch(name) for name in os.listdir(self.folder))
@@ -62,19 +73,28 @@ class Checkpoint:
         return []
 
     def path(self, step: int) -> str:
-        """The file of a step.
+        """Return the path of the file of a step.
 
-        >>> bireme.files.Checkpoint("runs").path(12)
-        'runs/step-00000012.ckpt'
+        Args:
+            step: The step.
+
+        Returns:
+            A str.
+
+        Examples:
+            >>> bireme.files.Checkpoint("runs").path(12)
+            'runs/step-00000012.ckpt'
         """
         return os.path.join(self.folder, f"step-{step:08d}.ckpt")
 
     # ------------------------------------------------------------ saving
 
     def save(self, step: int, **extra: Any) -> None:
-        """Write the state after `step` steps, and take away what is older than the newest `keep` files.
+        """Write the state after a step, and delete all but the newest ``keep`` files.
 
-        >>> bireme.files.Checkpoint("/tmp/bireme_example").save(1, best=0.5)
+        Args:
+            step: Number of steps so far.
+            **extra: Other data to save, such as the epoch or the best score; ``resume`` puts it into ``self.extra``.
         """
         if isinstance(step, bool) or not isinstance(step, int) or step < 0:
             raise errors.bad("Checkpoint.save(step)", "how many steps were made", step)
@@ -101,12 +121,19 @@ class Checkpoint:
     # ------------------------------------------------------------ going on
 
     def resume(self) -> int | None:
-        """Set every part to the newest file that is whole, and return its step; None where there is no file.
+        """Load the newest file that is intact into all parts.
 
-        A file that is damaged is told of in a warning, and the one before it is taken; it is an error if all of them are.
+        A damaged file gives a warning, and the one before it is used.
 
-        >>> bireme.files.Checkpoint("/tmp/bireme_nothing_here").resume() is None
-        True
+        Returns:
+            The step of the file; None if there is no file.
+
+        Raises:
+            RuntimeError: If all files are damaged.
+
+        Examples:
+            >>> bireme.files.Checkpoint("a_folder_that_does_not_exist").resume() is None
+            True
         """
         steps = self.steps()
         self._sweep()
@@ -121,25 +148,37 @@ class Checkpoint:
             self._take(path, state)
             return state["step"]
         if steps:
-            raise errors.bad("Checkpoint.resume()", "a checkpoint that is whole", f"{len(steps)} damaged ones in {self.folder}", kind=RuntimeError)
+            raise errors.bad(
+                "Checkpoint.resume()",
+                "a checkpoint that is whole",
+                described=f"{len(steps)} damaged ones in {self.folder}",
+                kind=RuntimeError,
+            )
         return None
 
     def _take(self, path: str, state: dict[str, Any]) -> None:
         where, parts = "Checkpoint.resume()", state["parts"]
         if set(parts) != set(self.parts):
-            raise errors.bad(where, f"a file of {', '.join(sorted(self.parts)) or 'nothing'}", f"{path}, of {', '.join(sorted(parts)) or 'nothing'}")
+            raise errors.bad(
+                where,
+                f"a file of {', '.join(sorted(self.parts)) or 'nothing'}",
+                described=f"{path}, of {', '.join(sorted(parts)) or 'nothing'}",
+            )
         for name, part in self.parts.items():
             left = _setter(part)(parts[name])
             if isinstance(left, tuple) and any(left):
-                raise errors.bad(f"{where}, {name}", "the same names", f"{path}, which lacks {left[0]} and has {left[1]} in excess")
+                raise errors.bad(
+                    f"{where}, {name}", "the same names", described=f"{path}, which lacks {left[0]} and has {left[1]} in excess"
+                )
         stream = state["random"]
         if stream["seeded"] and not random_state.was_seeded():
-            random_state.seed(0)  # whether somebody called it decides where orders are drawn from; the stream itself is set next
+            # whether it was called decides which generator orders are drawn from; the state itself is set next
+            random_state.seed(0)
         order.restore(stream)
         self.extra = state["extra"]
 
     def _sweep(self) -> None:
-        """Take away what a killed writer left."""
+        """Delete what a killed writer has left."""
         with contextlib.suppress(OSError):
             for name in os.listdir(self.folder):
                 if _PART.fullmatch(name):
@@ -151,7 +190,7 @@ def _setter(part: Any) -> Any:
 
 
 class _Summed:
-    """A file that adds up what is written to it."""
+    """A file that computes the checksum of what is written to it."""
 
     def __init__(self, file: BinaryIO):
         self.file, self.sum = file, 0

@@ -119,7 +119,11 @@ class Tables:
 
 def harmless(container: Any) -> bool:
     """Whether the keys of a dict or set, in their order, meet no more than others do."""
-    return len(container) <= MANY or all(isinstance(key, _SECRET) for key in container) or all(map(_table(container).add, container))
+    return (
+        len(container) <= MANY
+        or all(isinstance(key, _SECRET) for key in container)
+        or all(map(_table(container).add, container))
+    )
 
 
 def _table(container: Any) -> DictTable:

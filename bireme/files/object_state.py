@@ -1,4 +1,4 @@
-"""Objects of Python classes on their way into a file: each becomes the dict of its attributes, since files hold data and no code."""
+"""Objects of Python classes in what is saved: each becomes the dict of its attributes, since files hold no code."""
 
 from __future__ import annotations
 
@@ -12,13 +12,18 @@ from bireme.files import opcodes as op
 
 
 def described(obj: Any, where: str) -> Any:
-    """The same data with dicts in the place of objects such as an `argparse.Namespace`, which is told; itself if there are none."""
+    """Return the data with objects such as ``argparse.Namespace`` replaced by dicts, with a warning.
+
+    Without such objects it is ``obj`` itself.
+    """
     found = _Describer()
     made = found.visit(obj, 0)
     if found.classes:
         names = ", ".join(sorted(found.classes))
         errors.warn(
-            f"{where}(obj): {names} saved as a dict of the attributes, which is what loading gives: files hold data, no classes", RuntimeWarning
+            f"{where}(obj): {names} saved as a dict of the attributes, "
+            "which is what loading gives: files hold data, no classes",
+            RuntimeWarning,
         )
     return made
 
@@ -32,7 +37,7 @@ class _Describer:
         if isinstance(x, enum.Enum) and not isinstance(x, (str, int, float)):
             x = x.value
         state = x if isinstance(x, (dict, list, tuple)) else attributes(x)
-        if state is None or depth > op.MAX_DEPTH:  # data, or refused by who looks at it next
+        if state is None or depth > op.MAX_DEPTH:  # data, or rejected later
             return x
         if id(x) not in self.seen:
             self.seen[id(x)] = x, x  # for what holds itself
@@ -56,14 +61,18 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def attributes(x: Any) -> dict[str, Any] | None:
-    """What an object consists of, if that is its attributes and nothing else; None for data, code, and what has a `state_dict`."""
+    """Return the attributes of an object that has nothing else; None for data, code and what has a ``state_dict``."""
     state = getattr(x, "__dict__", None)
     kind = type(x)
     if type(state) is not dict or callable(x) or isinstance(x, types.ModuleType) or hasattr(x, "state_dict"):
         return None
-    whole = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__ and kind.__getstate__ is object.__getstate__
+    whole = (
+        kind.__reduce_ex__ is object.__reduce_ex__
+        and kind.__reduce__ is object.__reduce__
+        and kind.__getstate__ is object.__getstate__
+    )
     return state if whole and kind.__basicsize__ <= _PLAIN.__basicsize__ and not kind.__itemsize__ else None
 
 
 class _PLAIN:
-    """An object that has attributes and a place for weak references to it, and nothing more."""
+    """An object with attributes and weak references, and nothing else."""

@@ -1,4 +1,4 @@
-"""The instructions of Python's serialised objects, as far as plain data and arrays need them: Paddle's files are made of these."""
+"""The opcodes of pickle that plain data and arrays need, and the limits of what is read: Paddle's files are pickles."""
 
 import collections
 
@@ -19,15 +19,16 @@ BINGET, LONG_BINGET, BINPUT, LONG_BINPUT, MEMOIZE = 0x68, 0x6A, 0x71, 0x72, 0x94
 # element types as NumPy spells them in such files
 CODES = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16")
 
-# Types that neither NumPy's code nor Paddle's reader can tell stand as integers of the same size, with their name in the type's
-# metadata: Paddle reads such a file as it reads its own (which lose the type), and we get the type back.
+# Dtypes without a code of NumPy's are written as integers of the same size, with their name in the metadata of the
+# dtype: Paddle reads such a file as it reads its own (which lose the dtype), and we get the dtype back.
 TAG = "bireme"
 
 NAME_TABLE = "StructuredToParameterName@@"
 CUT_TABLE = "UnpackBigParamInfor@@"
 
 MAX_DEPTH = 100
-WEIGHTS = {dict: 3, set: 4, frozenset: 4, collections.OrderedDict: 5}  # by the memory that they take; others weigh 1
+# by memory; others weigh 1
+WEIGHTS: dict[type, int] = {dict: 3, set: 4, frozenset: 4, collections.OrderedDict: 5}
 MAX_PARTS = 4_000_000  # of containers and of what arrays are described with
 MAX_STEPS = 400_000_000
-MAX_UNFOLDED = 100_000_000  # of everything, counted as often as it is met
+MAX_UNFOLDED = 100_000_000  # of everything, each object as often as it occurs

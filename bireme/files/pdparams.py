@@ -1,4 +1,4 @@
-"""Paddle's conventions above the instructions: state dicts with a table of names, tensors as pairs, big arrays in pieces."""
+"""Paddle's conventions above pickle: state dicts with a table of names, tensors as pairs, big arrays in pieces."""
 
 from __future__ import annotations
 
@@ -40,10 +40,12 @@ def write(file: BinaryIO, obj: Any, protocol: int) -> None:
 
 
 def is_state_dict(obj: Any) -> bool:
-    """Whether Paddle writes a table of names: a dict of tensors, and of dicts that hold none."""
+    """Return whether Paddle writes a table of names: for a dict of tensors, and of dicts that hold none."""
     if not isinstance(obj, dict):
         return False
-    return all(isinstance(v, Tensor) or (isinstance(v, dict) and not any(map(_holds_tensor, v.values()))) for v in obj.values())
+    return all(
+        isinstance(v, Tensor) or (isinstance(v, dict) and not any(map(_holds_tensor, v.values()))) for v in obj.values()
+    )
 
 
 def _holds_tensor(x: Any) -> bool:
@@ -85,7 +87,7 @@ def _write_state(e: Emitter, state: dict) -> None:
 
 
 class Walk:
-    """Looks at every container once, however often it is met; finds what holds itself, is too deep, or unfolds without measure."""
+    """Visits every container once; finds what contains itself, is nested too deep, or unfolds to too many parts."""
 
     kinds: tuple[type, ...] = _CONTAINERS
 
@@ -94,7 +96,7 @@ class Walk:
         self.known: dict[int, tuple[int, int]] = {}
 
     def visit(self, x: Any, depth: int = 0) -> tuple[int, int]:
-        """How many parts the object unfolds to, and how deep it is."""
+        """Return the number of parts that the object unfolds to, and its depth."""
         if not self.holds(x):
             return 1, self.leaf(x)
         if id(x) in self.open:
@@ -106,7 +108,11 @@ class Walk:
             self.enter(x)
             count, height = 1, 0
             for element in x.values() if isinstance(x, dict) else x:
-                if element is None or type(element) in _SIMPLE or (type(element) is int and -MAX_INTEGER < element < MAX_INTEGER):
+                if (
+                    element is None
+                    or type(element) in _SIMPLE
+                    or (type(element) is int and -MAX_INTEGER < element < MAX_INTEGER)
+                ):
                     count += 1
                 else:
                     n, h = self.visit(element, depth + 1)
@@ -124,40 +130,54 @@ class Walk:
         return isinstance(x, self.kinds)
 
     def enter(self, x: Any) -> None:
-        """Look at a container itself."""
+        """Check a container itself."""
 
     def leaf(self, x: Any) -> int:
-        """Look at anything else; returns how many containers stand for it in a file."""
+        """Check anything else; returns the number of containers that stand for it in a file."""
         raise NotImplementedError(f"{type(self).__name__}.leaf: not written")
 
     def wrong(self, what: str) -> Exception:
-        """The error that tells what was found."""
+        """Return the error for what was found."""
         raise NotImplementedError(f"{type(self).__name__}.wrong: not written")
 
 
 class Check(Walk):
-    """Refuses what cannot be saved, or would not be loaded again, before a byte is written."""
+    """Rejects what cannot be saved, or could not be loaded again, before anything is written."""
 
     def __init__(self) -> None:
         super().__init__()
         self.parts = 0
 
     def wrong(self, what: str) -> Exception:
-        return errors.bad("save(obj)", "plain data that a file can hold", what)
+        return errors.bad("save(obj)", "plain data that a file can hold", described=what)
 
     def count(self, n: int) -> None:
         # what the reader counts while it makes the object, or a little more
         self.parts += n
         if self.parts > op.MAX_PARTS:
-            raise errors.bad("save(obj)", "fewer lists, tuples, dicts and arrays", f"more than {op.MAX_PARTS} parts", "put numbers into arrays")
+            raise errors.bad(
+                "save(obj)",
+                "fewer lists, tuples, dicts and arrays",
+                described=f"more than {op.MAX_PARTS} parts",
+                hint="put numbers into arrays",
+            )
 
     def enter(self, x: Any) -> None:
         self.count(3 + next((w for kind, w in op.WEIGHTS.items() if isinstance(x, kind)), 0))
         for key in x if isinstance(x, (dict, set, frozenset)) else ():
             if not is_key(key):
-                raise errors.bad("save(obj)", "keys that are text, numbers of 64 bits, or tuples of them", key, kind=TypeError)
+                raise errors.bad(
+                    "save(obj)",
+                    "keys that are text, numbers of 64 bits, or tuples of them",
+                    key,
+                    kind=errors.ArgumentTypeError,
+                )
         if isinstance(x, (dict, set, frozenset)) and not harmless(x):
-            raise errors.bad("save(obj)", f"keys of a {type(x).__name__} that can be told apart quickly", "keys whose hashes collide")
+            raise errors.bad(
+                "save(obj)",
+                f"keys of a {type(x).__name__} that can be told apart quickly",
+                described="keys whose hashes collide",
+            )
 
     def leaf(self, x: Any) -> int:
         if isinstance(x, Tensor):
@@ -166,12 +186,14 @@ class Check(Walk):
         if isinstance(x, (np.ndarray, np.generic)) and not isinstance(x, (str, bytes)):
             self.count(16)
             if code_of(x.dtype) is None or isinstance(x, np.ma.MaskedArray):
-                raise errors.bad("save(obj)", "arrays of numbers", f"an array of {x.dtype}", kind=TypeError)
+                raise errors.bad(
+                    "save(obj)", "arrays of numbers", described=f"an array of {x.dtype}", kind=errors.ArgumentTypeError
+                )
             return 0
         if not isinstance(x, (*_LEAVES, bytearray)):
             raise _refused(x)
         if isinstance(x, int) and abs(x) >= MAX_INTEGER:
-            raise errors.bad("save(obj)", "integers of at most 8000 bits", f"one of {x.bit_length()}")
+            raise errors.bad("save(obj)", "integers of at most 8000 bits", described=f"one of {x.bit_length()}")
         if isinstance(x, (complex, bytes, bytearray)):
             self.count(2)
         return 0
@@ -181,15 +203,15 @@ def _refused(obj: Any) -> Exception:
     expected = "tensors, arrays, numbers, str, bytes, dict, list, tuple, set"
     if hasattr(obj, "state_dict"):
         hint = f"save {type(obj).__name__}.state_dict(), and give it to set_state_dict() after loading"
-        return errors.bad("save(obj)", expected, obj, hint)
-    return errors.bad("save(obj)", expected, obj, kind=errors.Unknown)
+        return errors.bad("save(obj)", expected, obj, hint=hint)
+    return errors.bad("save(obj)", expected, obj, kind=errors.UnsupportedTypeError)
 
 
 # ---------------------------------------------------------------- reading
 
 
 def read(source: Source, return_numpy: bool, keep_names: bool) -> Any:
-    """The object that `paddle.save` or `bireme.save` wrote, with tensors where it had tensors."""
+    """Return the object that ``paddle.save`` or ``bireme.save`` wrote, with tensors where it had tensors."""
     found = Machine(source).run()
     survey = Survey()
     survey.visit(found)
@@ -216,7 +238,7 @@ def _read_state(found: dict, convert: Callable[[Array, str | None], Any], keep_n
 
 
 def _join(found: dict) -> None:
-    """Put big arrays together that were cut for an old protocol."""
+    """Concatenate big arrays that were split for an old protocol."""
     table = found.pop(op.CUT_TABLE, None)
     if table is None:
         return
@@ -224,12 +246,14 @@ def _join(found: dict) -> None:
         raise BadFile("a table of pieces that is not a dict")
     used: dict[int, Array] = {}
     for key, entry in table.items():
-        names, shape = (entry.get("slices"), entry.get("OriginShape")) if type(entry) is dict else (None, None)
+        names: Any = entry.get("slices") if type(entry) is dict else None
+        shape: Any = entry.get("OriginShape") if type(entry) is dict else None
         if type(names) is not list or not names or not is_shape(shape):
             raise BadFile("a table of pieces without names or a shape")
-        pieces = [found.pop(name, None) if type(name) is str else None for name in names]
+        pieces: list[Any] = [found.pop(name, None) if type(name) is str else None for name in names]
         ids = dict(zip(map(id, pieces), pieces, strict=True))
-        if any(type(piece) is not Array for piece in pieces) or len(ids) < len(pieces) or not used.keys().isdisjoint(ids):
+        again = len(ids) < len(pieces) or not used.keys().isdisjoint(ids)
+        if again or any(type(piece) is not Array for piece in pieces):
             raise BadFile(f"pieces of {str(key)[:100]!r} that are not there, or there twice")
         used |= ids
         hosts = [piece.value().reshape(-1) for piece in pieces]
@@ -266,15 +290,17 @@ def _untouched(x: Array, name: str | None) -> np.ndarray:
 
 
 def tensor_of(host: np.ndarray) -> Tensor:
-    """A tensor on memory that was made for it: nobody else has it, so nothing is copied."""
+    """Return a tensor on an array that nobody else has, without a copy."""
     kind = dtypes.from_numpy(host.dtype)
-    made = Tensor(Value(sig_of(host.shape, kind), np.ascontiguousarray(host).reshape(host.shape), devices.Device("cpu", 0)))
+    made = Tensor(
+        Value(sig_of(host.shape, kind), np.ascontiguousarray(host).reshape(host.shape), devices.Device("cpu", 0))
+    )
     device = devices.current()
     return made if device.is_cpu else made._to_device(device)
 
 
 class Survey(Walk):
-    """Looks at what was read: only data, and whether there are tensors in it."""
+    """Checks that what was read is only data, and whether there are tensors in it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -296,12 +322,12 @@ class Survey(Walk):
 
 
 def is_pair(x: tuple) -> bool:
-    """Whether a tuple is how Paddle writes a tensor."""
+    """Return whether a tuple is how Paddle writes a tensor."""
     return len(x) == 2 and type(x[0]) is str and type(x[1]) is Array
 
 
 class Settler:
-    """Puts tensors and arrays where the machine left their places; what was one object stays one."""
+    """Replaces placeholders by tensors and arrays; what was one object stays one."""
 
     def __init__(self, pair: Callable | None, array: Callable):
         self.pair, self.array = pair, array

@@ -1,4 +1,4 @@
-"""The writer of Paddle's files: plain data and arrays as instructions, written as they come and the same ones each time."""
+"""The pickler of Paddle's files: plain data and arrays, streamed to the file, with the same bytes each time."""
 
 from __future__ import annotations
 
@@ -17,23 +17,28 @@ _CHUNK = 1 << 16
 _PIECE = 1 << 20
 _HALF_A_WORD = 1 << 31
 _WORD = 1 << 32
-# types that have no code of their own, and the integers that stand for them; Paddle takes 16 bits for bfloat16 anyway
-_CARRIERS = {"bfloat16": ("u2", None), "float8_e4m3fn": ("i1", "float8_e4m3fn"), "float8_e5m2": ("i1", "float8_e5m2"), "uint16": ("u2", "uint16")}
+# dtypes without a code of NumPy's, and the integers that hold them; Paddle reads 16 bits as bfloat16 anyway
+_CARRIERS = {
+    "bfloat16": ("u2", None),
+    "float8_e4m3fn": ("i1", "float8_e4m3fn"),
+    "float8_e5m2": ("i1", "float8_e5m2"),
+    "uint16": ("u2", "uint16"),
+}
 _CODES = {np.dtype(code): (code, None) for code in op.CODES if code != "u2"}
 
 
 def code_of(dtype: np.dtype) -> tuple[str, str | None] | None:
-    """How an element type is written: a code, and a tag where the code says too little. None if it cannot be."""
+    """Return the code of a dtype, and a tag if the code is ambiguous; None if it cannot be written."""
     return _CARRIERS.get(dtype.name) or _CODES.get(dtype.newbyteorder("="))
 
 
 def host_of(x: Tensor) -> np.ndarray:
-    """The values of a tensor to be written: no copy where they are on the host, in the order that files have."""
+    """Return the values of a tensor in C order, without a copy if they are on the host."""
     return np.asarray(x._host(), order="C")
 
 
 def write_all(file: BinaryIO, raw: memoryview) -> None:
-    """Write everything, also to a file that takes a part at a time."""
+    """Write all bytes, even to a file that takes only a part at a time."""
     while raw.nbytes:
         done = file.write(raw)
         if not isinstance(done, int) or done >= raw.nbytes:
@@ -42,7 +47,7 @@ def write_all(file: BinaryIO, raw: memoryview) -> None:
 
 
 class Emitter:
-    """Writes one object with the instructions of a protocol from 2 to 4."""
+    """Pickles one object with a protocol from 2 to 4."""
 
     def __init__(self, file: BinaryIO, protocol: int):
         self.file, self.protocol = file, protocol
@@ -51,7 +56,7 @@ class Emitter:
         self.count = 0
 
     def whole(self, write: Callable[[Emitter], None]) -> None:
-        """A complete file: what `write` puts down, between the signs that begin and end one."""
+        """Write a complete pickle: what ``write`` writes between the opcodes that begin and end one."""
         self.codes(op.PROTO, self.protocol)
         write(self)
         self.codes(op.STOP)
@@ -66,7 +71,7 @@ class Emitter:
 
     def flush(self) -> None:
         write_all(self.file, memoryview(self.out))
-        self.out = bytearray()  # a new one: who was given the old one may keep it
+        self.out = bytearray()  # a new one: the file may keep the old one
 
     def remember(self, key: Any) -> None:
         if key in self.numbers:
@@ -80,7 +85,7 @@ class Emitter:
             self._numbered(op.BINPUT, op.LONG_BINPUT, self.numbers[key])
 
     def recalled(self, key: Any) -> bool:
-        """Whether the object was written before; then it is named here."""
+        """If the object was written before, write a reference to it and return True."""
         if key not in self.numbers:
             return False
         self._numbered(op.BINGET, op.LONG_BINGET, self.numbers[key])
@@ -96,7 +101,7 @@ class Emitter:
     # ------------------------------------------------------------ plain data
 
     def plain(self, x: Any) -> None:
-        """Anything that is not a tensor or an array, nor holds one."""
+        """Write anything that is not a tensor, an array or a container."""
         if x is None:
             self.codes(op.NONE)
         elif isinstance(x, np.generic) and not isinstance(x, (str, bytes)):
@@ -143,7 +148,7 @@ class Emitter:
         else:
             self._sized(op.BINUNICODE8, 8, len(raw))
         self.out += raw
-        if len(raw) <= 256:  # the same key or name again is the usual thing; a long text is not
+        if len(raw) <= 256:  # keys and names repeat; long texts do not
             self.remember(text)
 
     def _sized(self, code: int, width: int, n: int) -> None:
@@ -153,7 +158,7 @@ class Emitter:
         self.out += n.to_bytes(width, "little")
 
     def call(self, module: str, name: str) -> None:
-        """A name that the reader knows, to be given its arguments."""
+        """Write a global name, which is to be called with arguments."""
         if self.recalled((module, name)):
             return
         if self.protocol >= 4:
@@ -166,7 +171,7 @@ class Emitter:
         self.remember((module, name))
 
     def data(self, raw: memoryview) -> None:
-        """Bytes; long ones go to the file without a copy of ours."""
+        """Write bytes; long ones go to the file without a copy."""
         n = raw.nbytes
         if self.protocol == 2:
             self._data_as_text(raw)
@@ -184,7 +189,7 @@ class Emitter:
             write_all(self.file, raw)
 
     def _data_as_text(self, raw: memoryview) -> None:
-        # protocol 2 knows no bytes: a character of text stands for each, and those from 128 on take two
+        # protocol 2 has no bytes: they are written as text, in which those from 128 on take two
         n = raw.nbytes
         pieces = [raw[at : at + _PIECE] for at in range(0, n, _PIECE)]
         self.call("_codecs", "encode")
@@ -219,7 +224,7 @@ class Emitter:
         self.codes(op.TUPLE, op.BUILD)
 
     def array(self, array: np.ndarray) -> None:
-        """An array as NumPy would describe it."""
+        """Write an array as NumPy pickles it."""
         array = np.asarray(array)
         turned = array.flags.f_contiguous and not array.flags.c_contiguous
         flat = (array.T if turned else np.ascontiguousarray(array)).reshape(-1)
@@ -236,7 +241,7 @@ class Emitter:
         self.codes(op.TUPLE)
         self.kind(array.dtype)
         self.codes(op.NEWTRUE if turned else op.NEWFALSE)
-        self.data(memoryview(flat.view(np.uint8)) if flat.size else memoryview(b""))
+        self.data(flat.view(np.uint8).data if flat.size else memoryview(b""))
         self.codes(op.TUPLE, op.BUILD)
 
     def scalar(self, x: np.generic) -> None:
@@ -248,7 +253,7 @@ class Emitter:
     # ------------------------------------------------------------ containers
 
     def nested(self, x: Any) -> None:
-        """Any object; tensors in it as Paddle writes them: pairs of a name and an array."""
+        """Write any object; tensors in it as Paddle writes them: pairs of a name and an array."""
         if not isinstance(x, (Tensor, np.ndarray, dict, list, tuple, set, frozenset)):
             self.plain(x)
         elif not self.recalled(id(x)):
@@ -291,7 +296,7 @@ class Emitter:
             self.nested(element)
 
     def entries(self, key: Any, pairs: Any, write: Callable[[Any], None]) -> None:
-        """A dict of these pairs, remembered as that of `key`."""
+        """Write a dict of these pairs, memoized as that of ``key``."""
         if isinstance(key, collections.OrderedDict):
             self.call("collections", "OrderedDict")
             self.codes(op.EMPTY_TUPLE, op.REDUCE)

@@ -1,7 +1,7 @@
 """The safetensors format: a JSON header and arrays, read only after every size in it was checked.
 
-The layout is small enough to own: 8 bytes of length, the header, the arrays. The safetensors library hands out no float8 arrays,
-maps every file into memory (a file that shrinks then kills the process), and cannot write to an open file.
+The format is simple: 8 bytes of length, the header, the arrays. The safetensors library returns no float8 arrays, maps
+every file into memory (a file that shrinks then kills the process), and cannot write to an open file.
 """
 
 from __future__ import annotations
@@ -36,15 +36,22 @@ _CODES = {np.dtype(t): code for code, t in _TYPES.items()}
 def write(file: BinaryIO, obj: Any, metadata: dict[str, str] | None) -> None:
     """Write a dict of tensors or arrays."""
     if not isinstance(obj, dict) or not all(isinstance(key, str) for key in obj):
-        raise errors.bad("save(obj)", "a dict of name to Tensor for a safetensors file", obj, "other data needs another ending", kind=TypeError)
+        raise errors.bad(
+            "save(obj)",
+            "a dict of name to Tensor for a safetensors file",
+            obj,
+            hint="other data needs another ending",
+            kind=errors.ArgumentTypeError,
+        )
     given = {} if metadata is None else metadata
     if not isinstance(given, dict) or not all(isinstance(x, str) for pair in given.items() for x in pair):
-        raise errors.bad("save(metadata)", "a dict of text to text", metadata, kind=TypeError)
+        raise errors.bad("save(metadata)", "a dict of text to text", metadata, kind=errors.ArgumentTypeError)
     kinds = {name: _kind(name, x) for name, x in obj.items()}
     header: dict[str, Any] = {"__metadata__": dict(given)} if given else {}
     header |= dict.fromkeys(obj)
     end = 0
-    order = sorted(obj, key=lambda name: -kinds[name].itemsize)  # so each array begins at a multiple of its element's size
+    # so each array begins at a multiple of its element's size
+    order = sorted(obj, key=lambda name: -kinds[name].itemsize)
     for name in order:
         shape = list(obj[name].shape)
         start, end = end, end + math.prod(shape) * kinds[name].itemsize
@@ -58,15 +65,20 @@ def write(file: BinaryIO, obj: Any, metadata: dict[str, str] | None) -> None:
     for name in order:
         array = host_of(obj[name]) if isinstance(obj[name], Tensor) else np.asarray(obj[name], kinds[name])
         if array.nbytes:
-            write_all(file, memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)))
+            write_all(file, np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
 def _kind(name: str, x: Any) -> np.dtype:
     if name == "__metadata__" or not isinstance(x, (Tensor, np.ndarray)):
-        raise errors.bad("save(obj)", "a dict of name to Tensor for a safetensors file", f"{name!r}: {errors.show(x)}", kind=TypeError)
+        raise errors.bad(
+            "save(obj)",
+            "a dict of name to Tensor for a safetensors file",
+            described=f"{name!r}: {errors.show(x)}",
+            kind=errors.ArgumentTypeError,
+        )
     kind = x.dtype.np if isinstance(x, Tensor) else x.dtype.newbyteorder("=")
     if kind not in _CODES:
-        raise errors.bad("save(obj)", "types that a safetensors file can hold", f"{kind} for {name!r}", kind=TypeError)
+        raise errors.bad("save(obj)", "types that a safetensors file can hold", described=f"{kind} for {name!r}", kind=errors.ArgumentTypeError)
     return kind
 
 
@@ -93,18 +105,20 @@ class Reader:
         _check_extents(self.entries, source.left)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All arrays, each in memory of its own, in the order of the header."""
+        """Return all arrays, each in memory of its own, in the order of the header."""
         found: dict[str, Any] = dict.fromkeys(self.entries)
         for name, (dtype, shape, start, stop) in sorted(self.entries.items(), key=lambda e: e[1][2:]):
             found[name] = _shaped(self._source.blob(stop - start), dtype, shape)
         return found
 
     def mapped(self, path: str) -> dict[str, np.ndarray]:
-        """All arrays as parts of the file itself, read when they are used; what is written to them stays in memory."""
+        """Return all arrays as parts of the file, read when they are used; what is written to them stays in memory."""
         size = max((stop for *_, stop in self.entries.values()), default=0)
         whole = np.memmap(path, np.uint8, "c", self.start, (size,)) if size else np.zeros(0, np.uint8)
         whole = np.asarray(whole)
-        return {name: _shaped(whole[start:stop], dtype, shape) for name, (dtype, shape, start, stop) in self.entries.items()}
+        return {
+            name: _shaped(whole[start:stop], dtype, shape) for name, (dtype, shape, start, stop) in self.entries.items()
+        }
 
 
 def _shaped(raw: np.ndarray, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
@@ -141,7 +155,10 @@ def _entry(name: str, given: Any) -> tuple[np.dtype, tuple[int, ...], int, int]:
     if not _sizes(shape) or len(shape) > MAX_AXES or not _sizes(extent) or len(extent) != 2:
         raise BadFile(f"sizes of {shown} that are not sizes")
     dtype = np.dtype(_TYPES[code])
-    if math.prod(n for n in shape if n) * dtype.itemsize >= 1 << 62 or extent[1] - extent[0] != math.prod(shape) * dtype.itemsize:
+    if (
+        math.prod(n for n in shape if n) * dtype.itemsize >= 1 << 62
+        or extent[1] - extent[0] != math.prod(shape) * dtype.itemsize
+    ):
         raise BadFile(f"{shown} of shape {shape} in {extent[1] - extent[0]} bytes")
     return dtype, tuple(shape), extent[0], extent[1]
 
@@ -151,7 +168,7 @@ def _sizes(values: Any) -> bool:
 
 
 def _check_extents(entries: dict[str, tuple], size: int) -> None:
-    """The arrays fill the rest of the file without holes: nothing is hidden, nothing is read twice or past the end."""
+    """Check that the arrays fill the rest of the file without gaps: nothing is read twice or past the end."""
     end = 0
     for _, _, start, stop in sorted(entries.values(), key=lambda e: e[2:]):
         if start != end:

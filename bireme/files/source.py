@@ -1,4 +1,4 @@
-"""Reading a file that may lie: bytes are counted before they are read, and what is wrong is said in one sentence."""
+"""Reading of files that are not trusted: lengths are checked before anything is read."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _CHUNK = 1 << 16
 
 
 class BadFile(ValueError):
-    """The file is damaged, hostile, or not of a kind that is read here."""
+    """The file is damaged, malicious, or not of a known format."""
 
 
 class Source:
-    """The rest of an open file, `size` bytes of it. Long pieces are read straight into arrays; nothing is believed."""
+    """The next ``size`` bytes of an open file. Every length is checked against what is left before it is used."""
 
     def __init__(self, file: BinaryIO, size: int):
         self._file = file
@@ -27,23 +27,23 @@ class Source:
 
     @property
     def left(self) -> int:
-        """How many bytes there still are."""
+        """Number of bytes that are left."""
         return self._unread + len(self._buffer) - self._at
 
     @property
     def place(self) -> int:
-        """How many bytes were taken."""
+        """Number of bytes read so far."""
         return self.size - self.left
 
     def byte(self) -> int:
-        """The next byte as a number."""
+        """Return the next byte as an int."""
         if self._at >= len(self._buffer):
             self._fill(1)
         self._at += 1
         return self._buffer[self._at - 1]
 
     def take(self, n: int) -> bytes:
-        """The next `n` bytes, a small number of them."""
+        """Return the next ``n`` bytes, for small ``n``."""
         end = self._at + n
         if end > len(self._buffer):
             self._fill(n)
@@ -53,18 +53,18 @@ class Source:
         return found
 
     def peek(self, n: int) -> bytes:
-        """The next bytes, at most `n`, which stay where they are."""
+        """Return the next ``n`` bytes, or fewer at the end, without consuming them."""
         n = min(n, self.left)
         if self._at + n > len(self._buffer):
             self._fill(n)
         return self._buffer[self._at : self._at + n]
 
     def number(self, n: int) -> int:
-        """The next `n` bytes as an unsigned number, little end first."""
+        """Return the next ``n`` bytes as an unsigned little-endian integer."""
         return int.from_bytes(self.take(n), "little")
 
     def line(self, limit: int) -> bytes:
-        """The bytes up to the next line feed, without it."""
+        """Return the bytes up to the next line feed, without it."""
         if self._buffer.find(b"\n", self._at) < 0:
             self._fill(min(limit, self.left))
         end = self._buffer.find(b"\n", self._at, self._at + limit)
@@ -75,13 +75,13 @@ class Source:
         return found
 
     def blob(self, n: int) -> np.ndarray:
-        """The next `n` bytes in memory of their own."""
+        """Return the next ``n`` bytes as an array of their own."""
         self._need(n)
         out = np.empty(n, np.uint8)
         have = min(n, len(self._buffer) - self._at)
         out[:have] = np.frombuffer(self._buffer, np.uint8, have, self._at)
         self._at += have
-        into, done = memoryview(out), have
+        into, done = out.data, have
         while done < n:
             got = self._file.readinto(into[done:])  # type: ignore[attr-defined]  # a binary file
             if not got:
@@ -91,7 +91,7 @@ class Source:
         return out
 
     def give_back(self) -> None:
-        """Put the file's own position where we are: somebody may read on."""
+        """Set the position of the file to what was consumed: somebody may read on."""
         self._file.seek(-(len(self._buffer) - self._at), os.SEEK_CUR)
 
     def _need(self, n: int) -> None:
@@ -112,7 +112,7 @@ class Source:
 
 
 def size_of(file: BinaryIO) -> int:
-    """Size of an open file; pipes and devices, which have none, are refused."""
+    """Return the size of an open file; pipes and devices, which have none, are an error."""
     info = os.fstat(file.fileno())
     if not stat.S_ISREG(info.st_mode):
         raise BadFile("not a regular file")

@@ -23,21 +23,32 @@ _LOAD = ("return_numpy", "keep_name_table", "safetensors", "mmap", "model_filena
 
 
 def save(obj: Any, path: str | os.PathLike | BinaryIO, protocol: int = 4, **configs: Any) -> None:
-    """Save tensors, arrays, numbers and texts, nested in dicts, lists and tuples, to one file that Paddle reads as its own.
+    """Save tensors and plain data to one file, in Paddle's format or as safetensors.
 
-    The file appears whole or not at all, also if the process is killed. `path` may be an open binary file. A path that ends in
-    `.safetensors` (or `safetensors=True`) takes a dict of tensors to a safetensors file, with `metadata`, a dict of texts, in it;
-    `use_binary_format=True` writes one tensor in Paddle's binary form.
+    ``obj`` may hold tensors, arrays, numbers, str and bytes, nested in dicts, lists, tuples and sets; other objects are
+    saved as a dict of their attributes, with a warning. Paddle reads the file as its own. The file appears whole or not
+    at all, even if the process is killed.
 
-    >>> bireme.save({"w": bireme.ones([2])}, "/tmp/bireme_example.pdparams")
-    >>> bireme.load("/tmp/bireme_example.pdparams")["w"].tolist()
-    [1.0, 1.0]
+    Args:
+        obj: What to save, for example ``layer.state_dict()``.
+        path: Path of the file, whose missing directories are created, or an open binary file. A path that ends in
+            ``.safetensors`` gives a safetensors file, for which ``obj`` is a dict of tensors.
+        protocol: Pickle protocol of Paddle's format: 2, 3 or 4. Default: 4.
+        **configs: ``safetensors=True`` writes a safetensors file whatever the path; ``metadata`` is a dict of str to
+            str for it; ``use_binary_format=True`` writes one tensor in Paddle's binary format.
+
+    Examples:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     bireme.save({"w": bireme.ones([2])}, f"{folder}/model.pdparams")
+        ...     bireme.load(f"{folder}/model.pdparams")["w"].tolist()
+        [1.0, 1.0]
     """
     writing("save", obj, path, protocol, configs)()
 
 
 def writing(where: str, obj: Any, path: Any, protocol: int, configs: dict[str, Any]) -> Callable[[], None]:
-    """What `save` does, checked and still to be done."""
+    """Check the arguments of ``save`` and return a function that writes the file."""
     _known(where, configs, _SAVE)
     if configs.get("pickle_protocol") is not None:
         errors.warn(f"{where}: 'pickle_protocol' is an old name of 'protocol'")
@@ -46,7 +57,7 @@ def writing(where: str, obj: Any, path: Any, protocol: int, configs: dict[str, A
         raise errors.bad(f"{where}(protocol)", "2, 3 or 4", protocol)
     binary = configs.get("use_binary_format", False)
     if not isinstance(binary, bool):
-        raise errors.bad(f"{where}(use_binary_format)", "True or False", binary, kind=TypeError)
+        raise errors.bad(f"{where}(use_binary_format)", "True or False", binary, kind=errors.ArgumentTypeError)
     if binary and not (isinstance(obj, Tensor) and binary_tensor.storable(obj.dtype.np)):
         raise errors.bad(f"{where}(obj)", "a Tensor, for the binary format", obj, kind=NotImplementedError)
     place = _path(where, path) if not hasattr(path, "write") else None
@@ -70,27 +81,41 @@ def writing(where: str, obj: Any, path: Any, protocol: int, configs: dict[str, A
 
 
 def write_whole(path: str, write: Any) -> None:
-    """Let `write(file)` make a file that takes the place of `path` at the end."""
+    """Let ``write(file)`` write a new file that replaces ``path`` at the end."""
     with telling("save", path, "what was there before is unchanged"):
         folder = os.path.dirname(path)
         if folder:
             os.makedirs(folder, exist_ok=True)
         if os.path.isdir(path):
-            raise errors.bad("save(path)", "the name of a file", f"the folder {path}", kind=IsADirectoryError)
+            raise errors.bad("save(path)", "the name of a file", described=f"the folder {path}", kind=IsADirectoryError)
         with replacing(path) as file:
             write(file)
 
 
 def load(path: str | os.PathLike | BinaryIO, **configs: Any) -> Any:
-    """Load what `save` or Paddle wrote; tensors come back as tensors, or as NumPy arrays with `return_numpy=True`.
+    """Load a file that ``save``, Paddle or safetensors wrote.
 
-    Nothing in the file is executed, and no size in it is believed before it was compared with the file's own.
-    `keep_name_table=True` leaves the table of parameter names in a state dict. With `mmap=True` the arrays of a safetensors file
-    are read when they are used; the file must then not be shortened.
+    Nothing in the file is executed, and every size in it is checked before memory is allocated.
 
-    >>> bireme.save([1, (2.5, "a")], "/tmp/bireme_example.pdopt")
-    >>> bireme.load("/tmp/bireme_example.pdopt")
-    [1, (2.5, 'a')]
+    Args:
+        path: Path of the file, or an open binary file. The format is found from the content.
+        **configs: ``return_numpy=True`` returns NumPy arrays instead of tensors; ``keep_name_table=True`` keeps the
+            table of parameter names that Paddle adds to a state dict; ``safetensors=True`` reads a safetensors file
+            whatever the path; ``mmap=True`` reads the arrays of a safetensors file only when they are used, so the file
+            must stay. ``model_filename`` and ``params_filename`` have no effect.
+
+    Returns:
+        The object that was saved.
+
+    Raises:
+        ValueError: If there is no such file, or it is damaged or not of a known format.
+
+    Examples:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     bireme.save([1, (2.5, "a")], f"{folder}/state.pdopt")
+        ...     bireme.load(f"{folder}/state.pdopt")
+        [1, (2.5, 'a')]
     """
     _known("load", configs, _LOAD)
     if hasattr(path, "read"):
@@ -98,8 +123,12 @@ def load(path: str | os.PathLike | BinaryIO, **configs: Any) -> Any:
     place = _path("load", path)
     if not os.path.isfile(place):
         what = "which is not a file" if os.path.exists(place) else "which is not there"
-        near = next((place + end for end in (".pdparams", ".pdopt", ".safetensors") if os.path.isfile(place + end)), None)
-        raise errors.bad("load(path)", "a file", f"{place}, {what}", None if near is None else f"give the whole name: {near}")
+        near = next(
+            (place + end for end in (".pdparams", ".pdopt", ".safetensors") if os.path.isfile(place + end)), None
+        )
+        raise errors.bad(
+            "load(path)", "a file", described=f"{place}, {what}", hint=None if near is None else f"give the whole name: {near}"
+        )
     with telling("load", place), open(place, "rb", buffering=0) as file, naming(place):
         source = Source(file, size_of(file))
         found = _read(source, place, configs)
@@ -109,11 +138,20 @@ def load(path: str | os.PathLike | BinaryIO, **configs: Any) -> Any:
 
 
 def read_metadata(path: str | os.PathLike) -> dict[str, str]:
-    """The metadata of a safetensors file; its arrays are not read.
+    """Return the metadata of a safetensors file; its arrays are not read.
 
-    >>> bireme.save({"w": bireme.ones([2])}, "/tmp/bireme_example.safetensors", metadata={"made": "today"})
-    >>> bireme.files.read_metadata("/tmp/bireme_example.safetensors")
-    {'made': 'today'}
+    Args:
+        path: Path of the file.
+
+    Returns:
+        A dict of str to str.
+
+    Examples:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     bireme.save({"w": bireme.ones([2])}, f"{folder}/a.safetensors", metadata={"made": "today"})
+        ...     bireme.files.read_metadata(f"{folder}/a.safetensors")
+        {'made': 'today'}
     """
     place = _path("read_metadata", path)
     with telling("read_metadata", place), open(place, "rb", buffering=0) as file, naming(place):
@@ -121,7 +159,7 @@ def read_metadata(path: str | os.PathLike) -> dict[str, str]:
 
 
 class _Mapped:
-    """Arrays that were not read: the rest of the file is theirs."""
+    """Arrays of a mapped file, which are not read yet."""
 
     def __init__(self, arrays: dict):
         self.arrays = arrays
@@ -133,7 +171,7 @@ def _load_open(file: Any, configs: dict) -> Any:
         start = file.tell()
         size = file.seek(0, os.SEEK_END) - start
         file.seek(start)
-    except (OSError, ValueError, AttributeError):  # a pipe, a compressed file: what cannot tell its end is read to it
+    except (OSError, ValueError, AttributeError):  # a pipe, a compressed file: its size is not known before it is read
         data = file.read()
         file, size = io.BytesIO(data), len(data)
     if not hasattr(file, "readinto"):
@@ -148,10 +186,14 @@ def _load_open(file: Any, configs: dict) -> Any:
 def _read(source: Source, path: str | None, configs: dict) -> Any:
     numpy = bool(configs.get("return_numpy", False))
     head = source.peek(9)
-    if configs.get("safetensors") or (path is not None and path.endswith(".safetensors")) or _is_safetensors(head, source.left):
+    if (
+        configs.get("safetensors")
+        or (path is not None and path.endswith(".safetensors"))
+        or _is_safetensors(head, source.left)
+    ):
         reader = safetensors.Reader(source)
         mapped = bool(configs.get("mmap")) and path is not None
-        arrays = reader.mapped(path) if mapped and path is not None else reader.arrays()
+        arrays: dict[str, Any] = reader.mapped(path) if mapped and path is not None else reader.arrays()
         if not numpy:
             for name in arrays:
                 arrays[name] = pdparams.tensor_of(arrays[name])
@@ -168,11 +210,11 @@ def _is_safetensors(head: bytes, size: int) -> bool:
     return len(head) == 9 and head[8:] == b"{" and int.from_bytes(head[:8], "little") <= size - 8
 
 
-# ---------------------------------------------------------------- what is told
+# ---------------------------------------------------------------- errors
 
 
 class telling:
-    """Errors of the system in one sentence that names the file."""
+    """Turn an error of the operating system into one sentence that names the file."""
 
     def __init__(self, where: str, path: str, hint: str | None = None):
         self.where, self.path, self.hint = where, path, hint
@@ -185,13 +227,13 @@ class telling:
             return
         reason = "the disk is full" if e.errno in (errno.ENOSPC, errno.EDQUOT) else e.strerror or str(e)
         action = "a file that can be read" if self.hint is None else "a file that can be written"
-        told = errors.bad(f"{self.where}(path)", action, f"{self.path}: {reason}", self.hint, kind=type(e))
+        told = errors.bad(f"{self.where}(path)", action, described=f"{self.path}: {reason}", hint=self.hint, kind=type(e))
         told.errno = e.errno  # type: ignore[attr-defined]  # an OSError
         raise told from None
 
 
 class naming:
-    """What is wrong with a file, told with its name."""
+    """Add the name of the file to what is wrong with it."""
 
     def __init__(self, path: str):
         self.path = path
@@ -201,18 +243,24 @@ class naming:
 
     def __exit__(self, kind: Any, e: Any, trace: Any) -> None:
         if isinstance(e, BadFile):
-            raise errors.bad("load(path)", "a whole file of tensors and plain data", f"{self.path}: {e}") from None
+            raise errors.bad("load(path)", "a whole file of tensors and plain data", described=f"{self.path}: {e}") from None
 
 
 def _binary(where: str, file: Any) -> Any:
     if isinstance(file, io.TextIOBase):
-        raise errors.bad(f"{where}(path)", "a file that is open for bytes", "one that is open for text", "add 'b' to its mode", kind=TypeError)
+        raise errors.bad(
+            f"{where}(path)",
+            "a file that is open for bytes",
+            described="one that is open for text",
+            hint="add 'b' to its mode",
+            kind=errors.ArgumentTypeError,
+        )
     return file
 
 
 def _path(where: str, path: Any) -> str:
     if not isinstance(path, (str, os.PathLike)):
-        raise errors.bad(f"{where}(path)", "a path or an open binary file", path, kind=TypeError)
+        raise errors.bad(f"{where}(path)", "a path or an open binary file", path, kind=errors.ArgumentTypeError)
     text = os.fspath(path)
     if isinstance(text, bytes):
         text = os.fsdecode(text)

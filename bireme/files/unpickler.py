@@ -1,7 +1,7 @@
-"""The reader of Paddle's files: a small machine that knows the instructions, and builds arrays and plain containers only.
+"""The unpickler of Paddle's files, which builds arrays and plain containers only.
 
-Nothing named in a file is imported or called. The few names that stand in files of arrays are words to this machine, each with
-a function of ours behind it; any other name is an error. What a file can make it use grows no faster than the file itself.
+Nothing that a file names is imported or called. For the few global names of pickled arrays there are functions here;
+any other name is an error. The memory that a file can make it use is bounded by the size of the file.
 """
 
 from __future__ import annotations
@@ -12,7 +12,18 @@ from collections.abc import Callable
 from typing import Any
 
 from bireme.files import opcodes as op
-from bireme.files.allowed_globals import CALLS, SMALL, WORDS, Array, Blob, Builder, Kind, Word, set_kind, what
+from bireme.files.allowed_globals import (
+    CALLS,
+    MIN_BLOB_BYTES,
+    WORDS,
+    Array,
+    Blob,
+    Builder,
+    Kind,
+    Word,
+    set_kind,
+    what,
+)
 from bireme.files.source import BadFile, Source
 
 MAX_LONG = 1024
@@ -21,7 +32,7 @@ _NOTHING = object()  # where no object was remembered
 
 
 class Machine(Builder):
-    """Reads one object. Arrays come out as `Array`, long bytes as `Blob`."""
+    """Unpickles one object. Arrays are returned as ``Array``, long bytes as ``Blob``."""
 
     def __init__(self, source: Source):
         self.source = source
@@ -58,7 +69,7 @@ class Machine(Builder):
         self.stack.append(x)
 
     def grown(self, x: Any) -> None:
-        """Push a new container: these are counted by weight, since one byte can ask for hundreds."""
+        """Push a new container: containers are counted by weight, since one byte of the file can allocate hundreds."""
         self.parts += op.WEIGHTS.get(type(x), 1)
         if self.parts > op.MAX_PARTS:
             raise BadFile(f"more than {op.MAX_PARTS} lists, dicts, tuples and arrays")
@@ -69,7 +80,7 @@ class Machine(Builder):
         return items
 
     def _long_bytes(self, n: int) -> Any:
-        self.push(self.source.take(n) if n < SMALL else Blob(self.source.blob(n)))
+        self.push(self.source.take(n) if n < MIN_BLOB_BYTES else Blob(self.source.blob(n)))
 
     def _text(self, n: int) -> None:
         raw = self.source.take(n)
@@ -191,7 +202,9 @@ def _proto(m: Machine) -> None:
 def _frame(m: Machine) -> None:
     n = m.source.number(8)
     if n > m.source.left:
-        raise BadFile(f"it ends too early: a part of {n} bytes is announced at byte {m.source.place}, and {m.source.left} are left")
+        raise BadFile(
+            f"it ends too early: a part of {n} bytes is announced at byte {m.source.place}, and {m.source.left} are left"
+        )
 
 
 def _mark(m: Machine) -> None:
@@ -207,24 +220,51 @@ def _signed(m: Machine) -> None:
 
 
 _TABLE: dict[int, Callable[[Machine], Any]] = {
-    op.PROTO: _proto, op.FRAME: _frame, op.MARK: _mark, op.POP: Machine._pop, op.POP_MARK: lambda m: m.to_mark() and None,
+    op.PROTO: _proto,
+    op.FRAME: _frame,
+    op.MARK: _mark,
+    op.POP: Machine._pop,
+    op.POP_MARK: lambda m: m.to_mark() and None,
     op.DUP: lambda m: m.push(m.stack[-1]),
-    op.NONE: lambda m: m.push(None), op.NEWTRUE: lambda m: m.push(True), op.NEWFALSE: lambda m: m.push(False),
-    op.BININT: _signed, op.BININT1: lambda m: m.push(m.source.byte()), op.BININT2: lambda m: m.push(m.source.number(2)),
-    op.LONG1: lambda m: m._int(m.source.byte()), op.LONG4: lambda m: m._int(m.source.number(4)), op.BINFLOAT: Machine._float,
-    op.BINUNICODE: lambda m: m._text(m.source.number(4)), op.SHORT_BINUNICODE: lambda m: m._text(m.source.byte()),
+    op.NONE: lambda m: m.push(None),
+    op.NEWTRUE: lambda m: m.push(True),
+    op.NEWFALSE: lambda m: m.push(False),
+    op.BININT: _signed,
+    op.BININT1: lambda m: m.push(m.source.byte()),
+    op.BININT2: lambda m: m.push(m.source.number(2)),
+    op.LONG1: lambda m: m._int(m.source.byte()),
+    op.LONG4: lambda m: m._int(m.source.number(4)),
+    op.BINFLOAT: Machine._float,
+    op.BINUNICODE: lambda m: m._text(m.source.number(4)),
+    op.SHORT_BINUNICODE: lambda m: m._text(m.source.byte()),
     op.BINUNICODE8: lambda m: m._text(m.source.number(8)),
-    op.BINSTRING: lambda m: m._old_text(m.source.number(4)), op.SHORT_BINSTRING: lambda m: m._old_text(m.source.byte()),
-    op.BINBYTES: lambda m: m._long_bytes(m.source.number(4)), op.SHORT_BINBYTES: lambda m: m._long_bytes(m.source.byte()),
-    op.BINBYTES8: lambda m: m._long_bytes(m.source.number(8)), op.BYTEARRAY8: lambda m: m._long_bytes(m.source.number(8)),
-    op.EMPTY_LIST: lambda m: m.grown([]), op.APPEND: lambda m: m._extend([m.stack.pop()]), op.APPENDS: lambda m: m._extend(m.to_mark()),
-    op.EMPTY_DICT: lambda m: m.grown({}), op.SETITEM: lambda m: m._set_items(m._pop_two()), op.SETITEMS: lambda m: m._set_items(m.to_mark()),
-    op.EMPTY_SET: lambda m: m.grown(set()), op.ADDITEMS: lambda m: m._add_items(m.to_mark()),
+    op.BINSTRING: lambda m: m._old_text(m.source.number(4)),
+    op.SHORT_BINSTRING: lambda m: m._old_text(m.source.byte()),
+    op.BINBYTES: lambda m: m._long_bytes(m.source.number(4)),
+    op.SHORT_BINBYTES: lambda m: m._long_bytes(m.source.byte()),
+    op.BINBYTES8: lambda m: m._long_bytes(m.source.number(8)),
+    op.BYTEARRAY8: lambda m: m._long_bytes(m.source.number(8)),
+    op.EMPTY_LIST: lambda m: m.grown([]),
+    op.APPEND: lambda m: m._extend([m.stack.pop()]),
+    op.APPENDS: lambda m: m._extend(m.to_mark()),
+    op.EMPTY_DICT: lambda m: m.grown({}),
+    op.SETITEM: lambda m: m._set_items(m._pop_two()),
+    op.SETITEMS: lambda m: m._set_items(m.to_mark()),
+    op.EMPTY_SET: lambda m: m.grown(set()),
+    op.ADDITEMS: lambda m: m._add_items(m.to_mark()),
     op.FROZENSET: lambda m: m.grown(m.frozen(m.to_mark())),
-    op.EMPTY_TUPLE: lambda m: m.push(()), op.TUPLE: lambda m: m.grown(tuple(m.to_mark())),
-    op.TUPLE1: lambda m: m._tuple(1), op.TUPLE2: lambda m: m._tuple(2), op.TUPLE3: lambda m: m._tuple(3),
-    op.GLOBAL: Machine._global, op.STACK_GLOBAL: Machine._stack_global, op.REDUCE: Machine._reduce, op.BUILD: Machine._build,
-    op.BINGET: lambda m: m._get(m.source.byte()), op.LONG_BINGET: lambda m: m._get(m.source.number(4)),
-    op.BINPUT: lambda m: m._put(m.source.byte()), op.LONG_BINPUT: lambda m: m._put(m.source.number(4)),
+    op.EMPTY_TUPLE: lambda m: m.push(()),
+    op.TUPLE: lambda m: m.grown(tuple(m.to_mark())),
+    op.TUPLE1: lambda m: m._tuple(1),
+    op.TUPLE2: lambda m: m._tuple(2),
+    op.TUPLE3: lambda m: m._tuple(3),
+    op.GLOBAL: Machine._global,
+    op.STACK_GLOBAL: Machine._stack_global,
+    op.REDUCE: Machine._reduce,
+    op.BUILD: Machine._build,
+    op.BINGET: lambda m: m._get(m.source.byte()),
+    op.LONG_BINGET: lambda m: m._get(m.source.number(4)),
+    op.BINPUT: lambda m: m._put(m.source.byte()),
+    op.LONG_BINPUT: lambda m: m._put(m.source.number(4)),
     op.MEMOIZE: lambda m: m._put(len(m.memo)),
-}  # fmt: skip
+}

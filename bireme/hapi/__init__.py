@@ -6,4 +6,15 @@ from bireme.hapi.logs import Logs
 from bireme.hapi.model import Model
 from bireme.hapi.model_summary import summary
 
-__all__ = ["Logs", "Model", "callbacks", "dynamic_flops", "flops", "model", "model_summary", "progressbar", "static_flops", "summary"]
+__all__ = [
+    "Logs",
+    "Model",
+    "callbacks",
+    "dynamic_flops",
+    "flops",
+    "model",
+    "model_summary",
+    "progressbar",
+    "static_flops",
+    "summary",
+]

@@ -14,12 +14,12 @@ from bireme.ops import to_tensor
 
 
 def listed(x: Any) -> list:
-    """Results of a network, a loss or a metric: one, or several."""
+    """Return the results of a network, a loss or a metric as a list."""
     return list(x) if isinstance(x, (list, tuple)) else list(x.values()) if isinstance(x, dict) else [x]
 
 
 def fields_of(batch: Any) -> list:
-    """The tensors of a batch in order, whatever lists and dicts they stand in; those of a dict by their keys' order."""
+    """Return the tensors of a batch in order, out of all lists and dicts; those of a dict in the order of its keys."""
     if isinstance(batch, dict):
         return [field for key in sorted(batch) for field in fields_of(batch[key])]
     if isinstance(batch, (list, tuple)):
@@ -40,9 +40,9 @@ def samples_in(fields: list) -> int:
 
 
 def first(data: Any, most: int | None, start: int = 0) -> Iterator[Any]:
-    """Batches of the data, at most so many, without those before `start`; one more is not even asked for.
+    """Iterate over at most ``most`` batches of the data from ``start`` on; no batch beyond is read.
 
-    A DataLoader that was told where to go on leaves those out itself.
+    A ``DataLoader`` that was told where to resume skips the first batches itself.
     """
     rest = data if isinstance(data, DataLoader) else itertools.islice(data, start, None)
     for n, batch in enumerate(rest, 1):
@@ -57,7 +57,7 @@ def loader(data: Any, batch_size: Any, shuffle: bool, drop_last: bool, num_worke
     if isinstance(data, Dataset):
         return DataLoader(data, batch_size=batch_size, shuffle=shuffle, drop_last=drop_last, num_workers=num_workers)
     if not isinstance(data, Iterable):
-        raise errors.bad("Model, data", "a dataset, a DataLoader, or batches", data, kind=TypeError)
+        raise errors.bad("Model, data", "a dataset, a DataLoader, or batches", data, kind=errors.ArgumentTypeError)
     return data
 
 
@@ -73,7 +73,7 @@ def batch_size_of(data: Any) -> int | None:
 
 
 def inputs_of(network: Any) -> tuple[int, int]:
-    """The least and the greatest number of inputs that a network's `forward` takes."""
+    """Return the smallest and the largest number of inputs of the network's ``forward``."""
     parameters = inspect.signature(network.forward).parameters.values()
     places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     least = sum(p.default is p.empty for p in places)

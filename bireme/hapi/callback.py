@@ -1,4 +1,4 @@
-"""Callbacks: what happens beside a training loop. This file has the base, checkpoints, schedules and stopping."""
+"""Callbacks: the base class, and those that save models, step schedulers and stop the training."""
 
 from __future__ import annotations
 
@@ -15,27 +15,29 @@ from bireme.optimizer.lr import LRScheduler as Schedule
 
 
 def say(text: str) -> None:
-    """A line on the standard output, at once."""
+    """Print a line to stdout and flush it."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 class Callback:
-    """Base of callbacks: each method is called where its name says, with a dict of what is known there.
+    """Base class of callbacks: its methods are called during ``Model.fit``, ``evaluate`` and ``predict``.
 
-    `self.model` is the Model and `self.params` a dict with `batch_size`, `epochs`, `steps`, `verbose` and `metrics`. Numbers in `logs`
-    are read from the device when they are looked at, so a callback that looks at them in every step slows the loop down.
+    ``self.model`` is the ``Model``, ``self.params`` a dict with ``batch_size``, ``epochs``, ``steps``, ``verbose`` and
+    ``metrics``. Values in ``logs`` are read from the device when they are accessed, so a callback that accesses them at
+    every step slows the training down.
 
-    >>> class Steps(bireme.callbacks.Callback):
-    ...     n = 0
-    ...     def on_train_batch_end(self, step, logs=None):
-    ...         self.n += 1
-    >>> net = bireme.nn.Linear(1, 1); steps = Steps()
-    >>> model = bireme.Model(net)
-    >>> model.prepare(bireme.optimizer.SGD(0.1, parameters=net.parameters()), bireme.nn.MSELoss())
-    >>> model.fit([[bireme.ones([4, 1]), bireme.ones([4, 1])]] * 3, verbose=0, callbacks=[steps])
-    >>> steps.n
-    3
+    Examples:
+        >>> class Steps(bireme.callbacks.Callback):
+        ...     n = 0
+        ...     def on_train_batch_end(self, step, logs=None):
+        ...         self.n += 1
+        >>> net, steps = bireme.nn.Linear(1, 1), Steps()
+        >>> model = bireme.Model(net)
+        >>> model.prepare(bireme.optimizer.SGD(0.1, parameters=net.parameters()), bireme.nn.MSELoss())
+        >>> model.fit([[bireme.ones([4, 1]), bireme.ones([4, 1])]] * 3, verbose=0, callbacks=[steps])
+        >>> steps.n
+        3
     """
 
     def __init__(self) -> None:
@@ -43,72 +45,152 @@ class Callback:
         self.params: dict[str, Any] = {}
 
     def set_params(self, params: dict[str, Any]) -> None:
-        """Take the facts about the run."""
+        """Set ``self.params``; ``Model`` calls it before a run.
+
+        Args:
+            params: Dict with ``batch_size``, ``epochs``, ``steps``, ``verbose`` and ``metrics``.
+        """
         self.params = params
 
     def set_model(self, model: Any) -> None:
-        """Take the Model."""
+        """Set ``self.model``; ``Model`` calls it before a run.
+
+        Args:
+            model: The ``Model``.
+        """
         self.model = model
 
     def on_train_begin(self, logs: dict | None = None) -> None:
-        """Before the first epoch."""
+        """Called before the first epoch.
+
+        Args:
+            logs: None.
+        """
 
     def on_train_end(self, logs: dict | None = None) -> None:
-        """After the last epoch."""
+        """Called after the last epoch.
+
+        Args:
+            logs: Loss and metrics of the last epoch or evaluation.
+        """
 
     def on_eval_begin(self, logs: dict | None = None) -> None:
-        """Before an evaluation; `logs` has `steps` and `metrics`."""
+        """Called before an evaluation.
+
+        Args:
+            logs: Dict with ``steps`` and ``metrics``.
+        """
 
     def on_eval_end(self, logs: dict | None = None) -> None:
-        """After an evaluation; `logs` has loss and metrics."""
+        """Called after an evaluation.
+
+        Args:
+            logs: Dict with the loss of the last batch and the metrics.
+        """
 
     def on_predict_begin(self, logs: dict | None = None) -> None:
-        """Before a prediction; `logs` has `steps`."""
+        """Called before a prediction.
+
+        Args:
+            logs: Dict with ``steps``.
+        """
 
     def on_predict_end(self, logs: dict | None = None) -> None:
-        """After a prediction."""
+        """Called after a prediction.
+
+        Args:
+            logs: Dict with the last ``step`` and ``batch_size``.
+        """
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
-        """Before an epoch."""
+        """Called before an epoch.
+
+        Args:
+            epoch: Index of the epoch, from 0.
+            logs: None.
+        """
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        """After an epoch; `logs` has the last loss and the metrics over the epoch."""
+        """Called after an epoch, before its evaluation.
+
+        Args:
+            epoch: Index of the epoch, from 0.
+            logs: Dict with the loss of the last batch and the metrics over the epoch.
+        """
 
     def on_train_batch_begin(self, step: int, logs: dict | None = None) -> None:
-        """Before a training step."""
+        """Called before a training step.
+
+        Args:
+            step: Index of the batch, from 0.
+            logs: Loss and metrics of the previous step.
+        """
 
     def on_train_batch_end(self, step: int, logs: dict | None = None) -> None:
-        """After a training step; `logs` has its loss, the metrics so far, `step` and `batch_size`."""
+        """Called after a training step.
+
+        Args:
+            step: Index of the batch, from 0.
+            logs: Dict with the loss of the batch, the metrics so far, ``step`` and ``batch_size``.
+        """
 
     def on_eval_batch_begin(self, step: int, logs: dict | None = None) -> None:
-        """Before a batch of an evaluation."""
+        """Called before a batch of an evaluation.
+
+        Args:
+            step: Index of the batch, from 0.
+            logs: Loss and metrics of the previous batch.
+        """
 
     def on_eval_batch_end(self, step: int, logs: dict | None = None) -> None:
-        """After a batch of an evaluation."""
+        """Called after a batch of an evaluation.
+
+        Args:
+            step: Index of the batch, from 0.
+            logs: Dict with the loss of the batch, the metrics so far, ``step`` and ``batch_size``.
+        """
 
     def on_predict_batch_begin(self, step: int, logs: dict | None = None) -> None:
-        """Before a batch of a prediction."""
+        """Called before a batch of a prediction.
+
+        Args:
+            step: Index of the batch, from 0.
+            logs: Dict with the previous ``step`` and ``batch_size``.
+        """
 
     def on_predict_batch_end(self, step: int, logs: dict | None = None) -> None:
-        """After a batch of a prediction."""
+        """Called after a batch of a prediction.
+
+        Args:
+            step: Index of the batch, from 0.
+            logs: Dict with ``step`` and ``batch_size``.
+        """
 
 
 class CallbackList:
-    """Several callbacks that are called as one, in their order."""
+    """Several callbacks that are called as one, in order.
 
-    def __init__(self, callbacks: Any = None):
+    Args:
+        callbacks: A callback or a list of them. Default: None.
+    """
+
+    def __init__(self, callbacks: Callback | Iterable[Callback] | None = None):
         if isinstance(callbacks, Callback):
             callbacks = [callbacks]
         if callbacks is not None and not isinstance(callbacks, Iterable):
-            raise errors.bad("callbacks", "a list of callbacks", callbacks, kind=TypeError)
+            raise errors.bad("callbacks", "a list of callbacks", callbacks, kind=errors.ArgumentTypeError)
         self.callbacks: list[Any] = []
         for one in callbacks or ():
             self.append(one)
 
-    def append(self, callback: Any) -> None:
-        """Put one more at the end."""
+    def append(self, callback: Callback) -> None:
+        """Add a callback at the end.
+
+        Args:
+            callback: The callback.
+        """
         if not hasattr(callback, "on_train_begin"):
-            raise errors.bad("callbacks", "objects of bireme.callbacks.Callback", callback, kind=TypeError)
+            raise errors.bad("callbacks", "objects of bireme.callbacks.Callback", callback, kind=errors.ArgumentTypeError)
         self.callbacks.append(callback)
 
     def __iter__(self) -> Iterator[Any]:
@@ -127,7 +209,7 @@ class CallbackList:
             getattr(one, name)(*args)
 
     def on_begin(self, mode: str, logs: dict | None = None) -> None:
-        """A pass begins: `mode` is train, eval or predict."""
+        """Call ``on_train_begin``, ``on_eval_begin`` or ``on_predict_begin``, depending on ``mode``."""
         self._call(f"on_{mode}_begin", logs)
 
     def on_end(self, mode: str, logs: dict | None = None) -> None:
@@ -146,37 +228,42 @@ class CallbackList:
         self._call(f"on_{mode}_batch_end", step, logs)
 
     def end_lines(self) -> None:
-        """An error is on its way: end what stands half written on the terminal."""
+        """End unfinished lines on the terminal before an error is shown."""
         for one in self.callbacks:
             if hasattr(one, "end_line"):
                 one.end_line()
 
 
 class ModelCheckpoint(Callback):
-    """Saves the model every `save_freq` epochs as `save_dir/EPOCH`, and as `save_dir/final` at the end.
+    """Callback that saves the model after every ``save_freq`` epochs and at the end.
 
-    >>> bireme.callbacks.ModelCheckpoint(save_freq=2, save_dir="checkpoints").save_freq
-    2
+    The files are ``save_dir/EPOCH.pdparams`` and ``.pdopt``, at the end ``save_dir/final.pdparams`` and ``.pdopt``.
+    ``Model.fit`` adds one of its own accord. To resume an interrupted run, use ``Checkpoint``.
+
+    Args:
+        save_freq: Number of epochs between two saved models. Default: 1.
+        save_dir: Directory of the saved models. Default: None, nothing is saved.
+
+    Examples:
+        >>> bireme.callbacks.ModelCheckpoint(save_freq=2, save_dir="checkpoints").save_freq
+        2
     """
 
     def __init__(self, save_freq: int = 1, save_dir: str | None = None):
         super().__init__()
         if isinstance(save_freq, bool) or not isinstance(save_freq, int) or save_freq < 1:
-            raise errors.bad("ModelCheckpoint(save_freq)", "a positive number of epochs", save_freq)
+            raise errors.bad("ModelCheckpoint(save_freq)", "a positive number of epochs", save_freq, kind=errors.for_number(save_freq))
         self.save_freq, self.save_dir = save_freq, save_dir
         self.epoch = 0
 
     def on_epoch_begin(self, epoch: int | None = None, logs: dict | None = None) -> None:
-        """Note the epoch."""
         self.epoch = epoch or 0
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        """Save, if it is this epoch's turn."""
         if epoch % self.save_freq == 0:
             self._save(str(epoch))
 
     def on_train_end(self, logs: dict | None = None) -> None:
-        """Save the end."""
         self._save("final")
 
     def _save(self, name: str) -> None:
@@ -187,10 +274,15 @@ class ModelCheckpoint(Callback):
 
 
 class LRScheduler(Callback):
-    """Steps the optimizer's schedule, after each training step or after each epoch; `fit` adds one that goes by steps.
+    """Callback that steps the learning rate scheduler of the optimizer; ``Model.fit`` adds one that steps per batch.
 
-    >>> bireme.callbacks.LRScheduler(by_step=False, by_epoch=True).by_epoch
-    True
+    Args:
+        by_step: Step after each training step. Default: True.
+        by_epoch: Step after each epoch; ``by_step`` must then be False. Default: False.
+
+    Examples:
+        >>> bireme.callbacks.LRScheduler(by_step=False, by_epoch=True).by_epoch
+        True
     """
 
     def __init__(self, by_step: bool = True, by_epoch: bool = False):
@@ -205,18 +297,16 @@ class LRScheduler(Callback):
             rate.step()
 
     def on_train_batch_end(self, step: int, logs: dict | None = None) -> None:
-        """Step, if it goes by steps."""
         if self.by_step:
             self._step()
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        """Step, if it goes by epochs."""
         if self.by_epoch:
             self._step()
 
 
 class _Watching(Callback):
-    """Looks at one figure after each evaluation, and tells whether it got better."""
+    """Base class of callbacks that compare one value after each evaluation with the best so far."""
 
     def __init__(self, monitor: str, mode: str, min_delta: float):
         super().__init__()
@@ -226,7 +316,7 @@ class _Watching(Callback):
             mode = "auto"
         self.monitor, self.mode = monitor, mode
         self.min_delta = abs(min_delta)
-        # as Paddle has it: what is called accuracy grows, all else falls
+        # as in Paddle: a name with "acc" should increase, anything else decrease
         self._grows = mode == "max" or (mode == "auto" and "acc" in monitor)
 
     def _worst(self) -> float:
@@ -238,8 +328,8 @@ class _Watching(Callback):
     def _look(self, logs: dict | None) -> float | None:
         if logs is None or self.monitor not in logs:
             known = ", ".join(k for k in logs or () if k not in ("step", "batch_size"))
-            text = f"{type(self).__name__}(monitor): expected the loss or a metric, got {self.monitor!r}; the evaluation has {known or 'nothing'}"
-            errors.warn(text)
+            text = f"expected the loss or a metric, got {self.monitor!r}; the evaluation has {known or 'nothing'}"
+            errors.warn(f"{type(self).__name__}(monitor): {text}")
             return None
         value = logs[self.monitor]
         if isinstance(value, Tensor):
@@ -248,12 +338,23 @@ class _Watching(Callback):
 
 
 class EarlyStopping(_Watching):
-    """Stops training when an evaluation's figure has not got better for `patience` evaluations; the best model is saved as `best_model`.
+    """Callback that stops the training when a value of the evaluation has not improved for ``patience`` evaluations.
 
-    It needs `eval_data` in `fit`, and `save_dir` to save. The figure has to beat `baseline` to begin with, if there is one.
+    It needs ``eval_data`` in ``Model.fit``. The best model is saved as ``best_model`` in the ``save_dir`` of ``fit``.
 
-    >>> bireme.callbacks.EarlyStopping("acc", patience=2).patience
-    2
+    Args:
+        monitor: Name of the value: ``"loss"`` or a metric. Default: ``"loss"``.
+        mode: ``"min"`` if the value should decrease, ``"max"`` if it should increase; ``"auto"`` means ``"max"`` if
+            ``monitor`` contains ``"acc"``, else ``"min"``. Default: ``"auto"``.
+        patience: Number of evaluations in a row without improvement after which the training stops. Default: 0.
+        verbose: Print a line when the training stops, unless 0. Default: 1.
+        min_delta: Smallest change that counts as an improvement. Default: 0.
+        baseline: Value that the first evaluation must improve on. Default: None.
+        save_best_model: Save the best model. Default: True.
+
+    Examples:
+        >>> bireme.callbacks.EarlyStopping("acc", patience=2).patience
+        2
     """
 
     def __init__(
@@ -274,13 +375,11 @@ class EarlyStopping(_Watching):
         self.best_value = self._worst()
 
     def on_train_begin(self, logs: dict | None = None) -> None:
-        """Forget what earlier runs reached."""
         self.wait_epoch = 0
         self.best_value = self._worst() if self.baseline is None else self.baseline
         self.best_weights = None
 
     def on_eval_end(self, logs: dict | None = None) -> None:
-        """Compare, save what is best, and stop when patience is over."""
         now = self._look(logs)
         if now is None:
             return
@@ -296,14 +395,30 @@ class EarlyStopping(_Watching):
             if self.verbose > 0:
                 say(f"Epoch {self.stopped_epoch}: Early stopping.")
                 if self.save_best_model and self.save_dir is not None:
-                    say(f"Best checkpoint has been saved at {os.path.abspath(os.path.join(self.save_dir, 'best_model'))}")
+                    path = os.path.abspath(os.path.join(self.save_dir, "best_model"))
+                    say(f"Best checkpoint has been saved at {path}")
 
 
 class ReduceLROnPlateau(_Watching):
-    """Lowers a constant learning rate to `factor` of it when an evaluation's figure has not got better for `patience` evaluations.
+    """Callback that lowers the learning rate when a value of the evaluation has stopped improving.
 
-    >>> bireme.callbacks.ReduceLROnPlateau("acc", factor=0.5, patience=3).factor
-    0.5
+    It needs ``eval_data`` in ``Model.fit`` and an optimizer with a constant learning rate.
+
+    Args:
+        monitor: Name of the value: ``"loss"`` or a metric. Default: ``"loss"``.
+        factor: Factor on the learning rate, below 1. Default: 0.1.
+        patience: Number of evaluations in a row without improvement after which the learning rate is lowered. Default:
+            10.
+        verbose: Print a line when the learning rate is lowered, unless 0. Default: 1.
+        mode: ``"min"`` if the value should decrease, ``"max"`` if it should increase; ``"auto"`` means ``"max"`` if
+            ``monitor`` contains ``"acc"``, else ``"min"``. Default: ``"auto"``.
+        min_delta: Smallest change that counts as an improvement. Default: 0.0001.
+        cooldown: Number of evaluations after a reduction in which a lack of improvement is not counted. Default: 0.
+        min_lr: The lowest learning rate. Default: 0.
+
+    Examples:
+        >>> bireme.callbacks.ReduceLROnPlateau("acc", factor=0.5, patience=3).factor
+        0.5
     """
 
     def __init__(
@@ -319,8 +434,14 @@ class ReduceLROnPlateau(_Watching):
     ):
         super().__init__(monitor, mode, min_delta)
         if factor >= 1.0:
-            raise errors.bad("ReduceLROnPlateau(factor)", "a number below 1", factor)
-        self.factor, self.patience, self.verbose, self.cooldown, self.min_lr = factor, patience, verbose, cooldown, min_lr
+            raise errors.bad("ReduceLROnPlateau(factor)", "a number below 1", factor, kind=errors.for_number(factor))
+        self.factor, self.patience, self.verbose, self.cooldown, self.min_lr = (
+            factor,
+            patience,
+            verbose,
+            cooldown,
+            min_lr,
+        )
         self.epoch = 0
         self._reset()
 
@@ -329,26 +450,27 @@ class ReduceLROnPlateau(_Watching):
         self.best = self._worst()
 
     def on_train_begin(self, logs: dict | None = None) -> None:
-        """Forget what earlier runs reached."""
         self._reset()
 
     def in_cooldown(self) -> bool:
-        """Whether the last reduction is so fresh that waiting does not count.
+        """Return whether evaluations are ignored because the learning rate was lowered only a short while ago.
 
-        >>> bireme.callbacks.ReduceLROnPlateau().in_cooldown()
-        False
+        Examples:
+            >>> bireme.callbacks.ReduceLROnPlateau().in_cooldown()
+            False
         """
         return self.cooldown_counter > 0
 
     def on_eval_end(self, logs: dict | None = None) -> None:
-        """Compare, and lower the rate when patience is over."""
         now = self._look(logs)
         if now is None:
             return
         optimizer = self.model._optimizer
         if isinstance(optimizer._learning_rate, Schedule):
             name = type(optimizer._learning_rate).__name__
-            errors.warn(f"ReduceLROnPlateau: expected an optimizer with a constant rate, got one whose rate {name} sets")
+            errors.warn(
+                f"ReduceLROnPlateau: expected an optimizer with a constant rate, got one whose rate {name} sets"
+            )
             return
         self.epoch += 1
         if self.in_cooldown():

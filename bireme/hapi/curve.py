@@ -31,16 +31,26 @@ Points = list[tuple[float, float]]
 
 
 class TrainingCurve(Recorder):
-    """Draws loss, metrics and learning rate over the steps, and writes the picture to `path` at the end; any browser shows it.
+    """Callback that draws loss, metrics and learning rate over the training steps as an SVG image.
 
-    >>> net = bireme.nn.Linear(1, 1)
-    >>> model = bireme.Model(net)
-    >>> model.prepare(bireme.optimizer.SGD(0.1, parameters=net.parameters()), bireme.nn.MSELoss())
-    >>> curve = bireme.callbacks.TrainingCurve("/tmp/bireme_example_logs/curve.svg")
-    >>> model.fit([[bireme.ones([4, 1]), bireme.ones([4, 1])]] * 3, verbose=0, callbacks=[curve])
-    training curve at /tmp/bireme_example_logs/curve.svg
-    >>> len(curve.curves["train/loss"])
-    3
+    The image is written at the end of the training and follows the light or dark theme of the browser. Paddle has no
+    counterpart.
+
+    Args:
+        path: Path of the image. Default: ``"training_curve.svg"``.
+        title: Title of the image. Default: ``""``.
+
+    Examples:
+        >>> net = bireme.nn.Linear(1, 1)
+        >>> model = bireme.Model(net)
+        >>> model.prepare(bireme.optimizer.SGD(0.1, parameters=net.parameters()), bireme.nn.MSELoss())
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     curve = bireme.callbacks.TrainingCurve(f"{folder}/curve.svg")
+        ...     model.fit([[bireme.ones([4, 1]), bireme.ones([4, 1])]] * 3, verbose=0, callbacks=[curve])
+        training curve at ...curve.svg
+        >>> len(curve.curves["train/loss"])
+        3
     """
 
     def __init__(self, path: str = "training_curve.svg", title: str = ""):
@@ -49,11 +59,9 @@ class TrainingCurve(Recorder):
         self.curves: dict[str, Points] = {}
 
     def scalar(self, tag: str, value: float, step: int) -> None:
-        """Keep one number; an evaluation belongs to the training step it was made at."""
         self.curves.setdefault(tag, []).append((self._done if tag.startswith("eval/") else step, value))
 
     def on_train_end(self, logs: dict | None = None) -> None:
-        """Draw the picture and say where it is."""
         super().on_train_end(logs)
         if self.curves:
             folder = os.path.dirname(os.path.abspath(self.path))
@@ -64,7 +72,7 @@ class TrainingCurve(Recorder):
 
 
 def drawn(curves: dict[str, Points], title: str = "") -> str:
-    """An SVG with one panel for each figure: `train/loss` and `eval/loss` share one, the learning rate comes last."""
+    """Return an SVG with a panel per value: ``train/loss`` and ``eval/loss`` share one, the learning rate is last."""
     panels: dict[str, dict[str, Points]] = {}
     for tag, points in curves.items():
         side, _, name = tag.rpartition("/")
@@ -74,9 +82,11 @@ def drawn(curves: dict[str, Points], title: str = "") -> str:
     head = 34 if title else 8
     high = head + len(names) * (_HIGH + _GAP) + 12
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDE} {high}" width="{_WIDE}" height="{high}" role="img">',
-        f"<style>{_STYLE}</style>", f'<rect class="back" width="{_WIDE}" height="{high}"/>',
-    ]  # fmt: skip
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDE} {high}" '
+        f'width="{_WIDE}" height="{high}" role="img">',
+        f"<style>{_STYLE}</style>",
+        f'<rect class="back" width="{_WIDE}" height="{high}"/>',
+    ]
     if title:
         out.append(f'<text class="title" x="{_LEFT}" y="24">{escape(title)}</text>')
     for i, name in enumerate(names):
@@ -86,7 +96,7 @@ def drawn(curves: dict[str, Points], title: str = "") -> str:
 
 
 def _panel(name: str, lines: dict[str, Points], reach: float, top: float) -> list[str]:
-    """One figure: axes, a line for training and one for evaluation, a legend."""
+    """Return one panel: axes, a line for training and one for evaluation, a legend."""
     values = [y for points in lines.values() for _, y in points if math.isfinite(y)]
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     # a loss that falls by orders of magnitude is read on a logarithmic axis
@@ -110,7 +120,7 @@ def _panel(name: str, lines: dict[str, Points], reach: float, top: float) -> lis
         if x <= reach:
             out.append(f'<text x="{across(x):.1f}" y="{y0 + 16:.1f}" text-anchor="middle">{_label(x)}</text>')
     out.append(f'<rect class="frame" x="{x0}" y="{y1}" width="{x1 - x0}" height="{y0 - y1}"/>')
-    place = x1
+    place: float = x1
     for colour, (side, points) in reversed(list(enumerate(sorted(lines.items(), key=lambda line: line[0] != "train")))):
         finite = [(x, y) for x, y in points if math.isfinite(y)]
         smooth = _smoothed(finite) if len(finite) > 60 and name != "learning rate" else finite
@@ -129,13 +139,15 @@ def _panel(name: str, lines: dict[str, Points], reach: float, top: float) -> lis
 
 
 def _line(points: Points, across: object, up: object, kind: str) -> str:
-    thinned = points if len(points) <= _POINTS else [points[i] for i in np.linspace(0, len(points) - 1, _POINTS).astype(int)]
+    thinned = (
+        points if len(points) <= _POINTS else [points[i] for i in np.linspace(0, len(points) - 1, _POINTS).astype(int)]
+    )
     path = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in thinned)  # type: ignore[operator]  # only where both numbers are there
     return f'<polyline class="{kind}" points="{path}"/>'
 
 
 def _smoothed(points: Points) -> Points:
-    """A running mean over a fortieth of the run, for curves with much noise."""
+    """Return a running mean over a fortieth of the run, for noisy curves."""
     n = max(len(points) // 40, 2)
     y = np.array([value for _, value in points])
     sums = np.cumsum(np.concatenate(([0.0], y)))
@@ -145,7 +157,7 @@ def _smoothed(points: Points) -> Points:
 
 
 def _ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Round numbers from below `low` to above `high`."""
+    """Return round numbers from below ``low`` to above ``high``."""
     if not high > low:
         room = abs(low) * 0.1 or 1.0
         low, high = low - room, high + room

@@ -1,4 +1,4 @@
-"""`flops`: the arithmetic of a network's call, counted layer by layer as Paddle counts it (a product and its sum are one)."""
+"""`flops`: the arithmetic of a forward pass, counted layer by layer as Paddle does (multiply-add is one operation)."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ Rule = Callable[[Any, Any, Any], None]
 
 
 def count_convNd(m: Any, x: Any, y: Tensor) -> None:
-    """Convolutions: for each element of the output, the kernel times the channels it goes over, and the bias."""
+    """Convolutions: for each output element, the kernel size times the input channels of its group, and the bias."""
     kernel = math.prod(m.weight.shape[2:])
     m.total_ops += y.size * (m._in_channels // m._groups * kernel + (m.bias is not None))
 
 
 def count_linear(m: Any, x: Any, y: Tensor) -> None:
-    """Linear: for each element of the output, the input's features."""
+    """Linear: for each output element, the number of input features."""
     m.total_ops += y.size * m.weight.shape[0]
 
 
 def count_bn(m: Any, x: Any, y: Tensor) -> None:
-    """Batch norm: two for each element; none in training."""
+    """Batch norm: two per element; none in training."""
     if not m.training:
         m.total_ops += 2 * x[0].size
 
 
 def count_leaky_relu(m: Any, x: Any, y: Tensor) -> None:
-    """Leaky ReLU: one for each element."""
+    """Leaky ReLU: one per element."""
     m.total_ops += x[0].size
 
 
 def count_avgpool(m: Any, x: Any, y: Tensor) -> None:
-    """Average pooling: one for each element of the output."""
+    """Average pooling: one per output element."""
     m.total_ops += y.size
 
 
 def count_adap_avgpool(m: Any, x: Any, y: Tensor) -> None:
-    """Adaptive average pooling: for each element of the output, its window and the division."""
+    """Adaptive average pooling: for each output element, the size of its window and the division."""
     window = math.prod(n // k for n, k in zip(x[0].shape[2:], y.shape[2:], strict=True))
     m.total_ops += y.size * (window + 1)
 
@@ -56,42 +56,76 @@ def count_zero_ops(m: Any, x: Any, y: Any) -> None:
 
 
 def count_parameters(m: Any, x: Any, y: Any) -> None:
-    """Note what the layer holds, in `layer.total_params`."""
+    """Store the number of the layer's own parameters in ``layer.total_params``."""
     m.total_params = sum(int(t.size) for t in own_tensors(m))
 
 
 def count_io_info(m: Any, x: Any, y: Any) -> None:
-    """Note the shapes, in `layer.input_shape` and `layer.output_shape`."""
+    """Store the shapes in ``layer.input_shape`` and ``layer.output_shape``."""
     m.input_shape = list(x[0].shape) if x and isinstance(x[0], Tensor) else None
     m.output_shape = (
-        list(y.shape) if isinstance(y, Tensor) else list(y[0].shape) if isinstance(y, (list, tuple)) and isinstance(y[0], Tensor) else None
+        list(y.shape)
+        if isinstance(y, Tensor)
+        else list(y[0].shape)
+        if isinstance(y, (list, tuple)) and isinstance(y[0], Tensor)
+        else None
     )
 
 
 register_hooks: dict[type, Rule] = {
-    nn.Conv1D: count_convNd, nn.Conv2D: count_convNd, nn.Conv3D: count_convNd,
-    nn.Conv1DTranspose: count_convNd, nn.Conv2DTranspose: count_convNd, nn.Conv3DTranspose: count_convNd,
-    nn.BatchNorm2D: count_bn, nn.BatchNorm: count_bn, nn.ReLU: count_zero_ops, nn.ReLU6: count_zero_ops, nn.LeakyReLU: count_leaky_relu,
-    nn.Linear: count_linear, nn.Dropout: count_zero_ops, nn.AvgPool1D: count_avgpool, nn.AvgPool2D: count_avgpool, nn.AvgPool3D: count_avgpool,
-    nn.AdaptiveAvgPool1D: count_adap_avgpool, nn.AdaptiveAvgPool2D: count_adap_avgpool, nn.AdaptiveAvgPool3D: count_adap_avgpool,
-}  # fmt: skip
+    nn.Conv1D: count_convNd,
+    nn.Conv2D: count_convNd,
+    nn.Conv3D: count_convNd,
+    nn.Conv1DTranspose: count_convNd,
+    nn.Conv2DTranspose: count_convNd,
+    nn.Conv3DTranspose: count_convNd,
+    nn.BatchNorm2D: count_bn,
+    nn.BatchNorm: count_bn,
+    nn.ReLU: count_zero_ops,
+    nn.ReLU6: count_zero_ops,
+    nn.LeakyReLU: count_leaky_relu,
+    nn.Linear: count_linear,
+    nn.Dropout: count_zero_ops,
+    nn.AvgPool1D: count_avgpool,
+    nn.AvgPool2D: count_avgpool,
+    nn.AvgPool3D: count_avgpool,
+    nn.AdaptiveAvgPool1D: count_adap_avgpool,
+    nn.AdaptiveAvgPool2D: count_adap_avgpool,
+    nn.AdaptiveAvgPool3D: count_adap_avgpool,
+}
 _NOTES = ("total_ops", "total_params", "input_shape", "output_shape")
 
 
-def flops(net: Layer, input_size: Any, custom_ops: Any = None, print_detail: bool = False) -> int:
-    """Count the arithmetic of a call on an input of the shape `input_size`, print the total and return it; `print_detail` prints each layer.
+def flops(
+    net: Layer, input_size: Any, custom_ops: dict[type[Layer], Rule] | None = None, print_detail: bool = False
+) -> int:
+    """Count the arithmetic operations of a forward pass and print the total.
 
-    Layers without a rule count as zero and are named; `custom_ops` gives rules for layer classes: functions of the layer, its inputs (a
-    tuple) and its output that add to `layer.total_ops`. The network stays as it was.
+    A multiplication with its addition counts as one. Layers without a counting rule count as zero and are listed. The
+    network stays as it was.
 
-    >>> bireme.flops(bireme.nn.Sequential(bireme.nn.Linear(4, 8), bireme.nn.ReLU(), bireme.nn.Linear(8, 2)), [1, 4])
-    Total Flops: 48     Total Params: 58
-    48
+    Args:
+        net: The network, a ``Layer``.
+        input_size: Shape of the input, or a list of shapes.
+        custom_ops: Dict of layer class to a function that takes the layer, the tuple of its inputs and its output, and
+            adds to ``layer.total_ops``. Default: None.
+        print_detail: Print a table with a row for each layer. Default: False.
+
+    Returns:
+        The number of operations, an int.
+
+    Examples:
+        >>> net = bireme.nn.Sequential(bireme.nn.Linear(4, 8), bireme.nn.ReLU(), bireme.nn.Linear(8, 2))
+        >>> bireme.flops(net, [1, 4])
+        Total Flops: 48     Total Params: 58
+        48
     """
     if not isinstance(net, Layer):
-        raise errors.bad("flops(net)", "a Layer", net, kind=TypeError)
-    if custom_ops is not None and not (isinstance(custom_ops, dict) and all(callable(rule) for rule in custom_ops.values())):
-        raise errors.bad("flops(custom_ops)", "a dict of a layer class to a function", custom_ops, kind=TypeError)
+        raise errors.bad("flops(net)", "a Layer", net, kind=errors.ArgumentTypeError)
+    if custom_ops is not None and not (
+        isinstance(custom_ops, dict) and all(callable(rule) for rule in custom_ops.values())
+    ):
+        raise errors.bad("flops(custom_ops)", "a dict of a layer class to a function", custom_ops, kind=errors.ArgumentTypeError)
     rules = register_hooks | (custom_ops or {})
     leaves = [layer for layer in net.sublayers(include_self=True) if not any(True for _ in layer.children())]
     args = made_inputs("flops", input_size, None)
@@ -114,7 +148,9 @@ def flops(net: Layer, input_size: Any, custom_ops: Any = None, print_detail: boo
             layer._buffers.pop("total_ops", None)  # a rule may have made it a tensor
             layer.total_ops = 0
         net(*args)
-        return [(m.full_name(), m.input_shape, m.output_shape, m.total_params, int(m.total_ops)) for m in called.values()]
+        return [
+            (m.full_name(), m.input_shape, m.output_shape, m.total_params, int(m.total_ops)) for m in called.values()
+        ]
 
     hooks = [layer.register_forward_post_hook(note) for layer in leaves]
     try:

@@ -1,6 +1,6 @@
-"""Files that TensorBoard and VisualDL read: scalars, histograms and text, written record by record. No library of theirs is needed.
+"""Log files for TensorBoard and VisualDL: scalars, histograms and text, written without any package of theirs.
 
-Both are protocol buffers behind each other in a file. TensorBoard's records carry checksums, VisualDL's only their length.
+Both are sequences of protocol buffers. TensorBoard's records have checksums, VisualDL's only their length.
 """
 
 from __future__ import annotations
@@ -36,11 +36,18 @@ _CRC = _table()
 
 
 def crc32c(data: bytes) -> int:
-    """Castagnoli's checksum.
+    """Return Castagnoli's checksum.
 
-    >>> from bireme.hapi.log_writer import crc32c
-    >>> hex(crc32c(b"123456789"))
-    '0xe3069283'
+    Args:
+        data: The bytes.
+
+    Returns:
+        An int of 32 bits.
+
+    Examples:
+        >>> from bireme.hapi.log_writer import crc32c
+        >>> hex(crc32c(b"123456789"))
+        '0xe3069283'
     """
     crc = 0xFFFFFFFF
     for byte in data:
@@ -49,7 +56,7 @@ def crc32c(data: bytes) -> int:
 
 
 def masked_crc32c(data: bytes) -> int:
-    """The checksum as it stands in a file, turned and moved so that a checksum of checksums is no trap."""
+    """Return the checksum as it is stored in a file, rotated and shifted so that a checksum of checksums is safe."""
     crc = crc32c(data)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
@@ -80,7 +87,7 @@ def _float(field: int, x: float) -> bytes:
 
 
 def _bytes(field: int, data: bytes) -> bytes:
-    """Text, a message inside another, or packed numbers."""
+    """Text, a nested message, or packed numbers."""
     return _varint(field << 3 | 2) + _varint(len(data)) + data
 
 
@@ -92,9 +99,12 @@ def _doubles(field: int, numbers: Iterable[float]) -> bytes:
 
 
 class Writer:
-    """A log file in a folder, which is made if need be. `flush` puts what was added on the disk; `close` does it last.
+    """Base class of log writers: one file in a directory, which is created if it does not exist.
 
-    A run that is started again in the same folder gets a file of its own, and viewers show both as one curve.
+    A run that is started again in the same directory gets a file of its own; viewers show both as one curve.
+
+    Args:
+        log_dir: Directory of the log.
     """
 
     _numbers = itertools.count()
@@ -114,23 +124,45 @@ class Writer:
         raise NotImplementedError  # each format writes its own
 
     def add_scalar(self, tag: str, value: Any, step: int, walltime: float | None = None) -> None:
-        """A number of a curve `tag`, at `step`."""
+        """Add a value to a curve.
+
+        Args:
+            tag: Name of the curve.
+            value: The value, a number or a tensor of one element.
+            step: The step.
+            walltime: Time in seconds since the epoch. Default: None, now.
+        """
         raise NotImplementedError  # each format writes its own
 
     def add_histogram(self, tag: str, values: Any, step: int, walltime: float | None = None, buckets: int = 30) -> None:
-        """How the elements of a tensor or an array are spread."""
+        """Add a histogram of the elements of a tensor or an array.
+
+        Args:
+            tag: Name of the histogram.
+            values: The tensor or array; elements that are not finite are left out.
+            step: The step.
+            walltime: Time in seconds since the epoch. Default: None, now.
+            buckets: Number of bins. Default: 30.
+        """
         raise NotImplementedError  # each format writes its own
 
     def add_text(self, tag: str, text: str, step: int, walltime: float | None = None) -> None:
-        """A text, shown as Markdown."""
+        """Add a text, shown as Markdown.
+
+        Args:
+            tag: Name of the text.
+            text: The text.
+            step: The step.
+            walltime: Time in seconds since the epoch. Default: None, now.
+        """
         raise NotImplementedError  # each format writes its own
 
     def flush(self) -> None:
-        """Hand everything that was added to the operating system."""
+        """Write everything that was added to the file."""
         self._file.flush()
 
     def close(self) -> None:
-        """Flush and close; adding more is an error."""
+        """Flush and close the file; adding more is an error."""
         self._file.close()
 
     @property
@@ -145,13 +177,19 @@ class Writer:
 
 
 class EventWriter(Writer):
-    """Writes what TensorBoard shows.
+    """Writer of logs for TensorBoard.
 
-    >>> from bireme.hapi.log_writer import EventWriter
-    >>> with EventWriter("/tmp/bireme_example_logs") as log:
-    ...     log.add_scalar("loss", 0.5, step=1)
-    >>> import os; os.path.basename(log.path).startswith("events.out.tfevents.")
-    True
+    Args:
+        log_dir: Directory of the log.
+
+    Examples:
+        >>> import os, tempfile
+        >>> from bireme.hapi.log_writer import EventWriter
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with EventWriter(folder) as log:
+        ...         log.add_scalar("loss", 0.5, step=1)
+        ...     os.listdir(folder)[0].startswith("events.out.tfevents.")
+        True
     """
 
     def _file_name(self) -> str:
@@ -162,11 +200,15 @@ class EventWriter(Writer):
 
     def _record(self, data: bytes) -> None:
         length = struct.pack("<Q", len(data))
-        self._file.write(length + struct.pack("<I", masked_crc32c(length)) + data + struct.pack("<I", masked_crc32c(data)))
+        self._file.write(
+            length + struct.pack("<I", masked_crc32c(length)) + data + struct.pack("<I", masked_crc32c(data))
+        )
 
     def _value(self, tag: str, step: int, walltime: float | None, content: bytes) -> None:
         summary = _bytes(1, _bytes(1, tag.encode()) + content)
-        self._record(_double(1, time.time() if walltime is None else walltime) + _int(2, int(step)) + _bytes(5, summary))
+        self._record(
+            _double(1, time.time() if walltime is None else walltime) + _int(2, int(step)) + _bytes(5, summary)
+        )
 
     def add_scalar(self, tag: str, value: Any, step: int, walltime: float | None = None) -> None:
         self._value(tag, step, walltime, _float(2, _number("add_scalar", value)))
@@ -175,8 +217,8 @@ class EventWriter(Writer):
         x = _numbers("add_histogram", values)
         counts, edges = np.histogram(x, buckets)
         content = b"".join((
-            _double(1, x.min()), _double(2, x.max()), _double(3, x.size), _double(4, x.sum()), _double(5, (x * x).sum()),
-            _doubles(6, edges[1:]), _doubles(7, counts),
+            _double(1, x.min()), _double(2, x.max()), _double(3, x.size), _double(4, x.sum()),
+            _double(5, (x * x).sum()), _doubles(6, edges[1:]), _doubles(7, counts),
         ))  # fmt: skip
         self._value(tag, step, walltime, _bytes(5, content))
 
@@ -187,13 +229,19 @@ class EventWriter(Writer):
 
 
 class RecordWriter(Writer):
-    """Writes what VisualDL shows.
+    """Writer of logs for VisualDL.
 
-    >>> from bireme.hapi.log_writer import RecordWriter
-    >>> with RecordWriter("/tmp/bireme_example_logs") as log:
-    ...     log.add_scalar("loss", 0.5, step=1)
-    >>> import os; os.path.basename(log.path).startswith("vdlrecords.")
-    True
+    Args:
+        log_dir: Directory of the log.
+
+    Examples:
+        >>> import os, tempfile
+        >>> from bireme.hapi.log_writer import RecordWriter
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with RecordWriter(folder) as log:
+        ...         log.add_scalar("loss", 0.5, step=1)
+        ...     os.listdir(folder)[0].startswith("vdlrecords.")
+        True
     """
 
     def _file_name(self) -> str:
@@ -221,7 +269,7 @@ class RecordWriter(Writer):
 def _number(where: str, value: Any) -> float:
     array = value._host() if isinstance(value, Tensor) else np.asarray(value)
     if array.size != 1 or array.dtype.kind not in "biuf":
-        raise errors.bad(f"{where}(value)", "one number", value, kind=TypeError)
+        raise errors.bad(f"{where}(value)", "one number", value, kind=errors.ArgumentTypeError)
     return float(array.reshape(()))
 
 

@@ -27,14 +27,14 @@ _MIB = 1 << 20
 
 
 def own_tensors(layer: Layer) -> list[Tensor]:
-    """What a layer itself holds: parameters, and the statistics of a batch norm."""
+    """Return what a layer itself holds: its parameters, and the statistics of a batch norm."""
     held = [p for p in layer._parameters.values() if p is not None]
     return held + [b for name, b in layer._buffers.items() if b is not None and name in _STATISTICS]
 
 
 @contextlib.contextmanager
 def untouched(net: Layer) -> Iterator[None]:
-    """Inside, the network is in evaluation and may be called; afterwards its modes, buffers and the random stream are what they were."""
+    """Put the network into evaluation mode; its modes, buffers and the random state are restored afterwards."""
     before = [(layer, layer.training, dict(layer._buffers)) for layer in net.sublayers(include_self=True)]
     values, state = [(b, b._value) for b in net.buffers()], get_rng_state()
     net.eval()
@@ -53,10 +53,10 @@ def untouched(net: Layer) -> Iterator[None]:
 
 
 def looked_at(net: Layer, call: Callable[[], Any]) -> Any:
-    """What `call`, which calls the network, returns; the network stays as it was.
+    """Return what ``call``, which calls the network, returns; the network stays as it was.
 
-    The call is recorded into a graph that is thrown away, so nothing is computed. A network that needs numbers on its way is called
-    once more, in earnest.
+    The call is recorded into a graph that is discarded, so nothing is computed. A network that reads values on its way
+    is called once more and computed.
     """
     with untouched(net):
         flush()
@@ -68,15 +68,26 @@ def looked_at(net: Layer, call: Callable[[], Any]) -> Any:
 
 
 def summary(net: Layer, input_size: Any = None, dtypes: Any = None, input: Any = None) -> dict[str, int]:
-    """Print a table of the layers that a call runs through, with the shapes they take and give, and return the number of parameters.
+    """Print a table of the layers that a forward pass runs through, with their shapes and numbers of parameters.
 
-    `input_size` is a shape, an InputSpec, or a list of them; None or -1 for the batch counts as 1. `dtypes` is a type for all inputs or a
-    list, float32 if not given. `input`, tensors in any lists, tuples and dicts, is used instead if given; the network gets it as one
-    argument. The network stays as it was.
+    Shapes are inferred, so nothing is computed where the network does not read values. The network stays as it was.
 
-    >>> bireme.summary(bireme.nn.Sequential(bireme.nn.Linear(4, 8), bireme.nn.ReLU(), bireme.nn.Linear(8, 2)), (None, 4))
-    -----...
-    {'total_params': 58, 'trainable_params': 58}
+    Args:
+        net: The network, a ``Layer``.
+        input_size: Shape of the input, an ``InputSpec``, or a list of them, one for each input; None or -1 for the
+            batch dimension counts as 1. Default: None.
+        dtypes: Dtype of all inputs, or a list with one for each. Default: None, float32.
+        input: Tensors in any lists, tuples and dicts, passed to the network as one argument instead of ``input_size``.
+            Default: None.
+
+    Returns:
+        A dict with ``total_params`` and ``trainable_params``.
+
+    Examples:
+        >>> net = bireme.nn.Sequential(bireme.nn.Linear(4, 8), bireme.nn.ReLU(), bireme.nn.Linear(8, 2))
+        >>> bireme.summary(net, (None, 4))
+        -----...
+        {'total_params': 58, 'trainable_params': 58}
     """
     if not isinstance(net, Layer):
         raise errors.bad("summary(net)", "a Layer", net, kind=AttributeError)
@@ -97,7 +108,7 @@ def summary(net: Layer, input_size: Any = None, dtypes: Any = None, input: Any =
 
 
 def made_inputs(where: str, input_size: Any, kinds: Any) -> list[Any]:
-    """An input for each shape; nested ones stay nested."""
+    """Make an input for each shape; nested shapes give nested inputs."""
     shapes = _shapes(where, input_size)
     several = isinstance(kinds, (list, tuple))
     if several and len(kinds) != len(shapes):
@@ -117,7 +128,7 @@ def _shapes(where: str, given: Any) -> list[Any]:
     if isinstance(given, dict):
         given = list(given.values())
     if not isinstance(given, (list, tuple)):
-        raise errors.bad(f"{where}(input_size)", "a shape, an InputSpec, or a list of them", given, kind=TypeError)
+        raise errors.bad(f"{where}(input_size)", "a shape, an InputSpec, or a list of them", given, kind=errors.ArgumentTypeError)
     return list(given)
 
 
@@ -127,13 +138,13 @@ def _made(where: str, shape: Any, kind: Any) -> Any:
     if isinstance(shape, (list, tuple)) and not _is_shape(shape):
         return tuple(_made(where, part, kind) for part in shape)
     if not _is_shape(shape):
-        raise errors.bad(f"{where}(input_size)", "a shape, an InputSpec, or a list of them", shape, kind=TypeError)
+        raise errors.bad(f"{where}(input_size)", "a shape, an InputSpec, or a list of them", shape, kind=errors.ArgumentTypeError)
     sizes = []
     for n in shape:
         if isinstance(n, (bool, float)):
-            raise errors.bad(f"{where}(input_size)", "integers, and None for the batch", list(shape), kind=TypeError)
+            raise errors.bad(f"{where}(input_size)", "integers, and None for the batch", list(shape), kind=errors.ArgumentTypeError)
         if (n is None or n == -1) and sum([m in (None, -1) for m in shape]) == 1:
-            n = 1  # the batch, wherever it stands: a recurrent layer's states have it second
+            n = 1  # the batch dimension, at any position: the states of a recurrent layer have it second
         if n is None or n <= 0:
             raise errors.bad(f"{where}(input_size)", "positive sizes, and None or -1 only for the batch", list(shape))
         sizes.append(int(n))
@@ -144,7 +155,7 @@ def _made(where: str, shape: Any, kind: Any) -> Any:
 
 
 class _Row:
-    """One layer that was called; called again, it shows the last call."""
+    """A layer that was called; if it was called more than once, the last call."""
 
     def __init__(self, layer: Layer, counted: set[int]):
         number = layer.full_name().rpartition("_")[2]
@@ -187,7 +198,7 @@ def _trace(net: Layer, args: list[Any]) -> list[_Row]:
 
 
 def _shape(x: Any) -> Any:
-    """Shapes in the structure of the tensors; other values stand for themselves."""
+    """Return shapes in the structure of the tensors; None stays None, other values give []."""
     if isinstance(x, Tensor):
         return x.shape
     if isinstance(x, dict):
@@ -198,7 +209,7 @@ def _shape(x: Any) -> Any:
 
 
 def _elements(shape: Any) -> int:
-    """Elements of all tensors in what `_shape` returned."""
+    """Return the number of elements of all tensors in what ``_shape`` returned."""
     if not isinstance(shape, list) or (not shape):
         return 0
     if all(isinstance(n, int) for n in shape):
@@ -212,7 +223,11 @@ def _elements(shape: Any) -> int:
 def _table(rows: list[_Row], total: int, trained: int, given: int) -> str:
     heads = ("Layer (type)", "Input Shape", "Output Shape", "Param #")
     lines = [(row.name, str(row.takes), str(row.gives), f"{row.params:,}") for row in rows]
-    widths = [max(least, *(len(line[i]) for line in lines), 0) for i, least in enumerate((15, 20, 20, 15))] if lines else [15, 20, 20, 15]
+    widths = (
+        [max(least, *(len(line[i]) for line in lines), 0) for i, least in enumerate((15, 20, 20, 15))]
+        if lines
+        else [15, 20, 20, 15]
+    )
     rule = sum(widths) + 5
 
     def centred(cells: Any) -> str:
@@ -221,7 +236,7 @@ def _table(rows: list[_Row], total: int, trained: int, given: int) -> str:
     sizes = [given * 4 / _MIB, 2 * sum(_elements(row.gives) for row in rows) * 4 / _MIB, total * 4 / _MIB]
     return "\n".join((
         "-" * rule, centred(heads), "=" * rule, *map(centred, lines), "=" * rule,
-        f"Total params: {total:,}", f"Trainable params: {trained:,}", f"Non-trainable params: {total - trained:,}", "-" * rule,
-        f"Input size (MB): {sizes[0]:.2f}", f"Forward/backward pass size (MB): {sizes[1]:.2f}", f"Params size (MB): {sizes[2]:.2f}",
-        f"Estimated Total Size (MB): {sum(sizes):.2f}", "-" * rule, "",
+        f"Total params: {total:,}", f"Trainable params: {trained:,}", f"Non-trainable params: {total - trained:,}",
+        "-" * rule, f"Input size (MB): {sizes[0]:.2f}", f"Forward/backward pass size (MB): {sizes[1]:.2f}",
+        f"Params size (MB): {sizes[2]:.2f}", f"Estimated Total Size (MB): {sum(sizes):.2f}", "-" * rule, "",
     ))  # fmt: skip

@@ -18,23 +18,29 @@ _REDRAW = 0.2  # seconds between two drawings of a live line whose numbers are t
 
 
 def shown(value: Any) -> str:
-    """A figure as the line shows it: four digits after the point, or in powers of ten when it is small."""
+    """Format a value: four digits after the point, or in scientific notation if it is small."""
     if isinstance(value, Tensor):
         value = value._host()
     if isinstance(value, (list, tuple, np.ndarray)):
         return " ".join(shown(v) for v in (value.ravel() if isinstance(value, np.ndarray) else value))
     if isinstance(value, (float, np.floating)):
-        # a NaN is compared with nothing, so it takes the first form
-        return f"{value:.4e}" if abs(value) <= 1e-3 else f"{value:.4f}"
+        return f"{value:.4e}" if abs(float(value)) <= 1e-3 else f"{value:.4f}"
     return str(value)
 
 
 def duration(seconds: float) -> str:
-    """A time in the unit that suits it: `972us`, `12ms`, `1.5s`, `2:05`, `1:02:05`.
+    """Format a duration in a suitable unit: ``972us``, ``12ms``, ``1.5s``, ``2:05``, ``1:02:05``.
 
-    >>> from bireme.hapi.progressbar import duration
-    >>> duration(0.000972), duration(0.0123), duration(1.5), duration(3725)
-    ('972us', '12ms', '1.5s', '1:02:05')
+    Args:
+        seconds: The duration in seconds.
+
+    Returns:
+        A str.
+
+    Examples:
+        >>> from bireme.hapi.progressbar import duration
+        >>> duration(0.000972), duration(0.0123), duration(1.5), duration(3725)
+        ('972us', '12ms', '1.5s', '1:02:05')
     """
     if seconds < 1e-3:
         return f"{seconds * 1e6:.0f}us"
@@ -52,7 +58,7 @@ def in_notebook() -> bool:
 
 
 def is_live(stream: Any) -> bool:
-    """Whether a line can be drawn over: a terminal that moves its cursor, or a notebook."""
+    """Return whether a line can be redrawn: on a terminal that moves its cursor, or in a notebook."""
     if in_notebook():
         return True
     try:
@@ -62,21 +68,39 @@ def is_live(stream: Any) -> bool:
 
 
 class ProgressBar:
-    """The line about one pass over the data: `advance` at every step, `update` where figures are to be seen.
+    """A line of progress over one pass over the data.
 
-    >>> from bireme.hapi.progressbar import ProgressBar
-    >>> ProgressBar(4, verbose=2).update(2, [("loss", 0.5)])
-    step 2/4 - loss: 0.5000 - ...
+    Args:
+        num: Number of steps. Default: None, not known.
+        width: Largest width of the bar in characters. Default: 30.
+        verbose: 0: nothing; 1: one line that is redrawn, or lines where stdout is no terminal; 2: lines.
+            Default: 1.
+        start: Start to measure the time at once. Default: True.
+        file: File object to write to. Default: None, stdout.
+        name: What is counted. Default: ``"step"``.
+
+    Examples:
+        >>> from bireme.hapi.progressbar import ProgressBar
+        >>> ProgressBar(4, verbose=2).update(2, [("loss", 0.5)])
+        step 2/4 - loss: 0.5000 - ...
     """
 
-    def __init__(self, num: int | None = None, width: int = 30, verbose: int = 1, start: bool = True, file: Any = None, name: str = "step"):
+    def __init__(
+        self,
+        num: int | None = None,
+        width: int = 30,
+        verbose: int = 1,
+        start: bool = True,
+        file: Any = None,
+        name: str = "step",
+    ):
         if num is not None and (isinstance(num, bool) or not isinstance(num, int) or num <= 0):
-            raise errors.bad("ProgressBar(num)", "the number of steps, or None", num, kind=TypeError)
+            raise errors.bad("ProgressBar(num)", "the number of steps, or None", num, kind=errors.ArgumentTypeError)
         self.num, self.verbose, self.name, self.file = num, verbose, name, file
         self.live = verbose == 1 and is_live(self._stream)
         self.figures: list[tuple[str, Any]] = []
         self.samples = self.step = 0
-        self._width = 0  # of what stands on the live line
+        self._width = 0  # of the live line
         self._bar = width
         self._pace = 0.0  # seconds for a step, and samples a second, since the line before
         self._rate = 0.0
@@ -88,12 +112,17 @@ class ProgressBar:
         return sys.stdout if self.file is None else self.file
 
     def start(self) -> None:
-        """Let the time begin now."""
+        """Start to measure the time."""
         self._start = self._mark_time = self._drawn = time.perf_counter()
         self._mark_step = self._mark_samples = 0
 
     def advance(self, step: int, samples: int = 0) -> None:
-        """`step` steps are done, the last with `samples` samples; a live line moves on, with the figures of the last `update`."""
+        """Set the number of finished steps; a live line is redrawn with the values of the last ``update``.
+
+        Args:
+            step: Number of finished steps.
+            samples: Number of samples in the last step. Default: 0.
+        """
         self.step = step
         self.samples += samples
         if self.live and self.figures:
@@ -102,11 +131,22 @@ class ProgressBar:
                 self._draw(self._line(now), now)
 
     def update(self, current_num: int, values: Any = ()) -> None:
-        """Show figures, in pairs of name and value, after `current_num` steps; the line of the last step stays."""
+        """Show values; the line of the last step stays.
+
+        Args:
+            current_num: Number of finished steps.
+            values: Pairs of name and value. Default: ().
+        """
         self.show(int(current_num), values, last=current_num == self.num)
 
     def show(self, step: int, figures: Any, last: bool) -> None:
-        """Show figures; the `last` line of a pass stays."""
+        """Show values; the ``last`` line of a pass stays.
+
+        Args:
+            step: Number of finished steps.
+            figures: Pairs of name and value.
+            last: Whether this is the last line of the pass.
+        """
         if last and not self.live and self.step == step == self._mark_step:
             return  # data of unknown length ended where a line was due anyway
         self.step, self.figures = step, [(name, value) for name, value in figures]
@@ -123,7 +163,7 @@ class ProgressBar:
             self._write(" - ".join(self._parts(now, last)) + "\n")
 
     def _parts(self, now: float, last: bool) -> list[str]:
-        """The parts of the line; those at the end matter least."""
+        """Return the parts of the line, the least important last."""
         digits = 3 if self.num is None else len(str(self.num))
         head = f"{self.name} {self.step:{digits}d}" + ("" if self.num is None else f"/{self.num}")
         parts = [head, *(f"{name}: {shown(value)}" for name, value in self.figures), f"{duration(self._pace)}/step"]
@@ -137,12 +177,12 @@ class ProgressBar:
         return parts
 
     def _line(self, now: float, last: bool = False) -> str:
-        """The live line: as much of it as the terminal has room for."""
+        """Return the live line, cut to the width of the terminal."""
         parts = self._parts(now, last)
         room = 100 if in_notebook() else shutil.get_terminal_size((80, 24)).columns - 1
         if self.num:
             if self.samples and room - len(" - ".join(parts)) < 13:
-                parts.remove(f"{duration(self._pace)}/step")  # samples/s says as much
+                parts.remove(f"{duration(self._pace)}/step")  # redundant with samples/s
             self._bar = min(self._bar, room - len(" - ".join(parts)) - 3)  # one that grows and shrinks is hard to read
             if self._bar >= 8:
                 parts[0] += f" [{_bar(self.step / self.num, self._bar)}]"
@@ -159,7 +199,7 @@ class ProgressBar:
         self._stream.flush()
 
     def close(self) -> None:
-        """End a live line that nobody ended."""
+        """End a live line."""
         if self._width:
             self._write("\n")
             self._width = 0
@@ -171,12 +211,18 @@ def _bar(share: float, width: int) -> str:
 
 
 class ProgBarLogger(Callback):
-    """Prints progress every `log_freq` steps: with `verbose=2` a line each, with 1 one live line on a terminal, with 0 nothing.
+    """Callback that prints the progress of a run; ``Model`` adds one unless ``verbose`` is 0.
 
-    A line has the loss of its step, the metrics so far, and the speed since the line before.
+    A line holds the loss of its step, the metrics so far and the speed since the previous line.
 
-    >>> bireme.callbacks.ProgBarLogger(log_freq=10).log_freq
-    10
+    Args:
+        log_freq: Number of steps between two lines. Default: 1.
+        verbose: 0: nothing; 1: one line that is redrawn, or lines where stdout is no terminal; 2: lines; 3: lines with
+            the average times to read and to process a batch. Default: 2.
+
+    Examples:
+        >>> bireme.callbacks.ProgBarLogger(log_freq=10).log_freq
+        10
     """
 
     def __init__(self, log_freq: int = 1, verbose: int = 2):
@@ -242,62 +288,52 @@ class ProgBarLogger(Callback):
     # ------------------------------------------------------------ training
 
     def on_train_begin(self, logs: dict | None = None) -> None:
-        """Say what the numbers mean."""
         self.epochs = self.params.get("epochs")
         if self.verbose:
-            say("The loss value printed in the log is the current step, and the metric is the average value of previous steps.")
+            say(
+                "The loss value printed in the log is the current step, "
+                "and the metric is the average value of previous steps."
+            )
 
     def on_epoch_begin(self, epoch: int | None = None, logs: dict | None = None) -> None:
-        """Start the line of an epoch."""
         self._begin(self.params.get("steps"), self.params.get("metrics", []), f"Epoch {(epoch or 0) + 1}/{self.epochs}")
 
     def on_train_batch_begin(self, step: int, logs: dict | None = None) -> None:
-        """Note the time."""
         self._batch_begin()
 
     def on_train_batch_end(self, step: int, logs: dict | None = None) -> None:
-        """Move on, and show the figures every `log_freq` steps."""
         self._batch_end(step, logs)
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        """Show the figures of the epoch."""
         self._end(logs)
 
     # ------------------------------------------------------------ evaluation and prediction
 
     def on_eval_begin(self, logs: dict | None = None) -> None:
-        """Start the line of an evaluation."""
         logs = logs or {}
         self._begin(logs.get("steps"), logs.get("metrics", []), "Eval begin...")
 
     def on_eval_batch_begin(self, step: int, logs: dict | None = None) -> None:
-        """Note the time."""
         self._batch_begin()
 
     def on_eval_batch_end(self, step: int, logs: dict | None = None) -> None:
-        """Move on, and show the figures every `log_freq` steps."""
         self._batch_end(step, logs)
 
     def on_eval_end(self, logs: dict | None = None) -> None:
-        """Show the figures of the evaluation."""
         self._end(logs)
         if self.verbose:
             say(f"Eval samples: {self._samples}")
 
     def on_predict_begin(self, logs: dict | None = None) -> None:
-        """Start the line of a prediction."""
         self._begin((logs or {}).get("steps"), [], "Predict begin...")
 
     def on_predict_batch_begin(self, step: int, logs: dict | None = None) -> None:
-        """Note the time."""
         self._batch_begin()
 
     def on_predict_batch_end(self, step: int, logs: dict | None = None) -> None:
-        """Move on."""
         self._batch_end(step, logs)
 
     def on_predict_end(self, logs: dict | None = None) -> None:
-        """Show that it is done."""
         self._end(logs)
         if self.verbose:
             say(f"Predict samples: {self._samples}")

@@ -20,9 +20,10 @@ _OTHER = ("step", "batch_size")
 
 
 class Recorder(Callback):
-    """Base of callbacks that keep numbers: `scalar(tag, value, step)` is called for each, with training steps or epochs for steps.
+    """Base class of callbacks that record numbers: each calls ``scalar`` with a tag, a value and a step.
 
-    Losses and rates are kept for each step, metrics for each tenth; they are read from the device only then, so that a step waits for nothing.
+    Losses and learning rates are recorded for each step, metrics for each tenth; they are read from the device only
+    every tenth step, so that no step waits for it.
     """
 
     def __init__(self) -> None:
@@ -35,24 +36,28 @@ class Recorder(Callback):
         self._in_training = False
 
     def scalar(self, tag: str, value: float, step: int) -> None:
-        """Keep one number; written by each."""
+        """Record one number; each subclass implements it.
+
+        Args:
+            tag: Name of the curve, such as ``"train/loss"``.
+            value: The number.
+            step: Number of training steps so far; the epoch for values of an evaluation.
+        """
         raise NotImplementedError  # each recorder writes its own
 
     def put_down(self) -> None:
-        """Called when a row of numbers is complete."""
+        """Called when all numbers of a step have been recorded."""
 
     def on_train_begin(self, logs: dict | None = None) -> None:
-        """Note how long it will be."""
         self.epochs, self.steps = self.params.get("epochs"), self.params.get("steps")
         self._in_training = True
 
     def on_epoch_begin(self, epoch: int | None = None, logs: dict | None = None) -> None:
-        """Note the epoch, and the steps that a run made before it was interrupted."""
         self.epoch = epoch or 0
+        # the steps of a resumed run before its interruption
         self._done = self._done or getattr(self.model, "_before", 0)
 
     def on_train_batch_end(self, step: int, logs: dict | None = None) -> None:
-        """Keep the step's loss; read the losses so far and the metrics every tenth step."""
         self._done += 1
         losses, optimizer = getattr(logs, "losses", None), getattr(self.model, "_optimizer", None)
         rate = None if optimizer is None else float(optimizer.get_lr())
@@ -61,21 +66,15 @@ class Recorder(Callback):
             self._row(logs)
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        """Read what was not read yet."""
         self._row(logs)
 
-    def on_eval_begin(self, logs: dict | None = None) -> None:
-        """Nothing is kept of the single batches."""
-
     def on_eval_end(self, logs: dict | None = None) -> None:
-        """Keep loss and metrics of an evaluation, by epoch; by number where it stands alone."""
         where = self.epoch if self._in_training else self._done
         for name, value in _numbers(logs):
             self.scalar(f"eval/{name}", value, where)
         self.put_down()
 
     def on_train_end(self, logs: dict | None = None) -> None:
-        """The run is over."""
         self._in_training = False
         self.put_down()
 
@@ -99,22 +98,34 @@ def _value(x: Any) -> float:
 
 def _numbers(logs: dict | None) -> Iterator[tuple[str, float]]:
     for name, value in (logs or {}).items():
-        if name not in _OTHER and isinstance(value, (int, float, np.number, np.ndarray, Tensor, list)) and np.size(value):
+        if (
+            name not in _OTHER
+            and isinstance(value, (int, float, np.number, np.ndarray, Tensor, list))
+            and np.size(value)
+        ):
             yield name, _value(value)
 
 
 class TensorBoard(Recorder):
-    """Writes loss, metrics and learning rate to files in `log_dir`; `tensorboard --logdir LOG_DIR` shows them.
+    """Callback that writes loss, metrics and learning rate to a log for TensorBoard.
 
-    With `histograms`, how the parameters are spread is written after each epoch. `writer` is an EventWriter for numbers of your own.
+    ``tensorboard --logdir LOG_DIR`` shows it; writing it needs no package. Other values can be added to ``writer``, an
+    ``EventWriter``. Paddle has no counterpart.
 
-    >>> net = bireme.nn.Linear(1, 1)
-    >>> model = bireme.Model(net)
-    >>> model.prepare(bireme.optimizer.SGD(0.1, parameters=net.parameters()), bireme.nn.MSELoss())
-    >>> board = bireme.callbacks.TensorBoard("/tmp/bireme_example_logs")
-    >>> model.fit([[bireme.ones([4, 1]), bireme.ones([4, 1])]], verbose=0, callbacks=[board])
-    >>> import os; os.path.getsize(board.writer.path) > 100
-    True
+    Args:
+        log_dir: Directory of the log.
+        histograms: Write a histogram of each parameter after each epoch. Default: False.
+
+    Examples:
+        >>> net = bireme.nn.Linear(1, 1)
+        >>> model = bireme.Model(net)
+        >>> model.prepare(bireme.optimizer.SGD(0.1, parameters=net.parameters()), bireme.nn.MSELoss())
+        >>> import os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     board = bireme.callbacks.TensorBoard(folder)
+        ...     model.fit([[bireme.ones([4, 1]), bireme.ones([4, 1])]], verbose=0, callbacks=[board])
+        ...     os.path.getsize(board.writer.path) > 100
+        True
     """
 
     def __init__(self, log_dir: str, histograms: bool = False):
@@ -128,16 +139,15 @@ class TensorBoard(Recorder):
         return self.writer
 
     def scalar(self, tag: str, value: float, step: int) -> None:
-        """Write one number; an evaluation belongs to the training step it was made at, so that its curve lies over the other."""
+        # an evaluation belongs to the training step it was made at, so that both curves have one axis
         self._open().add_scalar(tag, value, self._done if tag.startswith("eval/") else step)
 
     def put_down(self) -> None:
-        """Flush."""
+        """Flush the log."""
         if self.writer is not None and not self.writer.closed:
             self.writer.flush()
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        """Read what was not read yet, and write histograms if they are wanted."""
         super().on_epoch_end(epoch, logs)
         if self.histograms:
             for name, p in self.model.network.named_parameters():
@@ -145,17 +155,23 @@ class TensorBoard(Recorder):
             self.put_down()
 
     def on_train_end(self, logs: dict | None = None) -> None:
-        """Close the file."""
         super().on_train_end(logs)
         if self.writer is not None:
             self.writer.close()
 
 
 class VisualDL(Recorder):
-    """Writes loss, metrics and learning rate to a log in `log_dir`; `visualdl --logdir LOG_DIR` shows them.
+    """Callback that writes loss, metrics and learning rate to a log for VisualDL.
 
-    >>> bireme.callbacks.VisualDL("/tmp/bireme_example_logs").log_dir
-    '/tmp/bireme_example_logs'
+    ``visualdl --logdir LOG_DIR`` shows it. The package ``visualdl`` is used where it is installed; without it the same
+    files are written.
+
+    Args:
+        log_dir: Directory of the log.
+
+    Examples:
+        >>> bireme.callbacks.VisualDL("logs").log_dir
+        'logs'
     """
 
     def __init__(self, log_dir: str):
@@ -164,13 +180,11 @@ class VisualDL(Recorder):
         self._writer: Any = None
 
     def scalar(self, tag: str, value: float, step: int) -> None:
-        """Write one number."""
         if self._writer is None:
             self._writer = _visualdl(self.log_dir)
         self._writer.add_scalar(tag=tag, value=value, step=step)
 
     def on_train_end(self, logs: dict | None = None) -> None:
-        """Close the log."""
         super().on_train_end(logs)
         if self._writer is not None:
             self._writer.close()
@@ -178,16 +192,32 @@ class VisualDL(Recorder):
 
 
 def _visualdl(log_dir: str) -> Any:
-    """VisualDL's own writer where it is installed, else ours, which writes the same files."""
+    """Return VisualDL's own writer if it is installed, else ours, which writes the same files."""
     with contextlib.suppress(ImportError):
         return importlib.import_module("visualdl").LogWriter(log_dir)
     return RecordWriter(log_dir)
 
 
 class WandbCallback(Recorder):
-    """Sends loss, metrics and learning rate to Weights & Biases; what it does not know goes to `wandb.init`.
+    """Callback that sends loss, metrics and learning rate to Weights & Biases; it needs the package ``wandb``.
 
-    >>> bireme.callbacks.WandbCallback(project="digits")  # doctest: +SKIP
+    The arguments are those of ``wandb.init``. If a run is open already, it is used and they are ignored, with a
+    warning.
+
+    Args:
+        project: Name of the project. Default: None.
+        entity: User or team. Default: None.
+        name: Name of the run. Default: None.
+        dir: Directory for the files of the run. Default: None.
+        mode: ``"online"``, ``"offline"`` or ``"disabled"``. Default: None.
+        job_type: Type of the run. Default: None.
+        **kwargs: Other arguments of ``wandb.init``.
+
+    Raises:
+        ImportError: If ``wandb`` is not installed.
+
+    Examples:
+        >>> bireme.callbacks.WandbCallback(project="digits")  # doctest: +SKIP
     """
 
     def __init__(
@@ -204,7 +234,9 @@ class WandbCallback(Recorder):
         try:
             self.wandb = importlib.import_module("wandb")
         except ImportError:
-            raise ImportError("WandbCallback: expected the package wandb, which is not installed; `pip install wandb` installs it") from None
+            raise ImportError(
+                "WandbCallback: expected the package wandb, which is not installed; `pip install wandb` installs it"
+            ) from None
         given = {"project": project, "entity": entity, "name": name, "dir": dir, "mode": mode, "job_type": job_type}
         self.wandb_args = {k: v for k, v in given.items() if v is not None} | kwargs
         self._run: Any = None
@@ -212,10 +244,13 @@ class WandbCallback(Recorder):
 
     @property
     def run(self) -> Any:
-        """The run that numbers go to: the one that is open, or a new one."""
+        """The run that numbers are sent to: the one that is open, or a new one."""
         if self._run is None:
             if self.wandb.run is not None:
-                errors.warn("WandbCallback: a run is open already; its numbers go there, and the arguments given here are not used")
+                errors.warn(
+                    "WandbCallback: a run is open already; its numbers go there, "
+                    "and the arguments given here are not used"
+                )
                 self._run = self.wandb.run
             else:
                 if self.wandb_args.get("dir"):
@@ -224,26 +259,22 @@ class WandbCallback(Recorder):
         return self._run
 
     def on_train_begin(self, logs: dict | None = None) -> None:
-        """Open the run."""
         super().on_train_begin(logs)
         _ = self.run
 
-    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
-        """Note the epoch."""
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:  # type: ignore[override]  # Paddle's
         super().on_epoch_begin(epoch, logs)
 
     def scalar(self, tag: str, value: float, step: int) -> None:
-        """Keep a number until its row is complete."""
         self._figures.setdefault(self._done if tag.startswith("eval/") else step, {})[tag] = value
 
     def put_down(self) -> None:
-        """Send the rows."""
+        """Send the recorded numbers."""
         for step, figures in sorted(self._figures.items()):
             self.run.log({**figures, "epoch": self.epoch}, step=step)
         self._figures = {}
 
     def on_train_end(self, logs: dict | None = None) -> None:
-        """Close the run."""
         super().on_train_end(logs)
         if self._run is not None:
             self._run.finish()

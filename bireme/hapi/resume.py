@@ -1,4 +1,4 @@
-"""Checkpoint: a run that was killed goes on where its last checkpoint was, to the same numbers."""
+"""Checkpoint: a run that was killed resumes from its last checkpoint, with the same numbers."""
 
 from __future__ import annotations
 
@@ -12,33 +12,39 @@ from bireme.io import DataLoader
 
 
 class Checkpoint(Callback):
-    """Keeps the newest `keep` checkpoints of a run in `folder`, and lets `fit` go on from the last of them when it is started again.
+    """Callback that saves checkpoints, and resumes an interrupted run from the last of them.
 
-    A checkpoint is made after each epoch and every `every` steps. It holds network, optimizer with its schedule, scaler, random
-    streams and the place in the data, so that the losses that follow are the same, bit for bit on CPU with FLAGS_deterministic.
-    Metrics count from where the run goes on.
+    Start the same script again, and ``Model.fit`` continues where the last checkpoint was made. A checkpoint is saved
+    after each epoch and every ``every`` steps. It holds the network, the optimizer with its scheduler, the loss scaler,
+    the random state and the position in the data, so the losses are those of a run without interruption, to the last
+    bit on CPU with ``FLAGS_deterministic``. Metrics count from where the run is resumed. Paddle has no counterpart.
 
-    >>> net = bireme.nn.Linear(1, 1)
-    >>> model = bireme.Model(net)
-    >>> model.prepare(bireme.optimizer.SGD(0.1, parameters=net.parameters()), bireme.nn.MSELoss())
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     data = [[bireme.ones([4, 1]), bireme.ones([4, 1])]] * 3
-    ...     model.fit(data, epochs=2, verbose=0, callbacks=[bireme.callbacks.Checkpoint(folder, every=2)])
-    ...     bireme.callbacks.Checkpoint(folder).saved.steps()
-    [3, 5, 6]
+    Args:
+        folder: Directory of the checkpoints.
+        every: Number of training steps between two checkpoints. Default: None, only after each epoch.
+        keep: Number of newest checkpoints to keep. Default: 3.
+
+    Examples:
+        >>> net = bireme.nn.Linear(1, 1)
+        >>> model = bireme.Model(net)
+        >>> model.prepare(bireme.optimizer.SGD(0.1, parameters=net.parameters()), bireme.nn.MSELoss())
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     data = [[bireme.ones([4, 1]), bireme.ones([4, 1])]] * 3
+        ...     model.fit(data, epochs=2, verbose=0, callbacks=[bireme.callbacks.Checkpoint(folder, every=2)])
+        ...     bireme.callbacks.Checkpoint(folder).saved.steps()
+        [3, 5, 6]
     """
 
     def __init__(self, folder: str | os.PathLike, every: int | None = None, keep: int = 3):
         super().__init__()
         if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
-            raise errors.bad("Checkpoint(every)", "a number of steps, or None", every)
+            raise errors.bad("Checkpoint(every)", "a number of steps, or None", every, kind=errors.for_number(every))
         self.folder, self.every, self.keep = os.fspath(folder), every, keep
         self.saved = checkpoint.Checkpoint(self.folder, keep)
         self._epoch = self._done = self._kept = 0
 
     def on_train_begin(self, logs: dict | None = None) -> None:
-        """Go on from the last checkpoint, if there is one."""
         model = self.model
         parts: dict[str, Any] = {"network": model.network, "optimizer": model._optimizer}
         if model._precision.scaler is not None:
@@ -55,19 +61,17 @@ class Checkpoint(Callback):
                 say(f"going on after {self._done} steps, from {os.path.abspath(self.saved.path(self._done))}")
 
     def on_epoch_begin(self, epoch: int | None = None, logs: dict | None = None) -> None:
-        """Save what the epoch before left, its evaluation over."""
-        if (epoch or 0) > self._epoch:
+        if (epoch or 0) > self._epoch:  # after the evaluation of the epoch before, which may change the model
             self._epoch = epoch or 0
             self._save(self._epoch, 0)
 
     def on_train_batch_end(self, step: int, logs: dict | None = None) -> None:
-        """Save, if it is this step's turn; between two updates nothing is whole, so it waits for the next."""
         self._done += 1
+        # between two updates the gradients would have to be saved as well: it waits for the next update
         if self.every is not None and self._done - self._kept >= self.every and self.model._updated:
             self._save(self._epoch, step + 1)
 
     def on_train_end(self, logs: dict | None = None) -> None:
-        """Save the end."""
         self._save(self._epoch + 1, 0)
 
     def _save(self, epoch: int, step: int) -> None:

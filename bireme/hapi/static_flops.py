@@ -8,17 +8,21 @@ from bireme.hapi.callback import say
 
 
 class Table:
-    """Rows under heads, each column as wide as its widest cell.
+    """Text table with a frame, each column as wide as its widest cell.
 
-    >>> from bireme.hapi.static_flops import Table
-    >>> table = Table(["layer", "n"])
-    >>> table.add_row(["a", 20])
-    >>> table.print_table()
-    +-------+----+
-    | layer | n  |
-    +-------+----+
-    |   a   | 20 |
-    +-------+----+
+    Args:
+        table_heads: Titles of the columns.
+
+    Examples:
+        >>> from bireme.hapi.static_flops import Table
+        >>> table = Table(["layer", "n"])
+        >>> table.add_row(["a", 20])
+        >>> table.print_table()
+        +-------+----+
+        | layer | n  |
+        +-------+----+
+        |   a   | 20 |
+        +-------+----+
     """
 
     def __init__(self, table_heads: Any):
@@ -26,17 +30,22 @@ class Table:
         self.table_rows: list[list[str]] = []
 
     def add_row(self, row_str: Any) -> None:
-        """Add a row, a cell for each head."""
+        """Add a row.
+
+        Args:
+            row_str: The cells, one for each column.
+        """
         cells = [str(cell) for cell in row_str]
         if len(cells) != len(self.table_heads):
             raise ValueError(f"Table.add_row(row_str): expected {len(self.table_heads)} cells, got {len(cells)}")
         self.table_rows.append(cells)
 
     def print_table(self) -> None:
-        """Write it to the standard output."""
+        """Print the table to stdout."""
         widths = [max(map(len, column)) + 2 for column in zip(self.table_heads, *self.table_rows, strict=True)]
         rule = "+" + "+".join("-" * width for width in widths) + "+"
         lines = [
-            "|" + "|".join(f"{cell:^{width}}" for cell, width in zip(row, widths, strict=True)) + "|" for row in (self.table_heads, *self.table_rows)
+            "|" + "|".join(f"{cell:^{width}}" for cell, width in zip(row, widths, strict=True)) + "|"
+            for row in (self.table_heads, *self.table_rows)
         ]
         say("\n".join([rule, lines[0], rule, *lines[1:], rule]))

@@ -11,7 +11,7 @@ from bireme.nn.layer import Layer
 
 
 def save_weights(network: Layer, optimizer: Any, path: str) -> None:
-    """Write `path.pdparams`, and `path.pdopt` if the optimizer keeps anything."""
+    """Write ``path.pdparams``, and ``path.pdopt`` if the optimizer has state."""
     save(network.state_dict(), f"{path}.pdparams")
     state = {} if optimizer is None else optimizer.state_dict()
     if state:
@@ -19,10 +19,10 @@ def save_weights(network: Layer, optimizer: Any, path: str) -> None:
 
 
 def load_weights(network: Layer, optimizer: Any, path: str, skip_mismatch: bool) -> None:
-    """Read what `save_weights` wrote; without an optimizer, only the parameters."""
+    """Read what ``save_weights`` wrote; without an optimizer, only the parameters."""
     path = path.removesuffix(".pdparams")
     if not os.path.isfile(f"{path}.pdparams"):
-        raise errors.bad("Model.load(path)", "a file", f"{path}.pdparams, which is not there", kind=errors.Unfit)
+        raise errors.bad("Model.load(path)", "a file", described=f"{path}.pdparams, which is not there", kind=errors.ArgumentError)
     state = load(f"{path}.pdparams")
     own = network.state_dict()
     good, names = dict(own), {}
@@ -39,14 +39,16 @@ def load_weights(network: Layer, optimizer: Any, path: str, skip_mismatch: bool)
         elif skip_mismatch:
             errors.warn(f"Model.load: left out {why}")
         else:
-            raise errors.bad("Model.load(path)", "a file that fits the network", why, "pass skip_mismatch=True to load the rest")
+            raise errors.bad(
+                "Model.load(path)", "a file that fits the network", why, hint="pass skip_mismatch=True to load the rest"
+            )
     network.set_state_dict(good)
     if optimizer is not None and os.path.isfile(f"{path}.pdopt"):
         optimizer.set_state_dict(_renamed(load(f"{path}.pdopt"), names))
 
 
 def _renamed(state: dict, names: dict[str, str]) -> dict:
-    """An optimizer's state whose parameters had other names when it was saved: a network built twice has other names each time."""
+    """Rename the parameters in an optimizer's state: a network that is built again has other parameter names."""
 
     def new(key: str) -> str:
         # the longest name that the key begins with: linear_1 is not linear_10

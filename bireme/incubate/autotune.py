@@ -1,4 +1,4 @@
-"""What is tuned while a program runs: kernels by XLA, always; the rest is taken as asked for and has nothing to change."""
+"""Automatic tuning: XLA does it for kernels and layouts, so the settings are checked and have no effect."""
 
 from __future__ import annotations
 
@@ -17,12 +17,17 @@ KINDS: dict[str, dict[str, type | tuple[type, ...]]] = {
 
 
 def set_config(config: dict[str, Any] | str | None = None) -> None:
-    """Say what may be tuned: a dict with `kernel`, `layout` and `dataloader`, or the path of a JSON file with it; None means all.
+    """Set what is tuned automatically; the settings are checked and have no effect.
 
-    XLA measures its kernels when it compiles, chooses layouts itself, and the DataLoader's workers are what it is told, so a
-    config is checked and changes nothing.
+    XLA measures kernels when it compiles and chooses layouts itself, and the number of workers of a ``DataLoader`` is
+    what it is set to.
 
-    >>> bireme.incubate.autotune.set_config({"kernel": {"enable": True, "tuning_range": [1, 3]}})
+    Args:
+        config: Dict with the keys ``kernel``, ``layout`` and ``dataloader``, each a dict of settings, or the path of a
+            JSON file with it. Default: None, everything.
+
+    Examples:
+        >>> bireme.incubate.autotune.set_config({"kernel": {"enable": True, "tuning_range": [1, 3]}})
     """
     if config is None:
         return
@@ -34,7 +39,7 @@ def set_config(config: dict[str, Any] | str | None = None) -> None:
             errors.warn(f"set_config(config): expected a JSON file, got {e}")
             return
     if not isinstance(config, dict):
-        raise errors.bad("set_config(config)", "a dict, the path of a JSON file, or None", config, kind=TypeError)
+        raise errors.bad("set_config(config)", "a dict, the path of a JSON file, or None", config, kind=errors.ArgumentTypeError)
     for part, settings in config.items():
         if part not in KINDS:
             raise errors.bad("set_config(config)", f"parts among {', '.join(KINDS)}", part)

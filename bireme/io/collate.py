@@ -15,13 +15,14 @@ Stack = Callable[[Sequence[np.ndarray]], np.ndarray]
 
 
 def stack_arrays(arrays: Sequence[np.ndarray], empty: Callable[..., np.ndarray] = np.empty) -> np.ndarray:
-    """Arrays along a new first axis, in memory that `empty` gives."""
+    """Stack arrays along a new first axis, in memory that ``empty`` allocates."""
     first = arrays[0]
     shape, dtype = first.shape, first.dtype
     for i, a in enumerate(arrays):
         if a.shape != shape:
             raise ValueError(
-                f"collate: samples of one batch have different shapes, {list(shape)} (sample 0) and {list(a.shape)} (sample {i})\n"
+                f"collate: samples of one batch have different shapes, {list(shape)} (sample 0) and {list(a.shape)} "
+                f"(sample {i})\n"
                 "  hint: pad them to one shape in a collate_fn"
             )
         if a.dtype != dtype:
@@ -34,20 +35,36 @@ def stack_arrays(arrays: Sequence[np.ndarray], empty: Callable[..., np.ndarray] 
 
 
 def default_collate_fn(batch: Sequence[Any], stack: Stack | None = None) -> Any:
-    """A batch from a list of samples: arrays, numbers and tensors are stacked field by field; dicts stay dicts, other sequences become lists.
+    """Make a batch of a list of samples.
 
-    >>> bireme.io.collate.default_collate_fn([{"x": 1, "name": "a"}, {"x": 2, "name": "b"}])
-    {'x': array([1, 2]), 'name': ['a', 'b']}
+    Arrays, numbers and tensors are stacked field by field; dicts stay dicts, other sequences become lists, text stays a
+    list of strings.
+
+    Args:
+        batch: The samples.
+        stack: Function that stacks a list of arrays. Default: None, NumPy arrays are stacked in new memory and tensors
+            by ``bireme.stack``.
+
+    Returns:
+        The batch, with a new first axis in each array or tensor.
+
+    Examples:
+        >>> bireme.io.collate.default_collate_fn([{"x": 1, "name": "a"}, {"x": 2, "name": "b"}])
+        {'x': array([1, 2]), 'name': ['a', 'b']}
     """
     sample = batch[0]
     if any(s is None for s in batch):
         number = next(i for i, s in enumerate(batch) if s is None)
-        raise TypeError(f"collate: expected samples of arrays, numbers, text, dicts and lists, got None (sample {number})")
+        raise TypeError(
+            f"collate: expected samples of arrays, numbers, text, dicts and lists, got None (sample {number})"
+        )
     if isinstance(sample, np.ndarray):
         return (stack or stack_arrays)(batch)
     if isinstance(sample, Tensor):
-        # a collate_fn of one's own that calls this gets a tensor; the loader, which gives `stack`, makes one of the whole batch later
-        if stack is None or (stack is stack_arrays and not all(t.stop_gradient and t.place.is_cpu_place() for t in batch)):
+        # a custom collate_fn that calls this gets a tensor; the loader passes `stack` and converts a batch later
+        if stack is None or (
+            stack is stack_arrays and not all(t.stop_gradient and t.place.is_cpu_place() for t in batch)
+        ):
             return stack_tensors(list(batch), 0)
         return stack([t._host() for t in batch])
     if isinstance(sample, (numbers.Number, np.generic)):
@@ -58,16 +75,27 @@ def default_collate_fn(batch: Sequence[Any], stack: Stack | None = None) -> Any:
         return {key: default_collate_fn([d[key] for d in batch], stack) for key in sample}
     if isinstance(sample, Sequence):
         if any(len(s) != len(sample) for s in batch):
-            raise RuntimeError(f"collate: samples of one batch have different numbers of fields, {sorted({len(s) for s in batch})}")
+            raise RuntimeError(
+                f"collate: samples of one batch have different numbers of fields, {sorted({len(s) for s in batch})}"
+            )
         return [default_collate_fn(list(fields), stack) for fields in zip(*batch, strict=True)]
-    raise TypeError(f"collate: a sample holds arrays, tensors, numbers, text, dicts and lists, got {type(sample).__name__}")
+    raise TypeError(
+        f"collate: a sample holds arrays, tensors, numbers, text, dicts and lists, got {type(sample).__name__}"
+    )
 
 
 def default_convert_fn(batch: Any) -> Any:
-    """A single sample as it is, with containers as lists and dicts: what stands for collating where there are no batches.
+    """Return a single sample with its containers as lists and dicts: used where there are no batches.
 
-    >>> bireme.io.collate.default_convert_fn((1, {"x": 2}))
-    [1, {'x': 2}]
+    Args:
+        batch: The sample.
+
+    Returns:
+        The sample.
+
+    Examples:
+        >>> bireme.io.collate.default_convert_fn((1, {"x": 2}))
+        [1, {'x': 2}]
     """
     if isinstance(batch, Mapping):
         return {key: default_convert_fn(value) for key, value in batch.items()}
@@ -77,7 +105,7 @@ def default_convert_fn(batch: Any) -> Any:
 
 
 def mapped(function: Callable[[Any], Any], batch: Any, kinds: Any = (np.ndarray, Tensor)) -> Any:
-    """The batch with `function` applied to each array and tensor (or to other `kinds`), and containers as lists and dicts."""
+    """Apply ``function`` to all arrays and tensors (or ``kinds``) of a batch; containers become lists and dicts."""
     if isinstance(batch, kinds):
         return function(batch)
     if isinstance(batch, (str, bytes, numbers.Number)):

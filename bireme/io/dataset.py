@@ -1,4 +1,4 @@
-"""Datasets: something indexed or iterated that gives samples, and datasets made of others."""
+"""Datasets: the base classes, and datasets made of tensors or of other datasets."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from bireme.ops import index_select
 
 
 class Dataset:
-    """What has samples by number: a subclass gives `__getitem__` and `__len__`.
+    """Base class of datasets whose samples have an index: a subclass implements ``__getitem__`` and ``__len__``.
 
-    >>> class Squares(bireme.io.Dataset):
-    ...     def __getitem__(self, index):
-    ...         return index**2
-    ...     def __len__(self):
-    ...         return 4
-    >>> Squares()[3]
-    9
+    Examples:
+        >>> class Squares(bireme.io.Dataset):
+        ...     def __getitem__(self, index):
+        ...         return index**2
+        ...     def __len__(self):
+        ...         return 4
+        >>> Squares()[3]
+        9
     """
 
     # what annotations such as Dataset[int] ask for
@@ -33,7 +34,7 @@ class Dataset:
         return cls
 
     def __init__(self) -> None:
-        """A dataset; subclasses need not call this."""
+        """Initialize the dataset; subclasses need not call it."""
 
     def __getitem__(self, idx: int) -> Any:
         raise NotImplementedError(f"{type(self).__name__}.__getitem__: not written")
@@ -47,15 +48,17 @@ class _NoNumbers(RuntimeError, TypeError):
 
 
 class IterableDataset(Dataset):
-    """What gives samples one after the other and has no numbers for them: a subclass gives `__iter__`.
+    """Base class of datasets that are read as a stream, without indices: a subclass implements ``__iter__``.
 
-    Every worker of a DataLoader has a copy and would give all samples again; `get_worker_info` tells each its share.
+    Every worker of a ``DataLoader`` has a copy of the dataset and would return all samples again; let each read its
+    share by means of ``get_worker_info()``.
 
-    >>> class Count(bireme.io.IterableDataset):
-    ...     def __iter__(self):
-    ...         return iter(range(3))
-    >>> list(Count())
-    [0, 1, 2]
+    Examples:
+        >>> class Count(bireme.io.IterableDataset):
+        ...     def __iter__(self):
+        ...         return iter(range(3))
+        >>> list(Count())
+        [0, 1, 2]
     """
 
     def __iter__(self) -> Iterator[Any]:
@@ -69,17 +72,24 @@ class IterableDataset(Dataset):
 
 
 class TensorDataset(Dataset):
-    """Samples are the rows of tensors of equal length.
+    """Dataset whose samples are the rows of one or more tensors.
 
-    >>> data = bireme.io.TensorDataset([bireme.to_tensor([1, 2]), bireme.to_tensor([5, 6])])
-    >>> [t.item() for t in data[1]]
-    [2, 6]
+    Args:
+        tensors: List of tensors with the same size in their first dimension; sample ``i`` is the tuple of their rows
+            ``i``.
+
+    Examples:
+        >>> data = bireme.io.TensorDataset([bireme.to_tensor([1, 2]), bireme.to_tensor([5, 6])])
+        >>> [t.item() for t in data[1]]
+        [2, 6]
     """
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         lengths = [tensor.shape[0] for tensor in tensors]
         if any(n != lengths[0] for n in lengths):
-            raise errors.bad("TensorDataset(tensors)", "tensors of equal length", f"lengths {lengths}", kind=errors.Unfit)
+            raise errors.bad(
+                "TensorDataset(tensors)", "tensors of equal length", described=f"lengths {lengths}", kind=errors.ArgumentError
+            )
         self.tensors = tensors
 
     def __getitem__(self, index: int) -> tuple:
@@ -89,7 +99,7 @@ class TensorDataset(Dataset):
         return self.tensors[0].shape[0]
 
     def _rows(self, indices: list[int]) -> list:
-        """A whole batch at once: one gather for each tensor instead of one for each sample."""
+        """Return a whole batch: one gather for each tensor instead of one for each sample."""
         return [_rows_of(tensor, indices) for tensor in self.tensors]
 
 
@@ -102,23 +112,35 @@ def _rows_of(source: Any, indices: list[int]) -> Any:
 
 
 class ComposeDataset(Dataset):
-    """Datasets of equal length side by side: a sample has the fields of all of them.
+    """Dataset that joins the fields of several datasets of the same length.
 
-    >>> a = bireme.io.TensorDataset([bireme.to_tensor([1, 2])])
-    >>> [t.item() for t in bireme.io.ComposeDataset([a, a])[1]]
-    [2, 2]
+    Args:
+        datasets: The datasets, each with ``__getitem__`` and ``__len__``; sample ``i`` is a tuple of the fields of all
+            their samples ``i``.
+
+    Examples:
+        >>> a = bireme.io.TensorDataset([bireme.to_tensor([1, 2])])
+        >>> [t.item() for t in bireme.io.ComposeDataset([a, a])[1]]
+        [2, 2]
     """
 
     def __init__(self, datasets: Iterable[Dataset]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
-            raise errors.bad("ComposeDataset(datasets)", "at least one dataset", self.datasets, kind=errors.Unfit)
+            raise errors.bad("ComposeDataset(datasets)", "at least one dataset", self.datasets, kind=errors.ArgumentError)
         for dataset in self.datasets:
             if not isinstance(dataset, Dataset) or isinstance(dataset, IterableDataset):
-                raise errors.bad("ComposeDataset(datasets)", "datasets with __getitem__, each a bireme.io.Dataset", dataset, kind=errors.Unfit)
+                raise errors.bad(
+                    "ComposeDataset(datasets)",
+                    "datasets with __getitem__, each a bireme.io.Dataset",
+                    dataset,
+                    kind=errors.ArgumentError,
+                )
         lengths = [len(dataset) for dataset in self.datasets]
         if any(n != lengths[0] for n in lengths):
-            raise errors.bad("ComposeDataset(datasets)", "datasets of equal length", f"lengths {lengths}", kind=errors.Unfit)
+            raise errors.bad(
+                "ComposeDataset(datasets)", "datasets of equal length", described=f"lengths {lengths}", kind=errors.ArgumentError
+            )
 
     def __len__(self) -> int:
         return len(self.datasets[0])
@@ -129,52 +151,70 @@ class ComposeDataset(Dataset):
 
 
 class ChainDataset(IterableDataset):
-    """Iterable datasets one after the other.
+    """Dataset that iterates over several iterable datasets, one after the other.
 
-    >>> class Count(bireme.io.IterableDataset):
-    ...     def __iter__(self):
-    ...         return iter(range(2))
-    >>> list(bireme.io.ChainDataset([Count(), Count()]))
-    [0, 1, 0, 1]
+    Args:
+        datasets: The datasets, each an ``IterableDataset``.
+
+    Examples:
+        >>> class Count(bireme.io.IterableDataset):
+        ...     def __iter__(self):
+        ...         return iter(range(2))
+        >>> list(bireme.io.ChainDataset([Count(), Count()]))
+        [0, 1, 0, 1]
     """
 
     def __init__(self, datasets: Iterable[IterableDataset]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
-            raise errors.bad("ChainDataset(datasets)", "at least one dataset", self.datasets, kind=errors.Unfit)
+            raise errors.bad("ChainDataset(datasets)", "at least one dataset", self.datasets, kind=errors.ArgumentError)
         for dataset in self.datasets:
             if not isinstance(dataset, IterableDataset):
-                raise errors.bad("ChainDataset(datasets)", "each an IterableDataset", dataset, kind=errors.Unfit)
+                raise errors.bad("ChainDataset(datasets)", "each an IterableDataset", dataset, kind=errors.ArgumentError)
 
     def __iter__(self) -> Iterator[Any]:
         return itertools.chain.from_iterable(self.datasets)
 
 
 class ConcatDataset(Dataset):
-    """Datasets one after the other under one count.
+    """Dataset that concatenates several datasets: their samples are indexed one after the other.
 
-    >>> a = bireme.io.TensorDataset([bireme.to_tensor([1, 2])])
-    >>> len(bireme.io.ConcatDataset([a, a])), bireme.io.ConcatDataset([a, a])[3][0].item()
-    (4, 2)
+    Args:
+        datasets: The datasets, each with ``__getitem__`` and ``__len__``.
+
+    Examples:
+        >>> a = bireme.io.TensorDataset([bireme.to_tensor([1, 2])])
+        >>> both = bireme.io.ConcatDataset([a, a])
+        >>> len(both), both[3][0].item()
+        (4, 2)
     """
 
     @staticmethod
     def cumsum(sequence: Iterable[Any]) -> list[int]:
-        """Where each dataset ends in the common count.
+        """Return the cumulative sum of the lengths of some datasets.
 
-        >>> bireme.io.ConcatDataset.cumsum([[1, 2], [3]])
-        [2, 3]
+        Args:
+            sequence: The datasets, or anything with a length.
+
+        Returns:
+            A list of ints: the index one past the last sample of each dataset.
+
+        Examples:
+            >>> bireme.io.ConcatDataset.cumsum([[1, 2], [3]])
+            [2, 3]
         """
         return list(itertools.accumulate(len(part) for part in sequence))
 
     def __init__(self, datasets: Iterable[Dataset]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
-            raise errors.bad("ConcatDataset(datasets)", "at least one dataset", self.datasets, kind=errors.Unfit)
+            raise errors.bad("ConcatDataset(datasets)", "at least one dataset", self.datasets, kind=errors.ArgumentError)
         hint = "ConcatDataset does not support IterableDataset: ChainDataset does"
         for dataset in self.datasets:
             if isinstance(dataset, IterableDataset):
-                raise errors.bad("ConcatDataset(datasets)", "datasets with __getitem__", dataset, hint=hint, kind=errors.Unfit)
+                raise errors.bad(
+                    "ConcatDataset(datasets)", "datasets with __getitem__", dataset, hint=hint, kind=errors.ArgumentError
+                )
         self.cumulative_sizes = self.cumsum(self.datasets)
 
     def __len__(self) -> int:
@@ -183,16 +223,23 @@ class ConcatDataset(Dataset):
     def __getitem__(self, idx: int) -> Any:
         at = idx + len(self) if idx < 0 else idx
         if not 0 <= at < len(self):
-            raise errors.bad("ConcatDataset[idx]", f"an index in [{-len(self)}, {len(self) - 1}]", idx, kind=errors.OutOfRange)
+            raise errors.bad(
+                "ConcatDataset[idx]", f"an index in [{-len(self)}, {len(self) - 1}]", idx, kind=errors.OutOfRangeError
+            )
         part = bisect.bisect_right(self.cumulative_sizes, at)
         return self.datasets[part][at - (self.cumulative_sizes[part - 1] if part else 0)]
 
 
 class Subset(Dataset):
-    """Some samples of a dataset.
+    """Dataset of some samples of another one.
 
-    >>> bireme.io.Subset(range(10), [4, 2])[0]
-    4
+    Args:
+        dataset: The other dataset.
+        indices: Indices of the samples in ``dataset``.
+
+    Examples:
+        >>> bireme.io.Subset(range(10), [4, 2])[0]
+        4
     """
 
     def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
@@ -206,16 +253,31 @@ class Subset(Dataset):
 
 
 def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) -> list[Subset]:
-    """Split a dataset at random into parts of the given lengths, or of the given fractions if these sum to 1.
+    """Split a dataset at random into parts that do not overlap.
 
-    >>> [len(part) for part in bireme.io.random_split(range(10), [0.7, 0.3])]
-    [7, 3]
+    Args:
+        dataset: A dataset with a length.
+        lengths: Lengths of the parts, which sum to the length of the dataset, or fractions that sum to 1. Fractions are
+            rounded down, and the samples left over go to the first parts.
+        generator: A ``bireme.Generator`` or a NumPy generator. Default: None, NumPy's global generator if it was
+            seeded, else Bireme's.
+
+    Returns:
+        A list of ``Subset`` objects, one for each entry of ``lengths``.
+
+    Examples:
+        >>> [len(part) for part in bireme.io.random_split(range(10), [0.7, 0.3])]
+        [7, 3]
     """
     total = len(dataset)
     if sum(lengths) <= 1 and math.isclose(sum(lengths), 1):
         lengths = _shares(lengths, total)
     if sum(lengths) != total:
-        raise errors.bad("random_split(lengths)", f"lengths that sum to {total}, the length of the dataset, or fractions that sum to 1", lengths)
+        raise errors.bad(
+            "random_split(lengths)",
+            f"lengths that sum to {total}, the length of the dataset, or fractions that sum to 1",
+            lengths,
+        )
     if any(n < 0 for n in lengths):
         raise errors.bad("random_split(lengths)", "lengths of 0 or more", lengths)
     order = draws(generator).permutation(total).tolist()
@@ -224,7 +286,7 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) 
 
 
 def _shares(fractions: Sequence[float], total: int) -> list[int]:
-    """Whole numbers for fractions: rounded down, and what is left over goes to the first ones in turn."""
+    """Turn fractions into lengths: rounded down, the rest one by one to the first ones."""
     for i, fraction in enumerate(fractions):
         if not 0 <= fraction <= 1:
             raise errors.bad(f"random_split(lengths[{i}])", "a fraction between 0 and 1", fraction)

@@ -12,7 +12,7 @@ from bireme.io.dataset import Dataset, IterableDataset, Subset, TensorDataset
 
 
 class WorkerInfo:
-    """Which worker this is: `id` of `num_workers`, its `seed`, and its copy of the `dataset`."""
+    """A worker of a ``DataLoader``: its index ``id`` of ``num_workers``, its ``seed``, its copy of the ``dataset``."""
 
     id: int
     num_workers: int
@@ -34,16 +34,22 @@ local = _Local()
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """Inside a worker of a DataLoader: its `id`, `num_workers`, `seed` and `dataset`; None everywhere else.
+    """Return which worker of a ``DataLoader`` this code runs in.
 
-    >>> bireme.io.get_worker_info() is None
-    True
+    An ``IterableDataset`` uses it to read only the worker's share of the data.
+
+    Returns:
+        An object with ``id``, ``num_workers``, ``seed`` and ``dataset`` inside a worker; None everywhere else.
+
+    Examples:
+        >>> bireme.io.get_worker_info() is None
+        True
     """
     return local.info
 
 
 class Job(NamedTuple):
-    """What a worker is given at its start."""
+    """What a worker gets at its start."""
 
     dataset: Any
     collate: Callable | None
@@ -53,21 +59,23 @@ class Job(NamedTuple):
 
 
 class End:
-    """Instead of a batch: the dataset has no more samples."""
+    """Returned instead of a batch when the dataset has no more samples."""
 
 
 class Fetcher:
-    """Reads batches of a dataset. `at` is the sample being read, for the message if that fails."""
+    """Reads batches of a dataset. ``at`` is the index of the sample being read, for the error message if that fails."""
 
     def __init__(self, job: Job, stack: Stack = stack_arrays):
         self.job = job
-        self.collate = functools.partial(default_collate_fn, stack=stack) if job.collate is default_collate_fn else job.collate
+        self.collate = (
+            functools.partial(default_collate_fn, stack=stack) if job.collate is default_collate_fn else job.collate
+        )
         self.at: Any = None
         self.samples: Iterator[Any] | None = iter(job.dataset) if isinstance(job.dataset, IterableDataset) else None
         self.rows = rows_of(job.dataset) if job.batched and job.collate is default_collate_fn else None
 
     def __call__(self, indices: Any) -> Any:
-        """One batch, collated: of these samples, or of as many as come next."""
+        """Return the collated batch of these indices, or of the next samples of a stream."""
         job = self.job
         if self.samples is None:
             if self.rows is not None:
@@ -75,7 +83,8 @@ class Fetcher:
                 return self.rows(indices)
             data = self.pick(indices) if job.batched else self.one(indices)
         elif job.batched:
-            data = [sample for _, sample in zip(indices, self.samples, strict=False)]  # in this order zip takes no sample too many
+            # in this order zip takes no sample too many
+            data = [sample for _, sample in zip(indices, self.samples, strict=False)]
             if not data or (job.drop_last and len(data) < len(indices)):
                 return End
         else:
@@ -98,7 +107,7 @@ class Fetcher:
 
 
 def rows_of(dataset: Dataset) -> Callable[[list[int]], list] | None:
-    """How to read a whole batch at once, already stacked, from a dataset that can."""
+    """Return a function that reads a whole batch, already stacked, if the dataset has one."""
     if type(dataset) is TensorDataset:
         return dataset._rows
     if type(dataset) is Subset:

@@ -1,6 +1,6 @@
-"""What a server of worker processes imports before it forks any: told by `launch` in the environment, nothing else.
+"""What a server of worker processes imports before it forks any: `launch` lists it in an environment variable.
 
-A module that cannot be imported here is left out: the worker that needs it tells why.
+A module that cannot be imported here is skipped: the worker that needs it raises the error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bireme.io.launch import IMPORTS
 
 
 class _Told:
-    """Around an import of the user's code: whatever it raises is told, and the server goes on."""
+    """Context for an import of the user's code: an error is printed, and the server continues."""
 
     def __init__(self, name: str):
         self.name = name
@@ -39,8 +39,11 @@ def _import(told: dict[str, Any]) -> None:
         with _Told(name):
             importlib.import_module(name)
     current: Any = process.current_process()
-    current._inheriting = True  # as in a worker: a script that starts processes when it is imported is told so
-    for key, fix in (("init_main_from_name", "_fixup_main_from_name"), ("init_main_from_path", "_fixup_main_from_path")):
+    current._inheriting = True  # as in a worker: a script that starts processes when it is imported gets an error
+    for key, fix in (
+        ("init_main_from_name", "_fixup_main_from_name"),
+        ("init_main_from_path", "_fixup_main_from_path"),
+    ):
         if key in told:
             with _Told(told[key]):
                 getattr(spawn, fix)(told[key])  # what a worker calls, which finds it done then

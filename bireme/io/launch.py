@@ -1,8 +1,9 @@
 """How worker processes start: from a server process that has one thread and has imported everything already.
 
 A fork of the training process itself would hang sooner or later, since XLA's threads do not exist in the child. The
-server is a fresh interpreter; it imports Bireme once, starts no device, and forks a worker in milliseconds. Where workers
-had to import for long, because the dataset comes from a large library, the next ones come from a server that has done so.
+server is a fresh interpreter; it imports Bireme once, starts no device, and forks a worker in milliseconds. Where
+workers had to import for long, because the dataset comes from a large library, later ones come from a server that has
+done so.
 """
 
 from __future__ import annotations
@@ -36,9 +37,13 @@ if hasattr(os, "fork"):
                 reduction.dump(process_obj, stream)
             finally:
                 set_spawning_popen(None)
-            self.sentinel, out = server().connect_to_new_process(self._fds)
+            self.sentinel, out = server().connect_to_new_process(self._fds)  # type: ignore[attr-defined]  # not in the stubs
             # the child ends when this copy is closed, and that is at the latest when this process is gone
-            self.finalizer = util.Finalize(self, util.close_fds, (os.dup(out), self.sentinel))
+            self.finalizer = util.Finalize(
+                self,
+                util.close_fds,  # type: ignore[attr-defined]  # not in the stubs
+                (os.dup(out), self.sentinel),
+            )
             with open(out, "wb", closefd=True) as pipe:
                 pipe.write(stream.getbuffer())
             self.pid = forkserver.read_signed(self.sentinel)
@@ -60,7 +65,7 @@ def possible() -> bool:
     return hasattr(os, "fork") and not multiprocessing.current_process().daemon
 
 
-SLOW = 1.0  # seconds of a processor that a worker may take to start
+SLOW = 1.0  # seconds of CPU time that a worker may take to start
 IMPORTS = "BIREME_WORKER_IMPORTS"
 _servers: list[Any] = []  # the last is in use; earlier ones end with this process, since their workers may live
 _imported: set[str] = set()
@@ -74,7 +79,7 @@ def server() -> Any:
 
 
 def import_for_workers(modules: set[str], main: bool) -> None:
-    """Let later workers come from a server that has imported these modules, and the script that runs if `main` says so."""
+    """Start later workers from a server that has imported these modules, and the running script if ``main``."""
     wanted = modules | ({"__main__"} if main else set())
     if wanted <= _imported:
         return
@@ -89,11 +94,13 @@ def import_for_workers(modules: set[str], main: bool) -> None:
 def _started(settings: dict[str, str]) -> Any:
     found = forkserver.ForkServer()
     found.set_forkserver_preload(["bireme", "bireme.io.imports"])
-    # read by the server at its start: our own folder, no device but the processor, and one thread for each worker's arithmetic
+    # read by the server at its start: our own folder, no device but the CPU, and one thread for each worker's BLAS
     home = str(Path(__file__).resolve().parents[2])
     paths = [home, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     wanted = {"PYTHONPATH": os.pathsep.join(p for p in paths if p), "JAX_PLATFORMS": "cpu", **settings}
-    wanted |= {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS") if name not in os.environ}
+    wanted |= {
+        name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS") if name not in os.environ
+    }
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:
@@ -108,9 +115,10 @@ def _started(settings: dict[str, str]) -> Any:
 
 
 def script_can_be_imported() -> bool:
-    """Whether a worker may take classes from the script that runs: its work stands under `if __name__ == "__main__":`.
+    """Return whether a worker may import the running script: its work is under ``if __name__ == "__main__":``.
 
-    Without that line, importing it would start the training again in the worker. Text typed at a prompt cannot be imported.
+    Without that line, importing it would start the training again in the worker. What was typed at a prompt cannot be
+    imported.
     """
     path = getattr(sys.modules["__main__"], "__file__", None)
     if path is None:

@@ -15,18 +15,20 @@ from bireme.core.base import device as devices
 from bireme.core.base import errors
 from bireme.core.base.device import Device, Place
 from bireme.core.tensor.tensor import Tensor
-from bireme.io import launch, order, pool
+from bireme.io import launch, order
 from bireme.io.batch import BatchSampler
 from bireme.io.collate import default_collate_fn, default_convert_fn, mapped
 from bireme.io.dataset import IterableDataset
 from bireme.io.fetch import End, Fetcher, Job
+from bireme.io.pool import Inbox
+from bireme.io.pool import start as start_workers
 from bireme.io.worker import END, FAILED
 
 _HOST = Device("cpu", 0)
 
 
 def _tensor(device: Device, array: Any) -> Any:
-    """An array of a batch as a tensor on the device; text and objects stay as they are."""
+    """Return an array of a batch as a tensor on the device; text and objects stay as they are."""
     if isinstance(array, Tensor):
         return array
     if array.dtype.kind in "OSUMm":
@@ -40,19 +42,63 @@ def _tensors(device: Device, batch: Any) -> Any:
 
 
 def _kept(batch: Any) -> Any:
-    """The batch in memory of its own, to be made tensors later."""
+    """Copy the arrays of a batch into memory of their own; they become tensors later."""
     return mapped(lambda array: array if isinstance(array, Tensor) else np.array(array), batch)
 
 
 class DataLoader:
-    """Batches of a dataset, each a list of tensors (or what `collate_fn` makes), read in this process or by worker processes.
+    """Iterates over batches of a dataset, read in this process or by worker processes.
 
-    The order does not depend on how many workers there are. `state_dict` says where in an epoch it is.
+    A batch is a list with one tensor per field of the samples, or whatever ``collate_fn`` returns. The order of the
+    samples does not depend on the number of workers. ``state_dict()`` holds the position within an epoch, so that an
+    interrupted epoch can be resumed.
 
-    >>> data = bireme.io.TensorDataset([bireme.arange(5)])
-    >>> [batch[0].tolist() for batch in bireme.io.DataLoader(data, batch_size=2)]
-    [[0, 1], [2, 3], [4]]
+    Where the dataset or a function cannot be pickled, the workers are threads instead of processes, with a warning.
+
+    Args:
+        dataset: A ``Dataset``, an ``IterableDataset``, or anything with ``__getitem__`` and ``__len__``.
+        feed_list: Has no effect.
+        places: Device, or list of devices, of which the first is where the tensors are placed. Default: None, the
+            current device.
+        return_list: Has no effect.
+        batch_sampler: Iterable of lists of indices; ``batch_size``, ``shuffle`` and ``drop_last`` must then have their
+            defaults. Default: None.
+        batch_size: Number of samples per batch; None returns single samples, not batched. Default: 1.
+        shuffle: Draw the samples in random order, another one in each epoch. Default: False.
+        drop_last: Leave out the last batch if it is incomplete. Default: False.
+        collate_fn: Function that takes a list of samples and returns a batch. Default: None, arrays, numbers and
+            tensors are stacked field by field.
+        num_workers: Number of workers; 0 reads in this process, when a batch is asked for. Default: 0.
+        use_buffer_reader: With workers, convert batches to tensors and copy them to the device ahead of time, in a
+            thread. Default: True.
+        prefetch_factor: Number of batches that each worker reads ahead. Default: 2.
+        use_shared_memory: Pass large arrays from the workers through shared memory. Default: True.
+        timeout: Seconds to wait for a batch of the workers before an error; 0 waits for ever. Default: 0.
+        worker_init_fn: Function that each worker calls at its start with its index. Default: None.
+        persistent_workers: Keep the workers alive between epochs. Default: False.
+
+    Examples:
+        >>> data = bireme.io.TensorDataset([bireme.arange(5)])
+        >>> loader = bireme.io.DataLoader(data, batch_size=2)
+        >>> len(loader), [batch[0].tolist() for batch in loader]
+        (3, [[0, 1], [2, 3], [4]])
     """
+
+    dataset: Any
+    num_workers: int
+    prefetch_factor: int
+    timeout: float
+    use_buffer_reader: bool
+    use_shared_memory: bool
+    worker_init_fn: Callable[[int], Any] | None
+    collate_fn: Callable[[Any], Any]
+    batch_sampler: Any
+    batch_size: int | None
+    auto_collate_batch: bool
+    drop_last: bool
+    places: list[Place]
+    _iterable: bool
+    _persistent_workers: bool
 
     def __init__(
         self,
@@ -64,23 +110,27 @@ class DataLoader:
         batch_size: int | None = 1,
         shuffle: bool = False,
         drop_last: bool = False,
-        collate_fn: Callable | None = None,
+        collate_fn: Callable[[Any], Any] | None = None,
         num_workers: int = 0,
         use_buffer_reader: bool = True,
         prefetch_factor: int = 2,
         use_shared_memory: bool = True,
         timeout: float = 0,
-        worker_init_fn: Callable | None = None,
+        worker_init_fn: Callable[[int], Any] | None = None,
         persistent_workers: bool = False,
     ) -> None:
-        for name, value, least in (("num_workers", num_workers, 0), ("prefetch_factor", prefetch_factor, 1), ("timeout", timeout, 0)):
+        for name, value, least in (
+            ("num_workers", num_workers, 0),
+            ("prefetch_factor", prefetch_factor, 1),
+            ("timeout", timeout, 0),
+        ):
             if not isinstance(value, Real) or value < least:
-                raise errors.bad(f"DataLoader({name})", f"a number of at least {least}", value, kind=errors.Unfit)
+                raise errors.bad(f"DataLoader({name})", f"a number of at least {least}", value, kind=errors.for_number(value))
         if not isinstance(num_workers, Integral):
-            raise errors.bad("DataLoader(num_workers)", "an integer", num_workers, kind=TypeError)
+            raise errors.bad("DataLoader(num_workers)", "an integer", num_workers, kind=errors.ArgumentTypeError)
         for name, value in (("collate_fn", collate_fn), ("worker_init_fn", worker_init_fn)):
             if value is not None and not callable(value):
-                raise errors.bad(f"DataLoader({name})", "a function or None", value, kind=TypeError)
+                raise errors.bad(f"DataLoader({name})", "a function or None", value, kind=errors.ArgumentTypeError)
         self.dataset, self.feed_list, self.return_list = dataset, feed_list, return_list
         self.num_workers, self.prefetch_factor, self.timeout = int(num_workers), prefetch_factor, timeout
         self.use_buffer_reader, self.use_shared_memory = use_buffer_reader, use_shared_memory and num_workers > 0
@@ -88,30 +138,43 @@ class DataLoader:
         self.places = [_place(p) for p in (places if isinstance(places, (list, tuple)) else [places]) if p is not None]
         self._iterable = isinstance(dataset, IterableDataset)
         if not self._iterable and not hasattr(dataset, "__getitem__"):
-            raise errors.bad("DataLoader(dataset)", "a dataset, or anything with indices and a length", dataset, kind=errors.Alien)
+            raise errors.bad(
+                "DataLoader(dataset)", "a dataset, or anything with indices and a length", dataset, kind=errors.ArgumentTypeError
+            )
         if self._iterable and shuffle:
             raise errors.bad("DataLoader(shuffle)", "False for an IterableDataset, which has its own order", shuffle)
         if self._iterable and batch_sampler is not None:
-            raise errors.bad("DataLoader(batch_sampler)", "None for an IterableDataset, which has its own order", batch_sampler)
+            raise errors.bad(
+                "DataLoader(batch_sampler)", "None for an IterableDataset, which has its own order", batch_sampler
+            )
         if batch_sampler is not None:
             if batch_size != 1 or shuffle or drop_last:
                 raise errors.bad(
                     "DataLoader(batch_sampler)", "batch_size, shuffle and drop_last left alone, since it decides them",
-                    f"batch_size={batch_size}, shuffle={shuffle}, drop_last={drop_last}", kind=errors.Unfit,
+                    described=f"batch_size={batch_size}, shuffle={shuffle}, drop_last={drop_last}", kind=errors.ArgumentError,
                 )  # fmt: skip
             if not hasattr(batch_sampler, "__iter__"):
-                raise errors.bad("DataLoader(batch_sampler)", "an iterable of lists of indices", batch_sampler, kind=TypeError)
+                raise errors.bad(
+                    "DataLoader(batch_sampler)", "an iterable of lists of indices", batch_sampler, kind=errors.ArgumentTypeError
+                )
             batch_size = None
         elif batch_size is not None:
             if not isinstance(batch_size, (int, np.integer)) or batch_size <= 0:
-                raise errors.bad("DataLoader(batch_size)", "None or a positive integer", batch_size, kind=errors.Unfit)
+                raise errors.bad("DataLoader(batch_size)", "None or a positive integer", batch_size, kind=errors.for_integer(batch_size))
             batch_size = int(batch_size)
-            batch_sampler = _Endless(batch_size) if self._iterable else BatchSampler(dataset, None, shuffle, batch_size, drop_last)
-        self.batch_sampler, self.batch_size, self.shuffle, self.drop_last = batch_sampler, batch_size, shuffle, drop_last
+            batch_sampler = (
+                _Endless(batch_size) if self._iterable else BatchSampler(dataset, None, shuffle, batch_size, drop_last)
+            )
+        self.batch_sampler, self.batch_size, self.shuffle, self.drop_last = (
+            batch_sampler,
+            batch_size,
+            shuffle,
+            drop_last,
+        )
         self.auto_collate_batch = batch_sampler is not None
         self.collate_fn = collate_fn or (default_collate_fn if self.auto_collate_batch else default_convert_fn)
         self.pin_memory = False
-        self._team: _Team | None = None
+        self._pool: _WorkerPool | None = None
         self._progress: dict[str, Any] = {"batches": 0}
         self._resume: dict[str, Any] | None = None
         if num_workers > 0 and launch.possible():
@@ -119,7 +182,7 @@ class DataLoader:
 
     def __len__(self) -> int:
         if self._iterable:
-            raise errors.bad("len(loader)", "a dataset with a length", "an IterableDataset", kind=TypeError)
+            raise errors.bad("len(loader)", "a dataset with a length", described="an IterableDataset", kind=errors.ArgumentTypeError)
         return len(self.batch_sampler) if self.auto_collate_batch else len(self.dataset)
 
     def __iter__(self) -> Iterator[Any]:
@@ -127,12 +190,12 @@ class DataLoader:
         indices, skipped, seed = self._start()
         job = Job(self.dataset, self.collate_fn, self.worker_init_fn, self.auto_collate_batch, self.drop_last)
         if self.num_workers == 0:
-            return _Here(self, job, indices, skipped, device)
-        team = self._team
-        if team is None:
-            team = _Team(self, job, device, seed)
-            self._team = team if self._persistent_workers else None
-        return _There(self, team, indices, skipped, seed)
+            return _InlineIterator(self, job, indices, skipped, device)
+        pool = self._pool
+        if pool is None:
+            pool = _WorkerPool(self, job, device, seed)
+            self._pool = pool if self._persistent_workers else None
+        return _WorkerIterator(self, pool, indices, skipped, seed)
 
     def __call__(self) -> Iterator[Any]:
         return iter(self)
@@ -140,26 +203,39 @@ class DataLoader:
     # ------------------------------------------------------------ where it is
 
     def state_dict(self) -> dict[str, Any]:
-        """Where in its epoch the loader is: how many batches were handed out, and the random state that the epoch began with.
+        """Return the position within the current epoch.
 
-        >>> bireme.io.DataLoader(range(4)).state_dict()
-        {'batches': 0}
+        Returns:
+            A dict with the number of batches returned so far and, within an epoch, the random state at its start.
+
+        Examples:
+            >>> bireme.io.DataLoader(range(4)).state_dict()
+            {'batches': 0}
         """
         return dict(self._progress)
 
     def set_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on where `state_dict` says: the next epoch is the rest of that one, in the same order.
+        """Resume an epoch: the next iteration returns the rest of it, in the same order.
 
-        >>> loader = bireme.io.DataLoader(range(4))
-        >>> loader.set_state_dict({"batches": 0})
+        Args:
+            state_dict: What ``state_dict()`` returned.
+
+        Examples:
+            >>> loader = bireme.io.DataLoader(range(4))
+            >>> batches = iter(loader)
+            >>> first = next(batches)
+            >>> resumed = bireme.io.DataLoader(range(4))
+            >>> resumed.set_state_dict(loader.state_dict())
+            >>> [batch.tolist() for batch in resumed]
+            [[1], [2], [3]]
         """
         if not isinstance(state_dict, dict) or not isinstance(state_dict.get("batches"), int):
-            raise errors.bad("set_state_dict(state_dict)", "what state_dict() returned", state_dict, kind=TypeError)
+            raise errors.bad("set_state_dict(state_dict)", "what state_dict() returned", state_dict, kind=errors.ArgumentTypeError)
         self._resume = dict(state_dict) if "random" in state_dict else None
         self._progress = dict(state_dict)
 
     def _start(self) -> tuple[Iterator[Any], int, int]:
-        """The index lists of an epoch, how many batches of it were handed out before, and the workers' seed."""
+        """Return the index lists of an epoch, the number of batches returned before, and the seed of the workers."""
         state, self._resume = self._resume, None
         now = order.snapshot()
         sampler = self.batch_sampler
@@ -194,7 +270,7 @@ def _place(place: Any) -> Place:
 
 
 class _Endless:
-    """Stands for a batch sampler where the dataset decides the order: so many samples, again and again."""
+    """Batch sampler for a dataset that decides the order itself: the same number of samples, again and again."""
 
     def __init__(self, batch_size: int):
         self.batch_size = batch_size
@@ -204,7 +280,7 @@ class _Endless:
 
 
 class _Epoch:
-    """An iterator whose length is that of its loader, however far it has come."""
+    """Base class of the iterators; the length is that of the loader, however far it has come."""
 
     def __init__(self, loader: DataLoader):
         self.loader, self.progress = loader, loader._progress
@@ -213,8 +289,8 @@ class _Epoch:
         return len(self.loader)
 
 
-class _Here(_Epoch):
-    """An epoch that is read in this process, as it is asked for."""
+class _InlineIterator(_Epoch):
+    """Iterator that reads in this process, when a batch is asked for."""
 
     def __init__(self, loader: DataLoader, job: Job, indices: Iterator[Any], skipped: int, device: Device):
         super().__init__(loader)
@@ -223,7 +299,7 @@ class _Here(_Epoch):
             for _ in range(skipped):
                 self.fetch(next(indices))
 
-    def __iter__(self) -> _Here:
+    def __iter__(self) -> _InlineIterator:
         return self
 
     def __next__(self) -> Any:
@@ -240,63 +316,63 @@ class _Here(_Epoch):
 
 
 def _over(progress: dict) -> None:
-    """The epoch is at its end: the next one starts from nothing."""
+    """Reset the position at the end of an epoch."""
     progress.clear()
     progress["batches"] = 0
 
 
-class _Team:
-    """Workers and what they bring, for one epoch or for all."""
+class _WorkerPool:
+    """The workers and the inbox for their batches, for one epoch or for all."""
 
     def __init__(self, loader: DataLoader, job: Job, device: Device, seed: int):
         self.convert = None if loader.use_buffer_reader else functools.partial(_tensors, device)
-        self.inbox = pool.Inbox(functools.partial(_tensors, device) if loader.use_buffer_reader else _kept)
-        self.workers = pool.start(job, loader.num_workers, seed, self.inbox, loader.use_shared_memory)
+        self.inbox = Inbox(functools.partial(_tensors, device) if loader.use_buffer_reader else _kept)
+        self.workers = start_workers(job, loader.num_workers, seed, self.inbox, loader.use_shared_memory)
         self.close = weakref.finalize(self, self.workers.close)
 
 
-class _There(_Epoch):
-    """An epoch that workers read ahead."""
+class _WorkerIterator(_Epoch):
+    """Iterator over batches that workers read ahead."""
 
-    def __init__(self, loader: DataLoader, team: _Team, indices: Iterator[Any], skipped: int, seed: int):
+    def __init__(self, loader: DataLoader, pool: _WorkerPool, indices: Iterator[Any], skipped: int, seed: int):
         super().__init__(loader)
-        self.team, self.indices, self.seed = team, indices, seed
+        self.pool, self.indices, self.seed = pool, indices, seed
         self.keep, self.timeout = loader._persistent_workers, loader.timeout
         self.ahead = loader.prefetch_factor * loader.num_workers
         self.active = list(range(loader.num_workers))
         self.turn = 0
-        inbox = team.inbox
+        inbox = pool.inbox
         with inbox.changed:
             inbox.epoch += 1
             inbox.found.clear()
         self.epoch = inbox.epoch
         for number in self.active:
-            team.workers.send(number, self.epoch, None, None, seed)
+            pool.workers.send(number, self.epoch, None, None, seed)
         first = 0 if loader._iterable else skipped
         self.sent = self.taken = first
         self.fill()
         for _ in range(skipped - first):
             self.take()
 
-    def __iter__(self) -> _There:
+    def __iter__(self) -> _WorkerIterator:
         return self
 
     def fill(self) -> None:
-        """Keep every worker busy."""
+        """Send tasks until every worker has enough to do."""
         while self.active and self.sent - self.taken < self.ahead:
             for indices in self.indices:
                 number = self.active[self.turn % len(self.active)]
                 self.turn += 1
-                self.team.workers.send(number, self.epoch, self.sent, indices, self.seed)
+                self.pool.workers.send(number, self.epoch, self.sent, indices, self.seed)
                 self.sent += 1
                 break
             else:
                 return
 
     def take(self) -> Any:
-        """The next batch, or End."""
+        """Return the next batch, or ``End``."""
         while self.taken < self.sent:
-            kind, content = self.team.inbox.take(self.taken, self.timeout)
+            kind, content = self.pool.inbox.take(self.taken, self.timeout)
             self.taken += 1
             if kind == END and content in self.active:
                 self.active.remove(content)
@@ -308,13 +384,13 @@ class _There(_Epoch):
         return End
 
     def __next__(self) -> Any:
-        if self.epoch != self.team.inbox.epoch:
+        if self.epoch != self.pool.inbox.epoch:
             raise RuntimeError("DataLoader: with persistent_workers=True, a new iteration ends the one before")
         batch = self.take()
         if batch is End:
             if not self.keep:
-                self.team.close()
+                self.pool.close()
             _over(self.progress)
             raise StopIteration
         self.progress["batches"] += 1
-        return batch if self.team.convert is None else self.team.convert(batch)
+        return batch if self.pool.convert is None else self.pool.convert(batch)

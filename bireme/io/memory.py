@@ -1,4 +1,4 @@
-"""Memory that a worker and its parent share: an anonymous file, so nothing is left behind however a process ends.
+"""Memory shared by a worker and its parent: an anonymous file, so nothing remains however a process ends.
 
 It is no file of /dev/shm, whose 64 MB in a container are soon used up, and it grows with the largest batch.
 """
@@ -19,7 +19,7 @@ import numpy as np
 from bireme.io.collate import mapped, stack_arrays
 
 ALIGN = 64
-SMALL = 1 << 14  # bytes; smaller arrays travel in the message
+MAX_INLINE_BYTES = 1 << 14  # bytes; smaller arrays travel in the message
 
 
 def anonymous() -> int:
@@ -38,7 +38,7 @@ def _up(n: int, step: int = ALIGN) -> int:
 
 
 class Parcel(NamedTuple):
-    """Objects on their way to workers: what pickle wrote, and large buffers beside it, each by (start, size) in the file."""
+    """Pickled objects for the workers, and large buffers beside them: the (start, size) of each in the file."""
 
     main: bool  # whether something in it was defined in the script that runs
     parts: list[tuple[int, int]]
@@ -47,7 +47,8 @@ class Parcel(NamedTuple):
 
 def pack(fd: int, objects: Any) -> Parcel:
     """Write objects into the file, arrays of them as they are: the workers will share their memory."""
-    stream, buffers = io.BytesIO(), []
+    stream = io.BytesIO()
+    buffers: list[Any] = []
     ForkingPickler(stream, 5, True, buffers.append).dump(objects)
     text = stream.getbuffer()
     parts, at = [], 0
@@ -62,7 +63,7 @@ def pack(fd: int, objects: Any) -> Parcel:
 
 
 def unpack(fd: int, parcel: Parcel) -> Any:
-    """The objects. Their arrays lie in the file; what is written into them stays with the process that writes."""
+    """Return the objects. Their arrays are in the file; what a process writes into them is private to it."""
     area = memoryview(mmap.mmap(fd, parcel.size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE))
     os.close(fd)
     text, *buffers = (area[start : start + size] for start, size in parcel.parts)
@@ -121,7 +122,7 @@ class Writer:
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Memory for an array: in the slot, if it has room for it."""
         size = math.prod(shape) * dtype.itemsize
-        if size < SMALL or dtype.hasobject or self.used + size > self.room:
+        if size < MAX_INLINE_BYTES or dtype.hasobject or self.used + size > self.room:
             return np.empty(shape, dtype)
         ref = Ref(self.start + self.used, shape, dtype)
         self.used = _up(self.used + size)
@@ -165,7 +166,7 @@ class Writer:
 
 
 def _large(array: np.ndarray) -> bool:
-    return array.nbytes >= SMALL and not array.dtype.hasobject
+    return array.nbytes >= MAX_INLINE_BYTES and not array.dtype.hasobject
 
 
 class Reader:

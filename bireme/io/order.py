@@ -1,4 +1,4 @@
-"""Where the random order of samples comes from, and how a place in it is kept."""
+"""The generator that random orders of samples are drawn from, and how its state is saved and restored."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from bireme.core.base.random_state import Generator
 
 
 def draws(generator: Any = None) -> Any:
-    """NumPy's legacy generator that an epoch draws its order from.
+    """Return NumPy's legacy generator that an epoch draws its order from.
 
-    That is NumPy's global one, as in Paddle: `np.random.seed` gives the very order that Paddle gives. Where only the
-    framework's `seed` was called, it starts from the framework's stream, so that `seed` alone makes runs repeat.
+    That is NumPy's global one, as in Paddle: ``np.random.seed`` gives the order that Paddle gives. Where only Bireme's
+    ``seed`` was called, it is seeded from Bireme's generator, so that ``seed`` alone makes runs reproducible.
     """
     if isinstance(generator, Generator):
         return np.random.RandomState(generator.random() & 0xFFFFFFFF)
@@ -28,25 +28,27 @@ def draws(generator: Any = None) -> Any:
 
 
 class _Resumed:
-    numpy_was_seeded = False  # in the run whose place in an epoch was restored here
+    numpy_was_seeded = False  # in the run whose epoch is resumed here
 
 
 def numpy_was_seeded() -> bool:
-    """Whether somebody called `np.random.seed`: a state that came from the system's entropy knows its seed sequence."""
-    return _Resumed.numpy_was_seeded or np.random.get_bit_generator().seed_seq is None
+    """Return whether ``np.random.seed`` was called: a state from the system's entropy has a seed sequence."""
+    generator = np.random.get_bit_generator()  # type: ignore[attr-defined]  # not in the stubs
+    return _Resumed.numpy_was_seeded or generator.seed_seq is None
 
 
 def draw_seed() -> int:
-    """A seed for the workers of an epoch, from the same source."""
+    """Draw a seed for the workers of an epoch, from the same generator."""
     return int(draws().randint(0, sys.maxsize))
 
 
 def snapshot() -> dict[str, Any]:
-    """Where every stream is that an order may be drawn from: the framework's, NumPy's and Python's, as plain arrays and numbers."""
+    """Return the states of Bireme's, NumPy's and Python's generators as plain data."""
     _, words, place, has_gauss, gauss = np.random.get_state()  # noqa: NPY002 - samplers draw from the global generator, as Paddle's do
     version, state, normal = python_random.getstate()
     return {
-        "framework": [str(n) for n in random_state.default_generator().get_state()],  # 64 bits do not fit every file format's integers
+        # as text: 64 bits do not fit the integers of every file format
+        "framework": [str(n) for n in random_state.default_generator().get_state()],
         "numpy": [np.array(words), int(place), int(has_gauss), float(gauss)],
         "python": [version, np.array(state, np.uint32), normal],
         "numpy_was_seeded": numpy_was_seeded(),
@@ -54,8 +56,9 @@ def snapshot() -> dict[str, Any]:
 
 
 def restore(state: dict[str, Any]) -> None:
-    """Go back to a `snapshot`."""
-    random_state.default_generator().set_state(tuple(int(n) for n in state["framework"]))
+    """Restore what ``snapshot`` returned."""
+    seed, counter = (int(n) for n in state["framework"])
+    random_state.default_generator().set_state((seed, counter))
     words, place, has_gauss, gauss = state["numpy"]
     np.random.set_state(("MT19937", np.asarray(words, np.uint32), int(place), int(has_gauss), float(gauss)))  # noqa: NPY002 - as above
     version, numbers, normal = state["python"]

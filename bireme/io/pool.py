@@ -31,7 +31,7 @@ _ids = itertools.count()
 
 
 class Inbox:
-    """Batches that came back and were not asked for yet, by (epoch, number)."""
+    """Batches that have arrived and were not asked for yet, by epoch and number."""
 
     def __init__(self, convert: Callable[[Any], Any]):
         self.convert = convert
@@ -52,16 +52,20 @@ class Inbox:
             self.changed.notify_all()
 
     def take(self, number: int, timeout: float) -> tuple[int, Any]:
-        """The batch, as soon as it is there."""
+        """Wait for a batch and return it."""
         with self.changed:
             key = self.epoch, number
             there = self.changed.wait_for(lambda: key in self.found or self.trouble is not None, timeout or None)
             if self.trouble is None:
                 if not there:
-                    raise RuntimeError(f"DataLoader timed out: batch {number} was not there after {timeout:g} seconds (timeout={timeout:g})")
+                    raise RuntimeError(
+                        f"DataLoader timed out: batch {number} was not there after {timeout:g} seconds "
+                        f"(timeout={timeout:g})"
+                    )
                 return self.found.pop(key)
         if not threading.main_thread().is_alive() and threading.current_thread() is not threading.main_thread():
-            threading.Event().wait()  # a daemon at the end of the process, which closed the loader: nobody reads what it would say
+            # a daemon thread at the end of the process, which closed the loader: nobody reads what it would raise
+            threading.Event().wait()
         raise RuntimeError(self.trouble)
 
 
@@ -79,7 +83,9 @@ def rebuilt(failure: Failure, number: int) -> Exception:
     kind: Any = builtins if failure.module == "builtins" else sys.modules.get(failure.module)
     for part in failure.name.split("."):
         kind = getattr(kind, part, None)
-    if not (isinstance(kind, type) and issubclass(kind, Exception)) or issubclass(kind, (StopIteration, StopAsyncIteration)):
+    if not (isinstance(kind, type) and issubclass(kind, Exception)) or issubclass(
+        kind, (StopIteration, StopAsyncIteration)
+    ):
         return RuntimeError(message)
     try:
         return kind(message)
@@ -91,7 +97,7 @@ def rebuilt(failure: Failure, number: int) -> Exception:
 
 
 class Worker:
-    """A worker process, its pipe and the memory it shares with us."""
+    """A worker process, its pipe and the memory it shares with this process."""
 
     def __init__(self, job: tuple, number: int, count: int, seed: int, shared: bool, main: bool):
         parcel_fd, parcel = job
@@ -99,14 +105,22 @@ class Worker:
         self.released: list[int] = []
         self.reader = memory.Reader(memory.anonymous()) if shared else None
         self.pipe, theirs = connection.Pipe()
-        args = (theirs, parcel, Handle(parcel_fd), None if self.reader is None else Handle(self.reader.fd), number, count, seed)
+        args = (
+            theirs,
+            parcel,
+            Handle(parcel_fd),
+            None if self.reader is None else Handle(self.reader.fd),
+            number,
+            count,
+            seed,
+        )
         self.process = launch.Process(target=run, args=args, name=f"bireme-loader-{number}", daemon=True)
         self.process.needs_main = main
         self.process.start()
         theirs.close()
 
     def obituary(self, starting: bool) -> str:
-        """What happened to a worker that is gone."""
+        """Say how a worker ended that is gone."""
         self.process.join(GRACE)
         code = self.process.exitcode
         how = f"stopped with exit code {code}"
@@ -114,13 +128,16 @@ class Worker:
             how = f"was killed by signal {-code} ({signal.Signals(-code).name})"
         hint = "where it printed a traceback, that is above"
         if code == -signal.SIGKILL:
-            hint = "the system does this when memory runs out: fewer workers, smaller batches or prefetch_factor=1 need less"
+            hint = (
+                "the system does this when memory runs out: "
+                "fewer workers, smaller batches or prefetch_factor=1 need less"
+            )
         when = " while it started" if starting else ""
         return f"DataLoader worker {self.number} (pid {self.process.pid}) {how}{when}\n  hint: {hint}"
 
 
 class Handle:
-    """A file that goes with a process that is being started."""
+    """A file descriptor that is passed to a process at its start."""
 
     def __init__(self, fd: int):
         self.fd = fd
@@ -134,7 +151,7 @@ def _same(handle: Any) -> Any:
 
 
 class Processes:
-    """Worker processes and the thread that takes in their batches."""
+    """Worker processes and the thread that receives their batches."""
 
     def __init__(self, job: tuple, count: int, seed: int, inbox: Inbox, shared: bool, main: bool, imports: set[str]):
         self.inbox = inbox
@@ -153,17 +170,17 @@ class Processes:
         self.thread.start()
 
     def send(self, number: int, epoch: int, batch: int | None, indices: Any, seed: int) -> None:
-        """Give a worker its next task."""
+        """Send a worker its next task."""
         worker = self.workers[number]
         released, worker.released = worker.released, []
         try:
             worker.pipe.send((epoch, batch, indices, seed, released))
         except OSError:
-            return  # the worker is gone, or the pool closed: who waits for the batch is told
+            return  # the worker is gone, or the pool closed: `take` raises the error
 
     def listen(self) -> None:
-        """Take in batches until the pool is closed or a worker is gone."""
-        pipes = {worker.pipe: worker for worker in self.workers}
+        """Receive batches until the pool is closed or a worker is gone."""
+        pipes: dict[Any, Worker] = {worker.pipe: worker for worker in self.workers}
         try:
             while True:
                 for pipe in connection.wait([*pipes, self.woken]):
@@ -202,7 +219,7 @@ class Processes:
                 worker.released.append(slot)
 
     def close(self) -> None:
-        """Stop everything: at once where workers are idle, after at most a moment where they are not."""
+        """Stop all workers: at once if they are idle, else after at most a second."""
         if os.getpid() != self.owner:
             return  # a fork of the process has none of them
         self.wake.close()
@@ -229,7 +246,7 @@ class Processes:
 
 
 class Threads:
-    """Workers as threads of this process, for what cannot be sent to another one."""
+    """Workers as threads of this process, for what cannot be pickled."""
 
     def __init__(self, job: Job, count: int, seed: int, inbox: Inbox):
         self.inbox = inbox
@@ -268,14 +285,14 @@ class Threads:
 
 
 def _modules(job: Job) -> set[str]:
-    """Where the code of a job comes from, as far as that is seen at once."""
+    """Return the modules that the code of a job comes from, as far as that is seen at once."""
     parts = [job.dataset, job.collate, job.init, *getattr(job.dataset, "__dict__", {}).values()]
     named = {getattr(x if hasattr(x, "__qualname__") else type(x), "__module__", None) for x in parts}
     return {name for name in named if isinstance(name, str) and name not in ("builtins", "__main__")}
 
 
 def start(job: Job, count: int, seed: int, inbox: Inbox, shared: bool) -> Any:
-    """Workers for a job: processes if the dataset can be sent to them, else threads, with a warning that says why."""
+    """Start workers for a job: processes if it can be pickled, else threads, with a warning that says why."""
     if not launch.possible():
         return Threads(job, count, seed, inbox)
     fd = memory.anonymous()
@@ -283,17 +300,21 @@ def start(job: Job, count: int, seed: int, inbox: Inbox, shared: bool) -> Any:
         why, parcel = "", None
         try:
             parcel = memory.pack(fd, job)
-        except (reduction.pickle.PicklingError, TypeError, AttributeError) as error:
+        except (reduction.pickle.PicklingError, TypeError, AttributeError) as error:  # type: ignore[attr-defined]  # has no stub
             why = f"one cannot be sent to a worker process ({error})"
         else:
             if parcel.main and not launch.script_can_be_imported():
-                why = 'one is defined at a prompt or in a script without `if __name__ == "__main__":`, which workers cannot import'
+                why = (
+                    'one is defined at a prompt or in a script without `if __name__ == "__main__":`, '
+                    "which workers cannot import"
+                )
         if parcel is not None and not why:
             return Processes((fd, parcel), count, seed, inbox, shared, parcel.main, _modules(job))
     finally:
         os.close(fd)
     errors.warn(
-        f"DataLoader reads in {count} thread{'s' * (count > 1)} instead of processes: of dataset, collate_fn and worker_init_fn, {why}\n"
+        f"DataLoader reads in {count} thread{'s' * (count > 1)} instead of processes: "
+        f"of dataset, collate_fn and worker_init_fn, {why}\n"
         "  hint: define them at the top of a module that can be imported"
     )
     return Threads(job, count, seed, inbox)

@@ -1,4 +1,4 @@
-"""A worker of a DataLoader: reads the batches it is told to and sends them back.
+"""A worker of a DataLoader: reads batches by index and sends them back.
 
 It talks in tuples. From the parent come (epoch, number, indices, seed, slots to release), (epoch, None, seed) for a new
 epoch, and None or a closed pipe for the end. Back go (epoch, number, kind, content, slot).
@@ -29,7 +29,7 @@ READY, DATA, END, FAILED = range(4)
 
 
 class Failure(NamedTuple):
-    """An error of the user's code, told in text: its class may not exist in another process."""
+    """An error of the user's code as text: its class may not exist in another process."""
 
     module: str
     name: str
@@ -53,14 +53,20 @@ class Reported:
             return False
         sample = None if self.fetcher is None else self.fetcher.at
         text = "".join(traceback.format_exception(type(error), error, (trace and trace.tb_next) or trace))
-        self.failure = Failure(type(error).__module__, type(error).__qualname__, sample if isinstance(sample, (int, str, list)) else None, text)
+        self.failure = Failure(
+            type(error).__module__,
+            type(error).__qualname__,
+            sample if isinstance(sample, (int, str, list)) else None,
+            text,
+        )
         return True
 
 
 def run(connection: Any, parcel: Parcel, parcel_fd: Any, fd: Any, number: int, count: int, seed: int) -> None:
     """The main function of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of the terminal; the parent decides
-    gc.freeze()  # what was imported before the fork is never garbage; to look through it would copy its pages, for half a second
+    # what was imported before the fork is never garbage; a collection would copy its pages, which takes half a second
+    gc.freeze()
     devices.use(devices.Device("cpu", 0))  # else the first tensor would start jax to ask for the default
     writer = None if fd is None else Writer(fd.detach())
     reported = Reported()
@@ -77,9 +83,16 @@ def run(connection: Any, parcel: Parcel, parcel_fd: Any, fd: Any, number: int, c
 
 
 def serve(
-    job: Job, receive: Callable, send: Callable, number: int, count: int, seed: int, writer: Writer | None = None, own: bool = False
-) -> None:  # fmt: skip
-    """Answer until told to stop. `own` says that the process is the worker's own, so that its random streams may be set."""
+    job: Job,
+    receive: Callable[[], Any],
+    send: Callable[[tuple], Any],
+    number: int,
+    count: int,
+    seed: int,
+    writer: Writer | None = None,
+    own: bool = False,
+) -> None:
+    """Read batches until told to stop. In a process of its ``own`` a worker sets the global generators."""
     if own:
         seed_all(seed, number)
     iterable = isinstance(job.dataset, IterableDataset)
@@ -98,7 +111,7 @@ def serve(
             fetcher = None
             continue
         if own and job.init is None and not iterable:
-            # a batch draws the same whichever worker reads it, and after a resume; who seeds in worker_init_fn keeps that
+            # a batch draws the same numbers in any worker and after a resume, unless a worker_init_fn seeds
             seed_all(seed, batch)
         if writer is not None:
             writer.release(slots)
@@ -129,8 +142,12 @@ def _on_host(array: Any) -> np.ndarray:
 
 
 def _generate_states(base_seed: int = 0, worker_id: int = 0) -> list[int]:
-    """Four words for numpy's generator, by Paddle's rule and under its name: far apart for seeds and numbers that are close."""
-    return np.random.SeedSequence([worker_id & 0xFFFFFFFF, base_seed & 0xFFFFFFFF, base_seed >> 32]).generate_state(4).tolist()
+    """Four words for NumPy's generator, by Paddle's formula and under its name: far apart for close seeds."""
+    return (
+        np.random.SeedSequence([worker_id & 0xFFFFFFFF, base_seed & 0xFFFFFFFF, base_seed >> 32])
+        .generate_state(4)
+        .tolist()
+    )
 
 
 def seed_all(seed: int, number: int) -> None:

@@ -19,71 +19,108 @@ __all__ = ["Accuracy", "Auc", "Metric", "Precision", "Recall", "accuracy"]
 
 
 class Metric(ABC):
-    """What is updated with batches and gives one figure: a subclass gives `reset`, `update`, `accumulate` and `name`.
+    """Base class of metrics: updated batch by batch, then accumulated to one value.
 
-    >>> class Count(bireme.metric.Metric):
-    ...     def reset(self):
-    ...         self.n = 0
-    ...     def update(self, x):
-    ...         self.n += len(x)
-    ...     def accumulate(self):
-    ...         return self.n
-    ...     def name(self):
-    ...         return "count"
-    >>> m = Count(); m.reset(); m.update([1, 2]); m.accumulate()
-    2
+    A subclass implements ``reset``, ``update``, ``accumulate`` and ``name``, and may override ``compute``.
+
+    Examples:
+        >>> class Count(bireme.metric.Metric):
+        ...     def reset(self):
+        ...         self.n = 0
+        ...     def update(self, x):
+        ...         self.n += len(x)
+        ...     def accumulate(self):
+        ...         return self.n
+        ...     def name(self):
+        ...         return "count"
+        >>> metric = Count()
+        >>> metric.reset()
+        >>> metric.update([1, 2])
+        >>> metric.accumulate()
+        2
     """
 
     @abstractmethod
     def reset(self) -> None:
-        """Forget all batches."""
+        """Reset the metric to its state before the first batch."""
 
     @abstractmethod
     def update(self, *args: Any) -> Any:
-        """Count a batch: what `compute` returned."""
+        """Add a batch.
+
+        Args:
+            *args: What ``compute`` returned; a tuple is unpacked by ``Model``.
+
+        Returns:
+            The value of this batch, or None.
+        """
 
     @abstractmethod
     def accumulate(self) -> Any:
-        """The figure over all batches since `reset`."""
+        """Return the value over all batches since ``reset``."""
 
     @abstractmethod
     def name(self) -> Any:
-        """What the figure is called."""
+        """Return the name of the metric: a str, or a list of them if there are several values."""
 
     def compute(self, *args: Any) -> Any:
-        """Reduce the model's outputs and the labels to what `update` needs, with operators on the device.
+        """Reduce the outputs of the model and the labels to what ``update`` takes, with operators on the device.
 
-        >>> bireme.metric.Recall().compute(1, 2)
-        (1, 2)
+        Args:
+            *args: Outputs of the model, then labels.
+
+        Returns:
+            The arguments of ``update``; here ``args`` as they are.
+
+        Examples:
+            >>> bireme.metric.Recall().compute(1, 2)
+            (1, 2)
         """
         return args
 
 
 class Accuracy(Metric):
-    """Share of samples whose label is among the `k` best predictions, for each `k` of `topk`.
+    """Top-k accuracy: the fraction of samples whose label is among the ``k`` highest scores.
 
-    >>> m = bireme.metric.Accuracy()
-    >>> x, y = bireme.to_tensor([[0.1, 0.9], [0.7, 0.3]]), bireme.to_tensor([[1], [1]])
-    >>> float(m.update(m.compute(x, y))), m.accumulate()
-    (0.5, 0.5)
+    Args:
+        topk: The values of ``k``, a tuple or list of positive ints. Default: (1,).
+        name: Name of the metric. Default: None, ``"acc"``.
+        *args: Passed to the constructor of the base class.
+        **kwargs: Passed to the constructor of the base class.
+
+    Examples:
+        >>> metric = bireme.metric.Accuracy()
+        >>> x, y = bireme.to_tensor([[0.1, 0.9], [0.7, 0.3]]), bireme.to_tensor([[1], [1]])
+        >>> float(metric.update(metric.compute(x, y))), metric.accumulate()
+        (0.5, 0.5)
     """
 
     def __init__(self, topk: Sequence[int] = (1,), name: str | None = None, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if not isinstance(topk, (list, tuple)):
-            raise errors.bad("Accuracy(topk)", "a tuple of integers", topk, kind=TypeError)
+            raise errors.bad("Accuracy(topk)", "a tuple of integers", topk, kind=errors.ArgumentTypeError)
         if not topk or not all(isinstance(k, (int, np.integer)) and k >= 1 for k in topk):
-            raise errors.bad("Accuracy(topk)", "one integer or more, each of 1 or more", topk)
+            raise errors.bad("Accuracy(topk)", "one integer or more, each of 1 or more", topk, kind=errors.for_integer(topk))
         self.topk, self.maxk = topk, max(topk)
         name = name or "acc"
         self._name = [name] if self.maxk == 1 else [f"{name}_top{k}" for k in topk]
         self.reset()
 
     def compute(self, pred: Tensor, label: Tensor, *args: Any) -> Tensor:
-        """Which of the best predictions of each sample are its label; labels are numbers or one-hot.
+        """Find which of the highest scores of each sample belong to its label.
 
-        >>> bireme.metric.Accuracy().compute(bireme.to_tensor([[0.1, 0.9]]), bireme.to_tensor([[1]])).tolist()
-        [[1.0]]
+        Args:
+            pred: Scores, of shape [..., classes].
+            label: Labels: class indices of shape [N], [N, 1] or [..., 1], or one-hot vectors of the shape of ``pred``.
+            *args: Not used.
+
+        Returns:
+            A float32 tensor of shape [..., max(topk)]: 1 where a score belongs to the label, else 0; highest score
+            first.
+
+        Examples:
+            >>> bireme.metric.Accuracy().compute(bireme.to_tensor([[0.1, 0.9]]), bireme.to_tensor([[1]])).tolist()
+            [[1.0]]
         """
         best = argsort(pred, descending=True)[..., : self.maxk]
         if label.ndim == 1 or (label.ndim == 2 and label.shape[-1] == 1):
@@ -93,11 +130,19 @@ class Accuracy(Metric):
         return cast(best == cast(label, best.dtype), "float32")
 
     def update(self, correct: Any, *args: Any) -> Any:
-        """Count a batch of what `compute` returned; gives the accuracy of this batch, a list of them where `topk` has several.
+        """Add a batch.
 
-        >>> import numpy as np
-        >>> float(bireme.metric.Accuracy().update(np.array([[1.0], [0.0]])))
-        0.5
+        Args:
+            correct: What ``compute`` returned, a tensor or an array.
+            *args: Not used.
+
+        Returns:
+            The accuracy of this batch; a list if ``topk`` has several values.
+
+        Examples:
+            >>> import numpy as np
+            >>> float(bireme.metric.Accuracy().update(np.array([[1.0], [0.0]])))
+            0.5
         """
         samples = int(np.prod(correct.shape[:-1], dtype=np.int64))
         found = []
@@ -109,33 +154,37 @@ class Accuracy(Metric):
         return found[0] if len(self.topk) == 1 else found
 
     def reset(self) -> None:
-        """Forget all batches."""
+        """Reset the metric to its state before the first batch."""
         self.total: list[Any] = [0.0] * len(self.topk)
         self.count: list[int] = [0] * len(self.topk)
 
     def accumulate(self) -> Any:
-        """The accuracy over all batches, a list where `topk` has several."""
+        """Return the accuracy over all batches; a list if ``topk`` has several values."""
         found = [float(t) / c if c > 0 else 0.0 for t, c in zip(self.total, self.count, strict=True)]
         return found[0] if len(self.topk) == 1 else found
 
     def name(self) -> list[str]:
-        """Names, one for each `k`.
+        """Return the names, one for each value of ``topk``.
 
-        >>> bireme.metric.Accuracy(topk=(1, 5)).name()
-        ['acc_top1', 'acc_top5']
+        Examples:
+            >>> bireme.metric.Accuracy(topk=(1, 5)).name()
+            ['acc_top1', 'acc_top5']
         """
         return self._name
 
 
 def _sum(total: Any, more: Any) -> Any:
-    """`total + more`. The first sum after `reset` is recorded like all others, from a tensor: a step that counts is one program, not two."""
+    """Return ``total + more``.
+
+    The first sum after ``reset`` is recorded from a tensor like all others: a step that counts is one program, not two.
+    """
     if isinstance(more, Tensor) and not isinstance(total, Tensor):
         total = to_tensor(total, more.dtype)
     return total + more
 
 
 def _column(x: Any, where: str) -> Any:
-    """One value for each sample, of a vector or a column."""
+    """Return one value for each sample, of a vector or a column."""
     if not isinstance(x, (Tensor, np.ndarray, np.generic)):
         raise errors.bad(where, "a Tensor or an array", x)
     if x.ndim == 0 or (x.ndim > 1 and any(n != 1 for n in x.shape[1:])):
@@ -147,19 +196,30 @@ def _columns(who: str, preds: Any, labels: Any) -> tuple[Any, Any]:
     preds, labels = _column(preds, f"{who}.update(preds)"), _column(labels, f"{who}.update(labels)")
     n = labels.shape[0]
     if preds.shape[0] < n:
-        raise errors.bad(f"{who}.update(preds)", f"a prediction for each of {n} labels", preds, kind=errors.OutOfRange)
+        raise errors.bad(f"{who}.update(preds)", f"a prediction for each of {n} labels", preds, kind=errors.OutOfRangeError)
     if isinstance(preds, Tensor) != isinstance(labels, Tensor):
         preds, labels = (x._host() if isinstance(x, Tensor) else x for x in (preds, labels))
     return preds[:n], labels
 
 
 class Precision(Metric):
-    """Share of the samples said to be positive that are: `tp / (tp + fp)`.
+    """Precision of binary classification: ``tp / (tp + fp)``, the fraction of positive predictions that are correct.
 
-    >>> import numpy as np
-    >>> m = bireme.metric.Precision(); m.update(np.array([0.1, 0.5, 0.6]), np.array([0, 1, 0])); m.accumulate()
-    0.5
+    Args:
+        name: Name of the metric. Default: ``"precision"``.
+        *args: Passed to the constructor of the base class.
+        **kwargs: Passed to the constructor of the base class.
+
+    Examples:
+        >>> import numpy as np
+        >>> metric = bireme.metric.Precision()
+        >>> metric.update(np.array([0.1, 0.5, 0.6]), np.array([0, 1, 0]))
+        >>> metric.accumulate()
+        0.5
     """
+
+    tp: Any
+    fp: Any
 
     def __init__(self, name: str = "precision", *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -167,7 +227,12 @@ class Precision(Metric):
         self.reset()
 
     def update(self, preds: Any, labels: Any) -> None:
-        """Count a batch: probabilities, rounded half up, and labels of 0 and 1."""
+        """Add a batch.
+
+        Args:
+            preds: Probabilities of the positive class, of shape [N] or [N, 1]; 0.5 and above count as positive.
+            labels: Labels 0 and 1, of shape [N] or [N, 1].
+        """
         preds, labels = _columns("Precision", preds, labels)
         half_up = floor(preds + 0.5) if isinstance(preds, Tensor) else np.floor(preds + 0.5)
         said, label = half_up == 1, labels == 1
@@ -175,26 +240,36 @@ class Precision(Metric):
         self.fp = _sum(self.fp, _number((said & ~label).sum()))
 
     def reset(self) -> None:
-        """Forget all batches."""
-        self.tp: Any = 0
-        self.fp: Any = 0
+        """Reset the metric to its state before the first batch."""
+        self.tp = self.fp = 0
 
     def accumulate(self) -> float:
-        """The precision over all batches; 0 where nothing was said to be positive."""
+        """Return the precision over all batches; 0 if there was no positive prediction."""
         return _share(self.tp, self.fp)
 
     def name(self) -> str:
-        """What the figure is called."""
+        """Return the name of the metric."""
         return self._name
 
 
 class Recall(Metric):
-    """Share of the positive samples that were found: `tp / (tp + fn)`.
+    """Recall of binary classification: ``tp / (tp + fn)``, the fraction of positive samples that were found.
 
-    >>> import numpy as np
-    >>> m = bireme.metric.Recall(); m.update(np.array([0.1, 0.9, 0.6]), np.array([1, 1, 0])); m.accumulate()
-    0.5
+    Args:
+        name: Name of the metric. Default: ``"recall"``.
+        *args: Passed to the constructor of the base class.
+        **kwargs: Passed to the constructor of the base class.
+
+    Examples:
+        >>> import numpy as np
+        >>> metric = bireme.metric.Recall()
+        >>> metric.update(np.array([0.1, 0.9, 0.6]), np.array([1, 1, 0]))
+        >>> metric.accumulate()
+        0.5
     """
+
+    tp: Any
+    fn: Any
 
     def __init__(self, name: str = "recall", *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -202,7 +277,12 @@ class Recall(Metric):
         self.reset()
 
     def update(self, preds: Any, labels: Any) -> None:
-        """Count a batch: probabilities, rounded half to even, and labels of 0 and 1."""
+        """Add a batch.
+
+        Args:
+            preds: Probabilities of the positive class, of shape [N] or [N, 1]; above 0.5 they count as positive.
+            labels: Labels 0 and 1, of shape [N] or [N, 1].
+        """
         preds, labels = _columns("Recall", preds, labels)
         nearest = round(preds) if isinstance(preds, Tensor) else np.rint(preds)
         said, label = nearest == 1, labels == 1
@@ -210,16 +290,15 @@ class Recall(Metric):
         self.fn = _sum(self.fn, _number((~said & label).sum()))
 
     def reset(self) -> None:
-        """Forget all batches."""
-        self.tp: Any = 0
-        self.fn: Any = 0
+        """Reset the metric to its state before the first batch."""
+        self.tp = self.fn = 0
 
     def accumulate(self) -> float:
-        """The recall over all batches; 0 where nothing was positive."""
+        """Return the recall over all batches; 0 if there was no positive sample."""
         return _share(self.tp, self.fn)
 
     def name(self) -> str:
-        """What the figure is called."""
+        """Return the name of the metric."""
         return self._name
 
 
@@ -233,30 +312,52 @@ def _share(part: Any, rest: Any) -> float:
 
 
 class Auc(Metric):
-    """Area under the ROC curve of two classes, counted in `num_thresholds + 1` bins of the positive class's probability.
+    """Area under the ROC curve of binary classification, from a histogram of the predicted probabilities.
 
-    >>> import numpy as np
-    >>> m = bireme.metric.Auc()
-    >>> m.update(np.array([[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]]), np.array([[0], [1], [1]])); float(m.accumulate())
-    1.0
+    Args:
+        curve: Kept, without effect: the curve is always ROC. Default: ``"ROC"``.
+        num_thresholds: Number of thresholds; the histogram has one bin more. Default: 4095.
+        name: Name of the metric. Default: ``"auc"``.
+        *args: Passed to the constructor of the base class.
+        **kwargs: Passed to the constructor of the base class.
+
+    Examples:
+        >>> import numpy as np
+        >>> metric = bireme.metric.Auc()
+        >>> metric.update(np.array([[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]]), np.array([[0], [1], [1]]))
+        >>> float(metric.accumulate())
+        1.0
     """
 
     WAIT = 64  # updates with tensors that are kept before they are counted: by then they have long been computed
+    _pending: list[tuple[Any, Any]]
 
-    def __init__(self, curve: str = "ROC", num_thresholds: int = 4095, name: str = "auc", *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self, curve: str = "ROC", num_thresholds: int = 4095, name: str = "auc", *args: Any, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         if not isinstance(num_thresholds, (int, np.integer)) or num_thresholds < 1:
-            raise errors.bad("Auc(num_thresholds)", "an integer of 1 or more", num_thresholds)
+            raise errors.bad("Auc(num_thresholds)", "an integer of 1 or more", num_thresholds, kind=errors.for_integer(num_thresholds))
         self._curve, self._num_thresholds, self._name = curve, num_thresholds, name
         self.reset()
 
     def update(self, preds: Any, labels: Any) -> None:
-        """Count a batch: probabilities [N, 2] of both classes, and labels of 0 and 1, [N] or [N, 1]."""
+        """Add a batch.
+
+        Args:
+            preds: Probabilities of both classes, of shape [N, 2].
+            labels: Labels 0 and 1, of shape [N] or [N, 1].
+        """
         labels = _column(labels, "Auc.update(labels)")
         if not isinstance(preds, (Tensor, np.ndarray)):
             raise errors.bad("Auc.update(preds)", "a Tensor or an array", preds)
         if preds.ndim != 2 or preds.shape[1] < 2 or preds.shape[0] < labels.shape[0]:
-            raise errors.bad("Auc.update(preds)", f"probabilities of both classes, shape [{labels.shape[0]}, 2]", preds, kind=errors.OutOfRange)
+            raise errors.bad(
+                "Auc.update(preds)",
+                f"probabilities of both classes, shape [{labels.shape[0]}, 2]",
+                preds,
+                kind=errors.OutOfRangeError,
+            )
         self._pending.append((preds[: labels.shape[0], 1], labels))
         if isinstance(preds, np.ndarray) or len(self._pending) >= self.WAIT:
             self._count()
@@ -267,22 +368,37 @@ class Auc(Metric):
             value, labels = (x._host() if isinstance(x, Tensor) else x for x in (value, labels))
             bins = (value * self._num_thresholds).astype(np.int64)
             if bins.size and not 0 <= bins.min() <= bins.max() <= self._num_thresholds:
-                raise errors.bad("Auc.update(preds)", "probabilities between 0 and 1", [float(value.min()), float(value.max())], kind=errors.Unfit)
+                raise errors.bad(
+                    "Auc.update(preds)",
+                    "probabilities between 0 and 1",
+                    [float(value.min()), float(value.max())],
+                    kind=errors.ArgumentError,
+                )
             positive = labels.astype(bool)
             self._stat_pos += np.bincount(bins[positive], minlength=self._num_thresholds + 1)
             self._stat_neg += np.bincount(bins[~positive], minlength=self._num_thresholds + 1)
 
     @staticmethod
     def trapezoid_area(x1: float, x2: float, y1: float, y2: float) -> float:
-        """Area under the line from (x1, y1) to (x2, y2).
+        """Return the area under the line from (x1, y1) to (x2, y2).
 
-        >>> bireme.metric.Auc.trapezoid_area(1, 3, 2, 4)
-        6.0
+        Args:
+            x1: First coordinate of one end.
+            x2: First coordinate of the other end.
+            y1: Second coordinate of one end.
+            y2: Second coordinate of the other end.
+
+        Returns:
+            ``abs(x1 - x2) * (y1 + y2) / 2``.
+
+        Examples:
+            >>> bireme.metric.Auc.trapezoid_area(1, 3, 2, 4)
+            6.0
         """
         return abs(x1 - x2) * (y1 + y2) / 2.0
 
     def accumulate(self) -> float:
-        """The area over all batches; 0 where one class is missing."""
+        """Return the area over all batches; 0 if one class is missing."""
         self._count()
         positive, negative = (np.cumsum(stat[::-1]) for stat in (self._stat_pos, self._stat_neg))
         if positive[-1] == 0 or negative[-1] == 0:
@@ -291,20 +407,39 @@ class Auc(Metric):
         return np.float64((self._stat_neg[::-1] * heights).sum() / positive[-1] / negative[-1])
 
     def reset(self) -> None:
-        """Forget all batches."""
+        """Reset the metric to its state before the first batch."""
         self._stat_pos, self._stat_neg = np.zeros(self._num_thresholds + 1), np.zeros(self._num_thresholds + 1)
-        self._pending: list[tuple[Any, Any]] = []
+        self._pending = []
 
     def name(self) -> str:
-        """What the figure is called."""
+        """Return the name of the metric."""
         return self._name
 
 
-def accuracy(input: Tensor, label: Tensor, k: int = 1, correct: Tensor | None = None, total: Tensor | None = None, name: str | None = None) -> Tensor:
-    """Share of samples whose label [N, 1] is among the `k` best of `input` [N, classes]; the counts are written to `correct` and `total`.
+def accuracy(
+    input: Tensor,
+    label: Tensor,
+    k: int = 1,
+    correct: Tensor | None = None,
+    total: Tensor | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Compute the top-k accuracy of one batch.
 
-    >>> bireme.metric.accuracy(bireme.to_tensor([[0.1, 0.9], [0.7, 0.3]]), bireme.to_tensor([[1], [1]])).item()
-    0.5
+    Args:
+        input: Scores, of shape [N, classes].
+        label: Class indices, of shape [N, 1].
+        k: Number of highest scores among which the label counts as found. Default: 1.
+        correct: Tensor that the number of correct samples is written to. Default: None.
+        total: Tensor that the number of samples is written to. Default: None.
+        name: Has no effect.
+
+    Returns:
+        The fraction of correct samples, a float32 scalar tensor.
+
+    Examples:
+        >>> bireme.metric.accuracy(bireme.to_tensor([[0.1, 0.9], [0.7, 0.3]]), bireme.to_tensor([[1], [1]])).item()
+        0.5
     """
     if input.ndim != 2:
         raise errors.bad("accuracy(input)", "shape [N, classes]", input)

@@ -62,8 +62,8 @@ class Activation(Layer):
         names = [*cls._defaults, "name"]
         given = {**cls._defaults, "name": None, **dict(zip(names, args)), **kwargs}
         if len(args) > len(names) or len(given) > len(names):
-            got = next((k for k in kwargs if k not in names), f"{len(args)} arguments")
-            raise errors.bad(f"{cls.__name__}()", f"arguments {', '.join(names)}", got, kind=TypeError)
+            got = next((repr(k) for k in kwargs if k not in names), f"{len(args)} arguments")
+            raise errors.bad(f"{cls.__name__}()", f"arguments {', '.join(names)}", described=got, kind=errors.ArgumentTypeError)
         return given
 
     def forward(self, x: Tensor) -> Tensor:

@@ -45,9 +45,7 @@ class _BatchNormBase(Layer):
         self.weight = self.create_parameter([num_features], weight_attr, default_initializer=Constant(1.0))
         self.bias = self.create_parameter([num_features], bias_attr, is_bias=True)
         names = [None, None] if name is None else [f"{name}_mean", f"{name}_variance"]
-        self._mean, self._variance = [
-            _statistic(self, num_features, start, name=n) for start, n in zip((0.0, 1.0), names)
-        ]
+        self._mean, self._variance = [_statistic(self, num_features, start, name=n) for start, n in zip((0.0, 1.0), names)]
 
     def _check_data_format(self, input: str) -> None:
         if self._formats and input not in self._formats:
@@ -56,7 +54,7 @@ class _BatchNormBase(Layer):
     def _check_input_dim(self, input: Tensor) -> None:
         if self._axes and input.ndim not in self._axes:
             expected = " or ".join([str(n) for n in self._axes])
-            raise errors.bad(f"{type(self).__name__}(input)", f"{expected} axes", f"shape {input.shape}")
+            raise errors.bad(f"{type(self).__name__}(input)", f"{expected} axes", described=f"shape {input.shape}", kind=errors.ShapeError)
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalize the input; in training also update the running statistics.

@@ -45,12 +45,12 @@ class _ConvNd(Layer):
         super().__init__()
         name = type(self).__name__
         if weight_attr is False:
-            raise errors.bad(f"{name}(weight_attr)", "an attribute of the kernel, or None", False, kind=errors.Unfit)
+            raise errors.bad(f"{name}(weight_attr)", "an attribute of the kernel, or None", False, kind=errors.ArgumentError)
         if not transposed and dims > 1 and data_format in [first for first, _ in _FORMATS.values()]:
             data_format = _FORMATS[dims][0]  # Paddle takes channels first under the name of any number of axes
         for which, count in (("in_channels", in_channels), ("out_channels", out_channels), ("groups", groups)):
             if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < 1:
-                raise errors.bad(f"{name}({which})", "an integer of 1 or more", count, kind=errors.Unfit)
+                raise errors.bad(f"{name}({which})", "an integer of 1 or more", count, kind=errors.for_integer(count))
         in_channels, out_channels, groups = int(in_channels), int(out_channels), int(groups)
         if in_channels % groups:
             raise errors.bad(f"{name}(in_channels)", f"a multiple of groups = {groups}", in_channels)
@@ -65,13 +65,12 @@ class _ConvNd(Layer):
             data_format,
         )
         self._kernel_size, self._stride, self._dilation = [
-            _sizes(value, dims, f"{name}({which})")
-            for which, value in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation))
+            _sizes(value, dims, f"{name}({which})") for which, value in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation))
         ]
         if padding_mode not in _MODES:
             raise errors.bad(f"{name}(padding_mode)", f"one of {', '.join(_MODES)}", padding_mode)
         if padding_mode != "zeros" and not isinstance(padding, int):
-            raise errors.bad(f"{name}(padding)", f"an int with padding_mode {padding_mode}", padding, kind=TypeError)
+            raise errors.bad(f"{name}(padding)", f"an int with padding_mode {padding_mode}", padding, kind=errors.ArgumentTypeError)
         if not transposed:
             edges_of(padding, dims, data_format[-1] == "C", f"{name}(padding)")
         self._padding, self._padding_mode, self._output_padding = padding, padding_mode, output_padding
@@ -79,9 +78,7 @@ class _ConvNd(Layer):
         ends = (in_channels, out_channels // groups) if transposed else (out_channels, in_channels // groups)
         # Paddle counts all input channels here, also when groups divide them
         start = None if transposed else Normal(0.0, math.sqrt(2.0 / (in_channels * math.prod(self._kernel_size))))
-        self.weight = self.create_parameter(
-            [*ends, *self._kernel_size], weight_attr, dtype, default_initializer=start, device=device
-        )
+        self.weight = self.create_parameter([*ends, *self._kernel_size], weight_attr, dtype, default_initializer=start, device=device)
         self.bias = self.create_parameter([out_channels], bias_attr, dtype, is_bias=True, device=device)
 
     def extra_repr(self) -> str:
@@ -102,9 +99,7 @@ class _ConvNd(Layer):
 
 
 def _sizes(value: Any, n: int, where: str) -> list[int]:
-    found = (
-        [value] * n if isinstance(value, numbers.Integral) else list(value) if isinstance(value, (list, tuple)) else []
-    )
+    found = [value] * n if isinstance(value, numbers.Integral) else list(value) if isinstance(value, (list, tuple)) else []
     if len(found) != n or not all(isinstance(k, numbers.Integral) for k in found):
         raise errors.bad(where, _COUNTS[n], value)
     found = [int(k) for k in found]
@@ -156,9 +151,7 @@ class _Conv(_ConvNd):
             x = pad(x, [padding] * (2 * self._axes), mode=self._padding_mode, data_format=self._data_format)
             padding = 0
         # looked up in the class: the function is no method
-        return type(self)._function(
-            x, self.weight, self.bias, self._stride, padding, self._dilation, self._groups, self._data_format
-        )
+        return type(self)._function(x, self.weight, self.bias, self._stride, padding, self._dilation, self._groups, self._data_format)
 
 
 class Conv1D(_Conv):

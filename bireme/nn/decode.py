@@ -148,7 +148,7 @@ class BeamSearchDecoder(Decoder):
         output_fn: Callable | None = None,
     ):
         if not isinstance(beam_size, int) or beam_size < 1:
-            raise errors.bad("BeamSearchDecoder(beam_size)", "an integer of 1 or more", beam_size)
+            raise errors.bad("BeamSearchDecoder(beam_size)", "an integer of 1 or more", beam_size, kind=errors.for_integer(beam_size))
         self.cell, self.embedding_fn, self.output_fn = cell, embedding_fn, output_fn
         self.start_token, self.end_token, self.beam_size = start_token, end_token, beam_size
 
@@ -210,9 +210,7 @@ class BeamSearchDecoder(Decoder):
         Returns:
             A tuple (``OutputWrapper``, ``StateWrapper``, next inputs, finished).
         """
-        outputs, next_states = self.cell(
-            map_structure(self._merged, inputs), map_structure(self._merged, states.cell_states), **kwargs
-        )
+        outputs, next_states = self.cell(map_structure(self._merged, inputs), map_structure(self._merged, states.cell_states), **kwargs)
         outputs, next_states = map_structure(self._split, outputs), map_structure(self._split, next_states)
         logits = outputs if self.output_fn is None else self.output_fn(outputs)
         chosen, new = self._search(logits, next_states, states)
@@ -301,15 +299,13 @@ def dynamic_decode(
             next_finished = logical_or(next_finished, finished)
             lengths = lengths + logical_not(next_finished).astype("int64")
             if impute_finished:
-                next_states = map_structure(
-                    lambda old, new, ended=next_finished: _kept(old, new, ended), states, next_states
-                )
+                next_states = map_structure(lambda old, new, ended=next_finished: _kept(old, new, ended), states, next_states)
         states, finished = next_states, next_finished
         collected.append(outputs)
         if max_step_num is not None and len(collected) > max_step_num:
             break
     if not collected:
-        raise errors.bad("dynamic_decode(inits)", "a sequence that has not ended", "none")
+        raise errors.bad("dynamic_decode(inits)", "a sequence that has not ended", described="none")
     outputs = map_structure(lambda *steps: stack(list(steps), 0), *collected)
     if type(decoder).finalize is not Decoder.finalize:
         outputs, states = decoder.finalize(outputs, states, lengths)

@@ -18,7 +18,7 @@ __all__ = [
 @no_grad()
 def _fill(where: str, tensor: Tensor, init: initial.Initializer) -> Tensor:
     if not isinstance(tensor, Tensor):
-        raise errors.bad(f"{where}(tensor)", "a Tensor", tensor, kind=TypeError)
+        raise errors.bad(f"{where}(tensor)", "a Tensor", tensor, kind=errors.NotATensorError)
     init(tensor)
     return tensor
 
@@ -61,9 +61,7 @@ def kaiming_normal_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinea
     return _fill("kaiming_normal_", tensor, initial.KaimingNormal(None, a, nonlinearity, mode))
 
 
-def xavier_uniform_(
-    tensor: Tensor, gain: float = 1.0, fan_in: float | None = None, fan_out: float | None = None
-) -> Tensor:
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, fan_in: float | None = None, fan_out: float | None = None) -> Tensor:
     """Fill a tensor inplace as ``bireme.nn.initializer.XavierUniform`` does.
 
     Args:
@@ -82,9 +80,7 @@ def xavier_uniform_(
     return _fill("xavier_uniform_", tensor, initial.XavierUniform(fan_in, fan_out, gain))
 
 
-def xavier_normal_(
-    tensor: Tensor, gain: float = 1.0, fan_in: float | None = None, fan_out: float | None = None
-) -> Tensor:
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, fan_in: float | None = None, fan_out: float | None = None) -> Tensor:
     """Fill a tensor inplace as ``bireme.nn.initializer.XavierNormal`` does.
 
     Args:
@@ -239,7 +235,7 @@ def eye_(tensor: Tensor) -> Tensor:
         [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
     """
     if not isinstance(tensor, Tensor) or tensor.ndim != 2:
-        raise errors.bad("eye_(tensor)", "a matrix", tensor, kind=errors.Unfit)
+        raise errors.bad("eye_(tensor)", "a matrix", tensor, kind=errors.ArgumentError)
     return _fill("eye_", tensor, initial.Assign(eye(*tensor.shape)))
 
 

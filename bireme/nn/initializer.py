@@ -101,7 +101,7 @@ class Assign(Initializer):
 
     def __init__(self, value: Sequence[Any] | np.ndarray | Tensor, name: str | None = None):
         if not isinstance(value, (list, tuple, np.ndarray, Tensor)):
-            raise errors.bad("Assign(value)", "a list, an array or a Tensor", value, kind=errors.Alien)
+            raise errors.bad("Assign(value)", "a list, an array or a Tensor", value, kind=errors.ArgumentTypeError)
         self._given = value
 
     def sample(self, shape: Sequence[int], dtype: DType | str) -> Tensor:
@@ -160,9 +160,7 @@ class TruncatedNormal(Initializer):
             return full(shape, min(max(self._mean, self._a), self._b), kind)
         # a float32 that rounds to 1 would be infinity after erfinv, and an outlier at the bound after clipping
         edge = 1 - 2.0**-23
-        low, high = (
-            min(max(math.erf((x - self._mean) / (self._std * _SQRT2)), -edge), edge) for x in (self._a, self._b)
-        )
+        low, high = (min(max(math.erf((x - self._mean) / (self._std * _SQRT2)), -edge), edge) for x in (self._a, self._b))
         x = erfinv(uniform(shape, _wide(kind), low, high)) * (self._std * _SQRT2) + self._mean
         return clip(x, self._a, self._b).astype(kind)
 
@@ -183,7 +181,7 @@ class Uniform(Initializer):
     def __init__(self, low: float = -1.0, high: float = 1.0, name: str | None = None):
         self._low, self._high = _number(self, "low", low), _number(self, "high", high)
         if self._high < self._low:
-            raise errors.bad("Uniform(high)", f"at least low = {low}", high, kind=errors.Unfit)
+            raise errors.bad("Uniform(high)", f"at least low = {low}", high, kind=errors.ArgumentError)
 
     def sample(self, shape: Sequence[int], dtype: DType | str) -> Tensor:
         return _uniform(shape, dtype, self._low, self._high)
@@ -206,9 +204,7 @@ class XavierUniform(Initializer):
         True
     """
 
-    def __init__(
-        self, fan_in: float | None = None, fan_out: float | None = None, gain: float = 1.0, name: str | None = None
-    ):
+    def __init__(self, fan_in: float | None = None, fan_out: float | None = None, gain: float = 1.0, name: str | None = None):
         self._fan_in, self._fan_out = _fan(self, "fan_in", fan_in), _fan(self, "fan_out", fan_out)
         self._gain = gain
 
@@ -311,12 +307,12 @@ class Bilinear(Initializer):
 
     def sample(self, shape: Sequence[int], dtype: DType | str) -> Tensor:
         if len(shape) != 4:
-            raise errors.bad("Bilinear", "a kernel of shape [out, in, height, width]", f"shape {list(shape)}")
+            raise errors.bad("Bilinear", "a kernel of shape [out, in, height, width]", described=f"shape {list(shape)}", kind=errors.ShapeError)
         if shape[2] != shape[3]:
-            raise errors.bad("Bilinear", "a kernel with square windows", f"shape {list(shape)}")
+            raise errors.bad("Bilinear", "a kernel with square windows", described=f"shape {list(shape)}", kind=errors.ShapeError)
         kind = dtypes.of(dtype)
         if not kind.is_floating:
-            raise errors.bad("Bilinear", "a floating type", kind.name, kind=errors.NoKernel)
+            raise errors.bad("Bilinear", "a floating type", described=kind.name, kind=errors.DtypeError)
         size = shape[3]
         half = math.ceil(size / 2.0)
         center = (2 * half - 1 - half % 2) / (2.0 * half)
@@ -338,9 +334,9 @@ class Dirac(Initializer):
 
     def __init__(self, groups: int = 1, name: str | None = None):
         if isinstance(groups, bool) or not isinstance(groups, int):
-            raise errors.bad("Dirac(groups)", "an int above 0", groups, kind=errors.Alien)
+            raise errors.bad("Dirac(groups)", "an int above 0", groups, kind=errors.ArgumentTypeError)
         if groups <= 0:
-            raise errors.bad("Dirac(groups)", "an int above 0", groups, kind=errors.Unfit)
+            raise errors.bad("Dirac(groups)", "an int above 0", groups, kind=errors.for_integer(groups))
         self._groups = groups
 
     def forward(self, param: Tensor, block: Any = None) -> Any:
@@ -357,11 +353,9 @@ class Dirac(Initializer):
 
     def sample(self, shape: Sequence[int], dtype: DType | str) -> Tensor:
         if len(shape) not in (3, 4, 5):
-            raise errors.bad("Dirac", "a kernel with 3, 4 or 5 axes", f"shape {list(shape)}", kind=errors.Unfit)
+            raise errors.bad("Dirac", "a kernel with 3, 4 or 5 axes", described=f"shape {list(shape)}", kind=errors.ShapeError)
         if shape[0] % self._groups:
-            raise errors.bad(
-                "Dirac", f"outputs that {self._groups} groups divide", f"shape {list(shape)}", kind=errors.Unfit
-            )
+            raise errors.bad("Dirac", f"outputs that {self._groups} groups divide", described=f"shape {list(shape)}", kind=errors.ShapeError)
         kernel, each = np.zeros(shape, np.float32), shape[0] // self._groups
         middle = tuple(n // 2 for n in shape[2:])
         for group in range(self._groups):
@@ -387,7 +381,7 @@ class Orthogonal(Initializer):
 
     def __init__(self, gain: float = 1.0, name: str | None = None):
         if gain is None:
-            raise errors.bad("Orthogonal(gain)", "a number", None, kind=errors.Unfit)
+            raise errors.bad("Orthogonal(gain)", "a number", None, kind=errors.for_number(None))
         self._gain = _number(self, "gain", gain)
 
     def forward(self, param: Tensor, block: Any = None) -> Any:
@@ -404,9 +398,7 @@ class Orthogonal(Initializer):
 
     def sample(self, shape: Sequence[int], dtype: DType | str) -> Tensor:
         if len(shape) < 2:
-            raise errors.bad(
-                "Orthogonal", "a parameter with at least two axes", f"shape {list(shape)}", kind=errors.Unfit
-            )
+            raise errors.bad("Orthogonal", "a parameter with at least two axes", described=f"shape {list(shape)}", kind=errors.ShapeError)
         kind = dtypes.of(dtype)
         rows, columns = shape[0], math.prod(shape[1:])
         q, r = qr(randn([max(rows, columns), min(rows, columns)], _wide(kind)))
@@ -431,7 +423,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         1.6667
     """
     if param is not None and not isinstance(param, (int, float, np.number)):
-        raise errors.bad("calculate_gain(param)", "a number or None", param, kind=errors.Alien)
+        raise errors.bad("calculate_gain(param)", "a number or None", param, kind=errors.ArgumentTypeError)
     if nonlinearity == "leaky_relu":
         return math.sqrt(2.0 / (1 + float(0.01 if param is None else param) ** 2))
     found = _GAINS.get(nonlinearity)
@@ -469,7 +461,7 @@ def set_global_initializer(weight_init: Initializer | None, bias_init: Initializ
     """
     for what, given in (("weight_init", weight_init), ("bias_init", bias_init)):
         if given is not None and not callable(given):
-            raise errors.bad(f"set_global_initializer({what})", "an initializer or None", given, kind=TypeError)
+            raise errors.bad(f"set_global_initializer({what})", "an initializer or None", given, kind=errors.ArgumentTypeError)
     _Global.weight, _Global.bias = weight_init, bias_init
 
 
@@ -505,7 +497,7 @@ def _fan(owner: Initializer, what: str, value: Any) -> Any:
 def _deviation(owner: Initializer, std: Any) -> Any:
     std = _number(owner, "std", std)
     if not isinstance(std, (complex, Tensor)) and not std >= 0:
-        raise errors.bad(f"{type(owner).__name__}(std)", "a number of 0 or more", std)
+        raise errors.bad(f"{type(owner).__name__}(std)", "a number of 0 or more", std, kind=errors.for_number(std))
     return std
 
 
@@ -529,5 +521,5 @@ def _number(owner: Initializer, what: str, value: Any) -> Any:
     if isinstance(value, np.ndarray) and not value.ndim:
         return value.item()
     if not isinstance(value, (int, float, complex, np.number, Tensor)):
-        raise errors.bad(f"{type(owner).__name__}({what})", "a number", value, kind=errors.Alien)
+        raise errors.bad(f"{type(owner).__name__}({what})", "a number", value, kind=errors.ArgumentTypeError)
     return value

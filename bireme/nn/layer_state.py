@@ -145,7 +145,7 @@ class State:
         """
         where = "set_state_dict(state_dict)"
         if not isinstance(state_dict, dict):
-            raise errors.bad(where, "a dict of name to Tensor", state_dict, kind=errors.NotTensor)
+            raise errors.bad(where, "a dict of name to Tensor", state_dict, kind=errors.NotATensorError)
         missing, used, found = [], set(), []
         for name, held in self._state_dict_impl(use_hook=False).items():
             key = name if use_structured_name else held.name
@@ -156,7 +156,7 @@ class State:
                 continue
             value = given if isinstance(given, Tensor) else np.asarray(given)
             if isinstance(value, np.ndarray) and value.dtype.kind in "OSUMm":
-                raise errors.bad(f"{where}, {key}", "a Tensor or an array of numbers", given, kind=errors.NotTensor)
+                raise errors.bad(f"{where}, {key}", "a Tensor or an array of numbers", given, kind=errors.NotATensorError)
             if list(value.shape) != held.shape:
                 errors.warn(f"{where}: skipped {key}: expected shape {held.shape}, got {list(value.shape)}")
                 missing.append(key)
@@ -166,7 +166,7 @@ class State:
                 dtypes.uint16,
                 dtypes.bfloat16,
             ):  # Paddle's arrays hold the bits of bfloat16
-                raise errors.bad(f"{where}, {key}", held.dtype.name, kind.name, kind=errors.Unfit)
+                raise errors.bad(f"{where}, {key}", held.dtype.name, described=kind.name, kind=errors.ArgumentError)
             used.add(key)
             found.append((held, value))
         # nothing is changed before everything has been checked

@@ -17,9 +17,7 @@ class Conversions:
 
     sublayers: Callable[..., list]
 
-    def to(
-        self, device: DeviceLike | None = None, dtype: DTypeLike | None = None, blocking: bool | None = None
-    ) -> Self:
+    def to(self, device: DeviceLike | None = None, dtype: DTypeLike | None = None, blocking: bool | None = None) -> Self:
         """Move all parameters and buffers to a device, convert them to a data type, or both.
 
         Args:
@@ -40,7 +38,7 @@ class Conversions:
                  floating_only: bool = False) -> Self:  # fmt: skip
         """What ``to`` does; programs that override ``to`` build on it."""
         if blocking is not None and not isinstance(blocking, bool):
-            raise errors.bad("to(blocking)", "True, False or None", blocking, kind=errors.Unfit)
+            raise errors.bad("to(blocking)", "True, False or None", blocking, kind=errors.ArgumentError)
         place = None if device is None else devices.parse(device, "to(device)")
         kind = None if dtype is None else dtypes.of(dtype, "to(dtype)")
         return self._convert(place, kind, lambda layer: include_sublayers or layer is self, floating_only)
@@ -104,7 +102,7 @@ class Conversions:
     def _float(self, where: str, dtype: Any, excluded: Any) -> Self:
         kinds = tuple(excluded) if isinstance(excluded, (list, tuple)) else () if excluded is None else (excluded,)
         if not all(isinstance(k, type) and issubclass(k, Conversions) for k in kinds):
-            raise errors.bad(f"{where}(excluded_layers)", "a Layer class or a list of them", excluded, kind=TypeError)
+            raise errors.bad(f"{where}(excluded_layers)", "a Layer class or a list of them", excluded, kind=errors.ArgumentTypeError)
         if excluded is None and where != "float":
             return self._convert(None, dtype, lambda layer: not layer._stays_wide, floating_only=True)
         return self._convert(None, dtype, lambda layer: not isinstance(layer, kinds), floating_only=True)

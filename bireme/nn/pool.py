@@ -134,9 +134,7 @@ class MaxPool2D(_Pool):
         Returns:
             Tensor in ``data_format``; with ``return_mask`` a tuple of it and the int32 indices.
         """
-        return F.max_pool2d(
-            x, self.ksize, self.stride, self.padding, self.return_mask, self.ceil_mode, self.data_format
-        )
+        return F.max_pool2d(x, self.ksize, self.stride, self.padding, self.return_mask, self.ceil_mode, self.data_format)
 
 
 class MaxPool3D(_Pool):
@@ -189,9 +187,7 @@ class MaxPool3D(_Pool):
         Returns:
             Tensor in ``data_format``; with ``return_mask`` a tuple of it and the int32 indices.
         """
-        return F.max_pool3d(
-            x, self.ksize, self.stride, self.padding, self.return_mask, self.ceil_mode, self.data_format
-        )
+        return F.max_pool3d(x, self.ksize, self.stride, self.padding, self.return_mask, self.ceil_mode, self.data_format)
 
 
 class AvgPool1D(_Pool):
@@ -289,9 +285,7 @@ class AvgPool2D(_Pool):
         Returns:
             Tensor in ``data_format``.
         """
-        return F.avg_pool2d(
-            x, self.ksize, self.stride, self.padding, self.ceil_mode, self.exclusive, self.divisor, self.data_format
-        )
+        return F.avg_pool2d(x, self.ksize, self.stride, self.padding, self.ceil_mode, self.exclusive, self.divisor, self.data_format)
 
 
 class AvgPool3D(_Pool):
@@ -343,9 +337,7 @@ class AvgPool3D(_Pool):
         Returns:
             Tensor in ``data_format``.
         """
-        return F.avg_pool3d(
-            x, self.ksize, self.stride, self.padding, self.ceil_mode, self.exclusive, self.divisor, self.data_format
-        )
+        return F.avg_pool3d(x, self.ksize, self.stride, self.padding, self.ceil_mode, self.exclusive, self.divisor, self.data_format)
 
 
 class LPPool1D(_Pool):

@@ -27,11 +27,7 @@ def _mapped(change: Callable, *trees: Any) -> Any:
 
 def _is_plain(cell: Layer) -> bool:
     """Whether a cell is one of the three here, unchanged: then the whole sequence is one operator."""
-    return (
-        type(cell) in (SimpleRNNCell, LSTMCell, GRUCell)
-        and not cell._forward_pre_hooks
-        and not cell._forward_post_hooks
-    )
+    return type(cell) in (SimpleRNNCell, LSTMCell, GRUCell) and not cell._forward_pre_hooks and not cell._forward_post_hooks
 
 
 def rnn(
@@ -67,7 +63,7 @@ def rnn(
     states, lengths = initial_states, sequence_length
     axis = 0 if time_major else 1
     if isinstance(inputs, Tensor) and inputs.ndim < 2:
-        raise errors.bad("RNN(inputs)", "an axis of samples and one of steps", f"shape {inputs.shape}")
+        raise errors.bad("RNN(inputs)", "an axis of samples and one of steps", described=f"shape {inputs.shape}", kind=errors.ShapeError)
     if states is None:
         ref = inputs
         while isinstance(ref, (list, tuple)):
@@ -80,7 +76,7 @@ def rnn(
     _mapped(lambda t: each.append(unbind(t, axis)), inputs)
     steps, outs = range(len(each[0])), []
     if not steps:
-        raise errors.bad("RNN(inputs)", "one step or more", "none")
+        raise errors.bad("RNN(inputs)", "one step or more", described="none")
     for t in reversed(steps) if is_reverse else steps:
         rest = iter(each)
         out, new = cell(_mapped(lambda _, t=t, rest=rest: next(rest)[t], inputs), states, **kwargs)
@@ -194,12 +190,10 @@ class RNN(Layer):
     def __init__(self, cell: RNNCellBase, is_reverse: bool = False, time_major: bool = False):
         super().__init__()
         if not isinstance(cell, Layer):
-            raise errors.bad("RNN(cell)", "a cell", cell, kind=errors.NotTensor)
+            raise errors.bad("RNN(cell)", "a cell", cell, kind=errors.NotATensorError)
         self.cell, self.is_reverse, self.time_major = cell, is_reverse, time_major
 
-    def forward(
-        self, inputs: Any, initial_states: Any = None, sequence_length: Tensor | None = None, **kwargs: Any
-    ) -> tuple[Any, Any]:
+    def forward(self, inputs: Any, initial_states: Any = None, sequence_length: Tensor | None = None, **kwargs: Any) -> tuple[Any, Any]:
         """Run the cell.
 
         Args:
@@ -239,12 +233,10 @@ class BiRNN(Layer):
         super().__init__()
         if cell_fw.input_size != cell_bw.input_size:
             got = f"{cell_fw.input_size} and {cell_bw.input_size}"
-            raise errors.bad("BiRNN(cell_fw, cell_bw)", "cells of one input size", got)
+            raise errors.bad("BiRNN(cell_fw, cell_bw)", "cells of one input size", described=got)
         self.cell_fw, self.cell_bw, self.time_major = cell_fw, cell_bw, time_major
 
-    def forward(
-        self, inputs: Any, initial_states: Any = None, sequence_length: Tensor | None = None, **kwargs: Any
-    ) -> tuple[Any, Any]:
+    def forward(self, inputs: Any, initial_states: Any = None, sequence_length: Tensor | None = None, **kwargs: Any) -> tuple[Any, Any]:
         """Run both cells.
 
         Args:
@@ -315,7 +307,7 @@ class RNNBase(LayerList):
         if direction not in ("forward", "bidirect", "bidirectional"):
             raise errors.bad(f"{type(self).__name__}(direction)", "'forward', 'bidirect' or 'bidirectional'", direction)
         if not isinstance(num_layers, numbers.Integral) or num_layers < 1:
-            raise errors.bad(f"{type(self).__name__}(num_layers)", "an integer of 1 or more", num_layers)
+            raise errors.bad(f"{type(self).__name__}(num_layers)", "an integer of 1 or more", num_layers, kind=errors.for_integer(num_layers))
         must_be_probability(f"{type(self).__name__}(dropout)", dropout)
         self.input_size, self.hidden_size, self.num_layers, self.proj_size = (
             input_size,
@@ -333,9 +325,7 @@ class RNNBase(LayerList):
         for n in range(num_layers):
             width = input_size if n == 0 else self.num_directions * (proj_size or hidden_size)
             cells = [kinds[mode](width) for _ in range(self.num_directions)]
-            self.append(
-                RNN(cells[0], time_major=time_major) if len(cells) == 1 else BiRNN(cells[0], cells[1], time_major)
-            )
+            self.append(RNN(cells[0], time_major=time_major) if len(cells) == 1 else BiRNN(cells[0], cells[1], time_major))
             for cell, end in zip(cells, ("", "_reverse"), strict=False):
                 for name in (
                     "weight_ih",
@@ -361,14 +351,15 @@ class RNNBase(LayerList):
         for part, n in zip(parts, sizes, strict=True):
             if not isinstance(part, Tensor) or part.shape != [count, batch, n]:
                 raise errors.bad(
-                    f"{name}(initial_states)", f"shape {[count, batch, n]}", f"shape {list(getattr(part, 'shape', ()))}"
+                    f"{name}(initial_states)",
+                    f"shape {[count, batch, n]}",
+                    described=f"shape {list(getattr(part, 'shape', ()))}",
+                    kind=errors.ShapeError,
                 )
         rows = [unbind(part, 0) for part in parts]
         return rows[0] if len(rows) == 1 else list(zip(*rows, strict=True))
 
-    def forward(
-        self, inputs: Tensor, initial_states: Any = None, sequence_length: Tensor | None = None
-    ) -> tuple[Tensor, Any]:
+    def forward(self, inputs: Tensor, initial_states: Any = None, sequence_length: Tensor | None = None) -> tuple[Tensor, Any]:
         """Run all layers over a sequence.
 
         Args:
@@ -383,11 +374,11 @@ class RNNBase(LayerList):
             concatenated, and the states of all layers in the form of ``initial_states``.
         """
         if not isinstance(inputs, Tensor):
-            raise errors.bad(f"{type(self).__name__}(inputs)", "a Tensor", inputs, kind=TypeError)
+            raise errors.bad(f"{type(self).__name__}(inputs)", "a Tensor", inputs, kind=errors.NotATensorError)
         if inputs.ndim != 3:
             axes = "steps, batch" if self.time_major else "batch, steps"
             raise errors.bad(
-                f"{type(self).__name__}(inputs)", f"shape [{axes}, {self.input_size}]", f"shape {inputs.shape}"
+                f"{type(self).__name__}(inputs)", f"shape [{axes}, {self.input_size}]", described=f"shape {inputs.shape}", kind=errors.ShapeError
             )
         states = iter(self._initial(inputs, initial_states, inputs.shape[1 if self.time_major else 0]))
         last: list[list[Tensor]] = []
@@ -395,9 +386,7 @@ class RNNBase(LayerList):
             if n and self.dropout:
                 inputs = dropout(inputs, self.dropout, training=self.training)
             outs = []
-            for reverse, cell in enumerate(
-                (layer.cell,) if self.num_directions == 1 else (layer.cell_fw, layer.cell_bw)
-            ):
+            for reverse, cell in enumerate((layer.cell,) if self.num_directions == 1 else (layer.cell_fw, layer.cell_bw)):
                 # with a projection Paddle runs the cells, and cells give outputs beyond the lengths too
                 options = {"reverse": bool(reverse), "time_major": self.time_major, "masked": not self.proj_size}
                 out, *ends = cell.run(inputs, next(states), sequence_length, **options)

@@ -95,9 +95,7 @@ class Cell(RNNCellBase):
         if hidden_size <= 0:
             raise errors.bad(f"{name}(hidden_size)", "a size greater than 0", hidden_size)
         if proj_size < 0 or (proj_size and proj_size >= hidden_size):
-            raise errors.bad(
-                f"{name}(proj_size)", f"a size smaller than hidden_size, which is {hidden_size}", proj_size
-            )
+            raise errors.bad(f"{name}(proj_size)", f"a size smaller than hidden_size, which is {hidden_size}", proj_size)
         self.input_size, self.hidden_size, self.proj_size, self._mode = input_size, hidden_size, proj_size, mode
         rows, self._bound = GATES[mode] * hidden_size, hidden_size**-0.5
         self.weight_ih = self._weight([rows, input_size], attrs[0])
@@ -109,13 +107,9 @@ class Cell(RNNCellBase):
 
     def _weight(self, shape: list[int], attr: Any, is_bias: bool = False) -> Any:
         if attr is not False:
-            return self.create_parameter(
-                shape, attr, is_bias=is_bias, default_initializer=Uniform(-self._bound, self._bound)
-            )
+            return self.create_parameter(shape, attr, is_bias=is_bias, default_initializer=Uniform(-self._bound, self._bound))
         # Paddle keeps what is switched off as constants, so that state dicts have it
-        made = self.create_parameter(
-            shape, None, is_bias=is_bias, default_initializer=Constant(0.0 if is_bias else 1.0)
-        )
+        made = self.create_parameter(shape, None, is_bias=is_bias, default_initializer=Constant(0.0 if is_bias else 1.0))
         made.stop_gradient = True
         return made
 
@@ -163,10 +157,10 @@ class Cell(RNNCellBase):
             A tuple (output, new states).
         """
         if not isinstance(inputs, Tensor):
-            raise errors.bad(f"{type(self).__name__}(inputs)", "a Tensor", inputs, kind=TypeError)
+            raise errors.bad(f"{type(self).__name__}(inputs)", "a Tensor", inputs, kind=errors.NotATensorError)
         if inputs.ndim != 2:
             raise errors.bad(
-                f"{type(self).__name__}(inputs)", f"shape [batch, {self.input_size}]", f"shape {inputs.shape}"
+                f"{type(self).__name__}(inputs)", f"shape [batch, {self.input_size}]", described=f"shape {inputs.shape}", kind=errors.ShapeError
             )
         states = self.get_initial_states(inputs, self.state_shape, inputs.dtype) if states is None else states
         made = self.run(inputs, states)
@@ -178,9 +172,7 @@ class Cell(RNNCellBase):
 
 def pair(name: str, states: Any) -> tuple[Tensor, Tensor]:
     if not isinstance(states, (list, tuple)) or len(states) != 2:
-        raise errors.bad(
-            f"{name}(states)", "a hidden and a cell state", "one tensor" if isinstance(states, Tensor) else states
-        )
+        raise errors.bad(f"{name}(states)", "a hidden and a cell state", states)
     return states[0], states[1]
 
 
@@ -276,9 +268,7 @@ class LSTMCell(Cell):
         proj_size: int = 0,
         name: str | None = None,
     ):
-        super().__init__(
-            "LSTM", input_size, hidden_size, (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr), proj_size
-        )
+        super().__init__("LSTM", input_size, hidden_size, (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr), proj_size)
 
     @property
     def state_shape(self) -> Any:

@@ -11,6 +11,6 @@ from bireme.optimizer.sgd import SGD
 from bireme.optimizer.variants import Lamb, NAdam, RAdam
 
 __all__ = [
-    "lr", "Optimizer", "SGD", "Momentum", "Adam", "AdamW", "Adagrad", "Adadelta", "Adamax", "RMSProp", "Rprop", "ASGD", "Lamb", "NAdam", "RAdam",
-    "LBFGS", "Muon",
+    "lr", "Optimizer", "SGD", "Momentum", "Adam", "AdamW", "Adagrad", "Adadelta", "Adamax", "RMSProp", "Rprop",
+    "ASGD", "Lamb", "NAdam", "RAdam", "LBFGS", "Muon",
 ]  # fmt: skip

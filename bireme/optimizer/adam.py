@@ -10,19 +10,20 @@ import numpy as np
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
+from bireme.nn.clip import ClipGradBase
 from bireme.ops import maximum, sqrt, to_tensor, where
 from bireme.ops.optimizer import updates
 from bireme.optimizer.adaptive import not_negative
 from bireme.optimizer.lr import LRScheduler
-from bireme.optimizer.optimizer import Optimizer, Pairs
+from bireme.optimizer.optimizer import Optimizer, Pairs, Parameters
 from bireme.optimizer.states import HALF, Slot
-from bireme.regularizer import L2Decay
+from bireme.regularizer import L2Decay, WeightDecayRegularizer
 
 _POWS = ("beta1_pow_acc", "beta2_pow_acc")
 
 
 class Pows:
-    """beta1 and beta2 to the power of the steps made: one pair for all parameters that were always updated together."""
+    """Powers of beta1 and beta2 after the steps made: one pair for all parameters that were always updated together."""
 
     __slots__ = ("first", "second", "members")
 
@@ -31,20 +32,39 @@ class Pows:
 
 
 class Adam(Optimizer):
-    """Steps of the mean gradient over the root of the mean square, both with bias correction.
+    """Adam: steps along the running mean of the gradients over the root of their running mean square.
 
-    A float `weight_decay` is L2: it is added to the gradient. With `lazy_mode`, of an `Embedding` made `sparse` only those rows
-    move, and their moments with them, that were read since the last step. `use_multi_tensor` changes nothing: all parameters of a
-    group are updated together anyway.
+    ``m = beta1 * m + (1 - beta1) * gradient``, ``v = beta2 * v + (1 - beta2) * gradient ** 2`` and
+    ``parameter -= learning_rate * m_hat / (sqrt(v_hat) + epsilon)``, where ``m_hat = m / (1 - beta1 ** t)`` and
+    ``v_hat = v / (1 - beta2 ** t)`` are the moments with bias correction at step ``t``.
 
-    >>> w = bireme.to_tensor([1.0], stop_gradient=False)
-    >>> (w * 2.0).backward()
-    >>> bireme.optimizer.Adam(0.5, parameters=[w]).step()
-    >>> round(w.item(), 4)
-    0.5
+    A float ``weight_decay`` is added to the gradient (L2); ``AdamW`` has decoupled weight decay.
+
+    Args:
+        learning_rate: A float or an ``LRScheduler``. Default: 0.001.
+        beta1: Decay rate of the first moment, a float in [0, 1) or a tensor of one element. Default: 0.9.
+        beta2: Decay rate of the second moment, a float in [0, 1) or a tensor of one element. Default: 0.999.
+        epsilon: Added to the denominator, so that it is never 0; a float or a tensor of one element. Default: 1e-08.
+        parameters: The parameters to update, or a list of dicts, one per parameter group (see ``Optimizer``).
+        weight_decay: A float (L2 decay), ``L1Decay``, ``L2Decay`` or None. Default: None.
+        grad_clip: A ``ClipGradBy...`` object of ``bireme.nn``, or None. Default: None.
+        lazy_mode: Of the weight of an ``Embedding`` with ``sparse=True``, update only the rows that have a gradient,
+            and their moments. Default: False.
+        multi_precision: Keep a float32 copy of each float16 or bfloat16 parameter and update that. Default: False.
+        use_multi_tensor: Has no effect: the parameters of a group are always updated together.
+        amsgrad: Divide by the largest second moment so far (AMSGrad). Default: False.
+        name: Becomes part of the keys of ``state_dict()``. Default: None.
+
+    Examples:
+        >>> w = bireme.to_tensor([1.0], stop_gradient=False)
+        >>> (w * 2.0).backward()
+        >>> bireme.optimizer.Adam(0.5, parameters=[w]).step()
+        >>> round(w.item(), 4)
+        0.5
     """
 
-    _accumulator_names = _moment1_acc_str, _moment2_acc_str = ("moment1", "moment2")
+    _accumulator_names: tuple[str, ...] = ("moment1", "moment2")
+    _moment1_acc_str, _moment2_acc_str = _accumulator_names
     _decoupled = False
 
     def __init__(
@@ -53,9 +73,9 @@ class Adam(Optimizer):
         beta1: float | Tensor = 0.9,
         beta2: float | Tensor = 0.999,
         epsilon: float | Tensor = 1e-08,
-        parameters: Any = None,
-        weight_decay: Any = None,
-        grad_clip: Any = None,
+        parameters: Parameters | None = None,
+        weight_decay: float | WeightDecayRegularizer | None = None,
+        grad_clip: ClipGradBase | None = None,
         lazy_mode: bool = False,
         multi_precision: bool = False,
         use_multi_tensor: bool = False,
@@ -82,7 +102,7 @@ class Adam(Optimizer):
         return 0.0 if inside is None else inside._coeff
 
     def _is_decayed(self, group: dict, p: Tensor) -> bool:
-        """Whether the update operator applies the group's decay to this parameter."""
+        """Return whether the update operator applies the weight decay of the group to this parameter."""
         inside = self._decay_inside(group)
         return inside is not None and self._decay_of(group, p) is inside
 
@@ -91,7 +111,11 @@ class Adam(Optimizer):
 
     def _update(self, group: dict, pairs: Pairs) -> None:
         for pows, slots, grads in self._by_pows(pairs):
-            operands = [slot.target for slot in slots], grads, *([s.state[a] for s in slots] for a in self._accumulator_names)
+            operands = (
+                [slot.target for slot in slots],
+                grads,
+                *([s.state[a] for s in slots] for a in self._accumulator_names),
+            )
             numbers = self.get_lr(), *self._betas(group), group.get("epsilon", self._epsilon)
             ratios = tuple(self._rate(group, slot.param) * self._ratio(slot.param) for slot in slots)
             new = self._stepped(group, slots, (*operands, pows.first, pows.second, *numbers), ratios)
@@ -107,10 +131,16 @@ class Adam(Optimizer):
     def _stepped(self, group: dict, slots: list[Slot], operands: tuple, ratios: tuple[float, ...]) -> list[Tensor]:
         coeff = self._decay_coeff(group)
         # a decay of zero is left out of the program: decided here, not in it
-        decays = tuple(self._is_decayed(group, slot.param) if isinstance(coeff, Tensor) or coeff else False for slot in slots)
+        decays = tuple(
+            self._is_decayed(group, slot.param) if isinstance(coeff, Tensor) or coeff else False for slot in slots
+        )
         if self._amsgrad:
-            return _amsgrad_update(*operands, coeff, decoupled=self._decoupled, lr_ratios=ratios, decays=decays)
-        return updates.adam_update(*operands, coeff, self._skip, decoupled=self._decoupled, lr_ratios=ratios, decays=decays)
+            return _amsgrad_update(
+                *operands, weight_decay=coeff, decoupled=self._decoupled, lr_ratios=ratios, decays=decays
+            )
+        return updates.adam_update(
+            *operands, coeff, self._skip, decoupled=self._decoupled, lr_ratios=ratios, decays=decays
+        )
 
     def _betas(self, group: dict) -> tuple[float | Tensor, float | Tensor]:
         return group.get("beta1", self._beta1), group.get("beta2", self._beta2)
@@ -124,28 +154,32 @@ class Adam(Optimizer):
             if slot.pows is None:
                 kind = _pow_dtype(p)
                 if kind not in fresh:
-                    fresh[kind] = Pows(*(to_tensor(1.0, dtype=kind, place=p.place) for _ in _POWS), 0)
+                    first, second = (to_tensor(1.0, dtype=kind, place=p.place) for _ in _POWS)
+                    fresh[kind] = Pows(first, second, 0)
                 slot.pows = fresh[kind]
                 slot.pows.members += 1
             _, slots, grads = found.setdefault(id(slot.pows), (slot.pows, [], []))
             slots.append(slot)
             grads.append(g)
         # the update operator takes gradients as they are
-        return [(pows, slots, self._grads_for(slots, grads) if self._amsgrad else grads) for pows, slots, grads in found.values()]
+        return [
+            (pows, slots, self._grads_for(slots, grads) if self._amsgrad else grads)
+            for pows, slots, grads in found.values()
+        ]
 
     def _advance(self, pows: Pows, slots: list[Slot], first: Tensor, second: Tensor) -> None:
         if len(slots) == pows.members:
             pows.first._assign_value(first)
             pows.second._assign_value(second)
             return
-        # some had no gradient this time: they stay behind, and count for themselves from now on
+        # some had no gradient this time: they keep their powers, and the others get powers of their own
         pows.members -= len(slots)
         ahead = Pows(first, second, len(slots))
         for slot in slots:
             slot.pows = ahead
 
     # ------------------------------------------------------------ states
-    # Paddle's files hold a pair of powers for each parameter, and those of the step to come: one factor more than ours
+    # Paddle's files hold a pair of powers for each parameter, of the next step: one factor more than here
 
     def _state_names(self) -> tuple[str, ...]:
         return (*self._accumulator_names, *_POWS)
@@ -175,7 +209,8 @@ class Adam(Optimizer):
                     hosts = [_before(x.astype(kind.np), float(b)) for x, b in zip(slot.pows, self._betas(group))]
                     key = (kind, *(host.tobytes() for host in hosts))
                     if key not in equal:
-                        equal[key] = Pows(*(to_tensor(host, place=place) for host in hosts), 0)
+                        first, second = (to_tensor(host, place=place) for host in hosts)
+                        equal[key] = Pows(first, second, 0)
                     slot.pows = equal[key]
                     slot.pows.members += 1
 
@@ -189,7 +224,7 @@ class Adam(Optimizer):
             return super()._loaded(where, value, p, name)
         host = value._host() if isinstance(value, Tensor) else np.asarray(value)
         if host.size != 1:
-            raise errors.bad(where, "one number", f"shape {list(host.shape)}")
+            raise errors.bad(where, "one number", described=f"shape {list(host.shape)}", kind=errors.ArgumentTypeError)
         return host.reshape(())
 
 
@@ -205,16 +240,36 @@ def _rows_moved(slots: list[Slot], operands: tuple, new: list[Tensor]) -> list[T
 
 
 class AdamW(Adam):
-    """Adam whose weight decay shrinks the parameter directly: `parameter *= 1 - learning_rate * weight_decay`.
+    """Adam with decoupled weight decay.
 
-    `apply_decay_param_fun` takes a parameter's name and says whether it decays; `lr_ratio` takes the parameter and
-    returns a factor on its learning rate.
+    Before each step of Adam, ``parameter *= 1 - learning_rate * weight_decay``; the decay is no part of the gradient
+    and so not of the moments. A ``regularizer`` in a parameter's ``ParamAttr`` is still added to its gradient.
 
-    >>> w = bireme.to_tensor([1.0], stop_gradient=False)
-    >>> (w * 0.0).backward()
-    >>> bireme.optimizer.AdamW(0.5, parameters=[w], weight_decay=0.5).step()
-    >>> w.tolist()
-    [0.75]
+    Args:
+        learning_rate: A float or an ``LRScheduler``. Default: 0.001.
+        beta1: Decay rate of the first moment, a float in [0, 1) or a tensor of one element. Default: 0.9.
+        beta2: Decay rate of the second moment, a float in [0, 1) or a tensor of one element. Default: 0.999.
+        epsilon: Added to the denominator, so that it is never 0; a float or a tensor of one element. Default: 1e-08.
+        parameters: The parameters to update, or a list of dicts, one per parameter group (see ``Optimizer``).
+        weight_decay: Coefficient of the decay, a float or a tensor of one element. Default: 0.01.
+        use_lowprecision_moment: Keep the moments of float16 and bfloat16 parameters in that dtype instead of float32.
+            Default: False.
+        lr_ratio: Function that takes a parameter and returns a factor on its learning rate. Default: None.
+        apply_decay_param_fun: Function that takes the name of a parameter and returns whether it decays. Default: None,
+            all decay.
+        grad_clip: A ``ClipGradBy...`` object of ``bireme.nn``, or None. Default: None.
+        lazy_mode: Of the weight of an ``Embedding`` with ``sparse=True``, update only the rows that have a gradient,
+            and their moments. Default: False.
+        multi_precision: Keep a float32 copy of each float16 or bfloat16 parameter and update that. Default: False.
+        amsgrad: Divide by the largest second moment so far (AMSGrad). Default: False.
+        name: Becomes part of the keys of ``state_dict()``. Default: None.
+
+    Examples:
+        >>> w = bireme.to_tensor([1.0], stop_gradient=False)
+        >>> (w * 0.0).backward()
+        >>> bireme.optimizer.AdamW(0.5, parameters=[w], weight_decay=0.5).step()
+        >>> w.tolist()
+        [0.75]
     """
 
     _decoupled = True
@@ -225,12 +280,12 @@ class AdamW(Adam):
         beta1: float | Tensor = 0.9,
         beta2: float | Tensor = 0.999,
         epsilon: float | Tensor = 1e-08,
-        parameters: Any = None,
+        parameters: Parameters | None = None,
         weight_decay: float | Tensor = 0.01,
         use_lowprecision_moment: bool = False,
         lr_ratio: Callable[[Tensor], float] | None = None,
         apply_decay_param_fun: Callable[[str], bool] | None = None,
-        grad_clip: Any = None,
+        grad_clip: ClipGradBase | None = None,
         lazy_mode: bool = False,
         multi_precision: bool = False,
         amsgrad: bool = False,
@@ -238,7 +293,7 @@ class AdamW(Adam):
     ):
         for what, given in (("lr_ratio", lr_ratio), ("apply_decay_param_fun", apply_decay_param_fun)):
             if given is not None and not callable(given):
-                raise errors.bad(f"AdamW({what})", "a function or None", given, kind=errors.Alien)
+                raise errors.bad(f"AdamW({what})", "a function or None", given, kind=errors.ArgumentTypeError)
         self._lr_ratio, self._apply_decay_param_fun = lr_ratio, apply_decay_param_fun
         self._low_moments = use_lowprecision_moment
         super().__init__(
@@ -247,7 +302,7 @@ class AdamW(Adam):
             beta2,
             epsilon,
             parameters,
-            weight_decay,
+            weight_decay,  # type: ignore[arg-type]  # `_regularizer` takes a tensor here
             grad_clip,
             lazy_mode,
             multi_precision,
@@ -261,7 +316,7 @@ class AdamW(Adam):
     def _regularizer(self, decay: Any, what: str) -> Any:
         """Decoupled decay is a number, not a term of the gradient."""
         if isinstance(decay, bool) or not isinstance(decay, (int, float, Tensor)):
-            raise errors.bad(f"AdamW({what})", "a number or a Tensor", decay, kind=TypeError)
+            raise errors.bad(f"AdamW({what})", "a number or a Tensor", decay, kind=errors.ArgumentTypeError)
         return decay.reshape([]) if isinstance(decay, Tensor) else decay
 
     def _decay_of(self, group: dict, p: Tensor) -> Any:
@@ -287,12 +342,14 @@ class AdamW(Adam):
 def _beta(where: str, what: str, beta: float | Tensor) -> float | Tensor:
     if isinstance(beta, Tensor):
         if beta._value.sig.size != 1:
-            raise errors.bad(f"{where}({what})", "a number or a tensor of one element", f"shape {beta.shape}")
+            raise errors.bad(
+                f"{where}({what})", "a number or a tensor of one element", described=f"shape {beta.shape}", kind=errors.ArgumentTypeError
+            )
         return beta.reshape([])
     if isinstance(beta, bool) or not isinstance(beta, (int, float, np.number)):
-        raise errors.bad(f"{where}({what})", "a number in [0, 1)", beta, kind=errors.Alien)
+        raise errors.bad(f"{where}({what})", "a number in [0, 1)", beta, kind=errors.ArgumentTypeError)
     if not 0 <= beta < 1:
-        raise errors.bad(f"{where}({what})", "a number in [0, 1)", beta)
+        raise errors.bad(f"{where}({what})", "a number in [0, 1)", beta, kind=errors.for_number(beta))
     return beta
 
 
@@ -322,8 +379,8 @@ def _amsgrad_update(
     beta1: float | Tensor,
     beta2: float | Tensor,
     epsilon: float | Tensor,
-    weight_decay: float | Tensor,
     *,
+    weight_decay: float | Tensor,
     decoupled: bool,
     lr_ratios: tuple[float, ...],
     decays: tuple[bool, ...],

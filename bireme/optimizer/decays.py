@@ -11,12 +11,23 @@ from bireme.optimizer.schedule import LRScheduler, factor, positive
 
 
 class NoamDecay(LRScheduler):
-    """Rises for `warmup_steps`, then falls with the square root of the step: the schedule of the first Transformer.
+    """The schedule of the original Transformer: a linear rise, then a decay with the root of the step.
 
-    >>> rate = bireme.optimizer.lr.NoamDecay(d_model=4, warmup_steps=1)
-    >>> rate.step()
-    >>> rate()
-    0.5
+    ``learning_rate * d_model ** -0.5 * min(epoch ** -0.5, epoch * warmup_steps ** -1.5)``, made to be stepped per
+    batch.
+
+    Args:
+        d_model: Width of the model, above 0.
+        warmup_steps: Number of steps in which the learning rate rises.
+        learning_rate: Factor on the formula. Default: 1.0.
+        last_epoch: Index of the last epoch; -1 starts from the beginning. Default: -1.
+        verbose: Print a line to stdout at each step. Default: False.
+
+    Examples:
+        >>> scheduler = bireme.optimizer.lr.NoamDecay(d_model=4, warmup_steps=1)
+        >>> scheduler.step()
+        >>> scheduler()
+        0.5
     """
 
     def __init__(
@@ -30,7 +41,7 @@ class NoamDecay(LRScheduler):
         if d_model <= 0:
             raise errors.bad("NoamDecay(d_model)", "a width above 0", d_model)
         if warmup_steps <= 0:
-            raise errors.bad("NoamDecay(warmup_steps)", "a number above 0", warmup_steps)
+            raise errors.bad("NoamDecay(warmup_steps)", "a number above 0", warmup_steps, kind=errors.for_number(warmup_steps))
         self.d_model, self.warmup_steps = d_model, warmup_steps
         super().__init__(learning_rate, last_epoch, verbose)
 
@@ -41,17 +52,24 @@ class NoamDecay(LRScheduler):
 
 
 class ExponentialDecay(LRScheduler):
-    """`learning_rate * gamma ** epoch`.
+    """Exponential decay: ``learning_rate * gamma ** epoch``.
 
-    >>> rate = bireme.optimizer.lr.ExponentialDecay(1.0, gamma=0.5)
-    >>> rate.step()
-    >>> rate()
-    0.5
+    Args:
+        learning_rate: The initial learning rate, a float.
+        gamma: Factor per epoch, between 0 and 1.
+        last_epoch: Index of the last epoch; -1 starts from the beginning. Default: -1.
+        verbose: Print a line to stdout at each step. Default: False.
+
+    Examples:
+        >>> scheduler = bireme.optimizer.lr.ExponentialDecay(1.0, gamma=0.5)
+        >>> scheduler.step()
+        >>> scheduler()
+        0.5
     """
 
     def __init__(self, learning_rate: float, gamma: float, last_epoch: int = -1, verbose: bool = False):
         if not 0.0 < gamma < 1.0:
-            raise errors.bad("ExponentialDecay(gamma)", "a factor between 0 and 1", gamma, kind=errors.Unfit)
+            raise errors.bad("ExponentialDecay(gamma)", "a factor between 0 and 1", gamma, kind=errors.ArgumentError)
         self.gamma = gamma
         super().__init__(learning_rate, last_epoch, verbose)
 
@@ -60,12 +78,20 @@ class ExponentialDecay(LRScheduler):
 
 
 class MultiStepDecay(LRScheduler):
-    """Multiplied by `gamma` at each epoch in `milestones`.
+    """Multiplies the learning rate by ``gamma`` at each of the given epochs.
 
-    >>> rate = bireme.optimizer.lr.MultiStepDecay(1.0, milestones=[1, 3], gamma=0.5)
-    >>> rate.step(3)
-    >>> rate()
-    0.25
+    Args:
+        learning_rate: The initial learning rate, a float.
+        milestones: Epochs at which the learning rate is multiplied, in increasing order.
+        gamma: The factor, below 1. Default: 0.1.
+        last_epoch: Index of the last epoch; -1 starts from the beginning. Default: -1.
+        verbose: Print a line to stdout at each step. Default: False.
+
+    Examples:
+        >>> scheduler = bireme.optimizer.lr.MultiStepDecay(1.0, milestones=[1, 3], gamma=0.5)
+        >>> scheduler.step(3)
+        >>> scheduler()
+        0.25
     """
 
     def __init__(
@@ -77,7 +103,7 @@ class MultiStepDecay(LRScheduler):
         verbose: bool = False,
     ):
         if not isinstance(milestones, (list, tuple)):
-            raise errors.bad("MultiStepDecay(milestones)", "a list of epochs", milestones, kind=TypeError)
+            raise errors.bad("MultiStepDecay(milestones)", "a list of epochs", milestones, kind=errors.ArgumentTypeError)
         if any(a >= b for a, b in itertools.pairwise(milestones)):
             raise errors.bad("MultiStepDecay(milestones)", "epochs that increase", milestones)
         factor("MultiStepDecay(gamma)", gamma)
@@ -89,15 +115,25 @@ class MultiStepDecay(LRScheduler):
 
 
 class StepDecay(LRScheduler):
-    """Multiplied by `gamma` every `step_size` epochs.
+    """Multiplies the learning rate by ``gamma`` every ``step_size`` epochs.
 
-    >>> rate = bireme.optimizer.lr.StepDecay(1.0, step_size=2, gamma=0.5)
-    >>> rate.step(5)
-    >>> rate()
-    0.25
+    Args:
+        learning_rate: The initial learning rate, a float.
+        step_size: Number of epochs between two changes.
+        gamma: The factor, below 1. Default: 0.1.
+        last_epoch: Index of the last epoch; -1 starts from the beginning. Default: -1.
+        verbose: Print a line to stdout at each step. Default: False.
+
+    Examples:
+        >>> scheduler = bireme.optimizer.lr.StepDecay(1.0, step_size=2, gamma=0.5)
+        >>> scheduler.step(5)
+        >>> scheduler()
+        0.25
     """
 
-    def __init__(self, learning_rate: float, step_size: int, gamma: float = 0.1, last_epoch: int = -1, verbose: bool = False):
+    def __init__(
+        self, learning_rate: float, step_size: int, gamma: float = 0.1, last_epoch: int = -1, verbose: bool = False
+    ):
         positive("StepDecay(step_size)", step_size)
         factor("StepDecay(gamma)", gamma)
         self.step_size, self.gamma = step_size, gamma
@@ -108,17 +144,26 @@ class StepDecay(LRScheduler):
 
 
 class LambdaDecay(LRScheduler):
-    """`learning_rate * lr_lambda(epoch)`.
+    """The learning rate times a function of the epoch: ``learning_rate * lr_lambda(epoch)``.
 
-    >>> rate = bireme.optimizer.lr.LambdaDecay(2.0, lambda epoch: 1 / (1 + epoch))
-    >>> rate.step()
-    >>> rate()
-    1.0
+    Args:
+        learning_rate: The initial learning rate, a float.
+        lr_lambda: Function that takes the epoch and returns the factor.
+        last_epoch: Index of the last epoch; -1 starts from the beginning. Default: -1.
+        verbose: Print a line to stdout at each step. Default: False.
+
+    Examples:
+        >>> scheduler = bireme.optimizer.lr.LambdaDecay(2.0, lambda epoch: 1 / (1 + epoch))
+        >>> scheduler.step()
+        >>> scheduler()
+        1.0
     """
 
-    def __init__(self, learning_rate: float, lr_lambda: Callable[[int], float], last_epoch: int = -1, verbose: bool = False):
+    def __init__(
+        self, learning_rate: float, lr_lambda: Callable[[int], float], last_epoch: int = -1, verbose: bool = False
+    ):
         if not callable(lr_lambda):
-            raise errors.bad("LambdaDecay(lr_lambda)", "a function of the epoch", lr_lambda, kind=TypeError)
+            raise errors.bad("LambdaDecay(lr_lambda)", "a function of the epoch", lr_lambda, kind=errors.ArgumentTypeError)
         self.lr_lambda = lr_lambda
         super().__init__(learning_rate, last_epoch, verbose)
 
@@ -127,12 +172,19 @@ class LambdaDecay(LRScheduler):
 
 
 class PiecewiseDecay(LRScheduler):
-    """One of `values` in each stretch between `boundaries`.
+    """A constant learning rate in each interval between the boundaries.
 
-    >>> rate = bireme.optimizer.lr.PiecewiseDecay(boundaries=[2, 4], values=[1.0, 0.5, 0.25])
-    >>> rate.step(3)
-    >>> rate()
-    0.5
+    Args:
+        boundaries: Epochs at which the next value begins.
+        values: Learning rates, one more than there are boundaries.
+        last_epoch: Index of the last epoch; -1 starts from the beginning. Default: -1.
+        verbose: Print a line to stdout at each step. Default: False.
+
+    Examples:
+        >>> scheduler = bireme.optimizer.lr.PiecewiseDecay(boundaries=[2, 4], values=[1.0, 0.5, 0.25])
+        >>> scheduler.step(3)
+        >>> scheduler()
+        0.5
     """
 
     def __init__(self, boundaries: Sequence[int], values: Sequence[float], last_epoch: int = -1, verbose: bool = False):
@@ -144,21 +196,30 @@ class PiecewiseDecay(LRScheduler):
         super().__init__(last_epoch=last_epoch, verbose=verbose)
 
     def get_lr(self) -> float:
-        return next((value for end, value in zip(self.boundaries, self.values) if self.last_epoch < end), self.values[-1])
+        return next(
+            (value for end, value in zip(self.boundaries, self.values) if self.last_epoch < end), self.values[-1]
+        )
 
 
 class NaturalExpDecay(LRScheduler):
-    """`learning_rate * exp(-gamma * epoch)`.
+    """Natural exponential decay: ``learning_rate * exp(-gamma * epoch)``.
 
-    >>> rate = bireme.optimizer.lr.NaturalExpDecay(1.0, gamma=0.5)
-    >>> rate.step(2)
-    >>> round(rate(), 4)
-    0.3679
+    Args:
+        learning_rate: The initial learning rate, a float.
+        gamma: Rate of the decay, above 0.
+        last_epoch: Index of the last epoch; -1 starts from the beginning. Default: -1.
+        verbose: Print a line to stdout at each step. Default: False.
+
+    Examples:
+        >>> scheduler = bireme.optimizer.lr.NaturalExpDecay(1.0, gamma=0.5)
+        >>> scheduler.step(2)
+        >>> round(scheduler(), 4)
+        0.3679
     """
 
     def __init__(self, learning_rate: float, gamma: float, last_epoch: int = -1, verbose: bool = False):
         if not gamma > 0.0:
-            raise errors.bad("NaturalExpDecay(gamma)", "a number above 0", gamma, kind=errors.Unfit)
+            raise errors.bad("NaturalExpDecay(gamma)", "a number above 0", gamma, kind=errors.for_number(gamma))
         self.gamma = gamma
         super().__init__(learning_rate, last_epoch, verbose)
 
@@ -167,12 +228,19 @@ class NaturalExpDecay(LRScheduler):
 
 
 class InverseTimeDecay(LRScheduler):
-    """`learning_rate / (1 + gamma * epoch)`.
+    """Inverse time decay: ``learning_rate / (1 + gamma * epoch)``.
 
-    >>> rate = bireme.optimizer.lr.InverseTimeDecay(1.0, gamma=0.5)
-    >>> rate.step(2)
-    >>> rate()
-    0.5
+    Args:
+        learning_rate: The initial learning rate, a float.
+        gamma: Factor on the epoch in the denominator.
+        last_epoch: Index of the last epoch; -1 starts from the beginning. Default: -1.
+        verbose: Print a line to stdout at each step. Default: False.
+
+    Examples:
+        >>> scheduler = bireme.optimizer.lr.InverseTimeDecay(1.0, gamma=0.5)
+        >>> scheduler.step(2)
+        >>> scheduler()
+        0.5
     """
 
     def __init__(self, learning_rate: float, gamma: float, last_epoch: int = -1, verbose: bool = False):
@@ -184,12 +252,23 @@ class InverseTimeDecay(LRScheduler):
 
 
 class PolynomialDecay(LRScheduler):
-    """Falls to `end_lr` in `decay_steps` along a power of what is left; with `cycle`, the span is lengthened when it is over.
+    """Polynomial decay: ``(learning_rate - end_lr) * (1 - epoch / decay_steps) ** power + end_lr``.
 
-    >>> rate = bireme.optimizer.lr.PolynomialDecay(1.0, decay_steps=4, end_lr=0.0, power=2.0)
-    >>> rate.step(2)
-    >>> rate()
-    0.25
+    Args:
+        learning_rate: The initial learning rate, a float.
+        decay_steps: Number of epochs until ``end_lr`` is reached.
+        end_lr: The final learning rate. Default: 0.0001.
+        power: Exponent of the polynomial, above 0. Default: 1.0.
+        cycle: Replace ``decay_steps`` by its next multiple whenever it is passed, instead of staying at ``end_lr``.
+            Default: False.
+        last_epoch: Index of the last epoch; -1 starts from the beginning. Default: -1.
+        verbose: Print a line to stdout at each step. Default: False.
+
+    Examples:
+        >>> scheduler = bireme.optimizer.lr.PolynomialDecay(1.0, decay_steps=4, end_lr=0.0, power=2.0)
+        >>> scheduler.step(2)
+        >>> scheduler()
+        0.25
     """
 
     def __init__(
@@ -203,9 +282,9 @@ class PolynomialDecay(LRScheduler):
         verbose: bool = False,
     ):
         if isinstance(decay_steps, bool) or not isinstance(decay_steps, int) or decay_steps <= 0:
-            raise errors.bad("PolynomialDecay(decay_steps)", "an int above 0", decay_steps, kind=errors.Unfit)
+            raise errors.bad("PolynomialDecay(decay_steps)", "an int above 0", decay_steps, kind=errors.for_integer(decay_steps))
         if not power > 0.0:
-            raise errors.bad("PolynomialDecay(power)", "a number above 0", power, kind=errors.Unfit)
+            raise errors.bad("PolynomialDecay(power)", "a number above 0", power, kind=errors.for_number(power))
         self.decay_steps, self.end_lr, self.power, self.cycle = decay_steps, end_lr, power, cycle
         super().__init__(learning_rate, last_epoch, verbose)
 
@@ -219,17 +298,26 @@ class PolynomialDecay(LRScheduler):
 
 
 class MultiplicativeDecay(LRScheduler):
-    """Multiplied by `lr_lambda(epoch)` at each epoch.
+    """Multiplies the learning rate by ``lr_lambda(epoch)`` at each epoch from 1 on.
 
-    >>> rate = bireme.optimizer.lr.MultiplicativeDecay(1.0, lambda epoch: 0.5)
-    >>> rate.step(3)
-    >>> rate()
-    0.125
+    Args:
+        learning_rate: The initial learning rate, a float.
+        lr_lambda: Function that takes the epoch and returns the factor.
+        last_epoch: Index of the last epoch; -1 starts from the beginning. Default: -1.
+        verbose: Print a line to stdout at each step. Default: False.
+
+    Examples:
+        >>> scheduler = bireme.optimizer.lr.MultiplicativeDecay(1.0, lambda epoch: 0.5)
+        >>> scheduler.step(3)
+        >>> scheduler()
+        0.125
     """
 
-    def __init__(self, learning_rate: float, lr_lambda: Callable[[int], float], last_epoch: int = -1, verbose: bool = False):
+    def __init__(
+        self, learning_rate: float, lr_lambda: Callable[[int], float], last_epoch: int = -1, verbose: bool = False
+    ):
         if not callable(lr_lambda):
-            raise errors.bad("MultiplicativeDecay(lr_lambda)", "a function of the epoch", lr_lambda, kind=TypeError)
+            raise errors.bad("MultiplicativeDecay(lr_lambda)", "a function of the epoch", lr_lambda, kind=errors.ArgumentTypeError)
         self.lr_lambda = lr_lambda
         super().__init__(learning_rate, last_epoch, verbose)
 

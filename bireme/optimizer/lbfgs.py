@@ -2,36 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from bireme.core.base import errors
 from bireme.core.tensor.grad_mode import enable_grad, no_grad
 from bireme.core.tensor.tensor import Tensor
+from bireme.nn.clip import ClipGradBase
 from bireme.ops import concat, to_tensor, zeros
 from bireme.optimizer.line_search import Point, strong_wolfe
 from bireme.optimizer.line_search import _cubic_interpolate as _cubic_interpolate
 from bireme.optimizer.line_search import _strong_wolfe as _strong_wolfe
-from bireme.optimizer.optimizer import Optimizer
+from bireme.optimizer.optimizer import Optimizer, Parameters
+from bireme.regularizer import WeightDecayRegularizer
 
 
 class LBFGS(Optimizer):
-    """Finds a minimum of a smooth loss in few evaluations; each `step` takes a function that computes it, several times.
+    """L-BFGS: a quasi-Newton method that estimates the curvature from the last gradients.
 
-    The loss must not change from call to call: whole data, no dropout. `line_search_fn` is None, for steps of `learning_rate`,
-    or "strong_wolfe". `weight_decay` and `grad_clip` are taken for Paddle's sake and change nothing, as there.
+    It finds a minimum of a smooth loss in few evaluations. ``step`` takes a function that computes the loss, and calls
+    it several times, so the loss must be deterministic: the whole data, no dropout.
 
-    >>> w = bireme.to_tensor([1.0, 1.0], stop_gradient=False)
-    >>> lbfgs = bireme.optimizer.LBFGS(1.0, line_search_fn="strong_wolfe", parameters=[w])
-    >>> def loss():
-    ...     lbfgs.clear_grad()
-    ...     value = ((w - bireme.to_tensor([3.0, -2.0])) ** 2).sum()
-    ...     value.backward()
-    ...     return value
-    >>> lbfgs.step(loss).item()
-    13.0
-    >>> [round(x, 4) for x in w.tolist()]
-    [3.0, -2.0]
+    Args:
+        learning_rate: Length of a step relative to the quasi-Newton step; with a line search, where the search begins.
+            Default: 1.0.
+        max_iter: Largest number of iterations per call of ``step``. Default: 20.
+        max_eval: Largest number of evaluations of the loss per call of ``step``. Default: None, ``max_iter * 5 // 4``.
+        tolerance_grad: Stop when the largest element of the gradient is at most this. Default: 1e-07.
+        tolerance_change: Stop when the loss or the parameters change by less than this. Default: 1e-09.
+        history_size: Number of past gradients that are kept. Default: 100.
+        line_search_fn: None for steps of fixed length, or ``"strong_wolfe"``. Default: None.
+        parameters: The parameters to update.
+        weight_decay: Has no effect, as in Paddle.
+        grad_clip: Has no effect, as in Paddle.
+        name: Has no effect.
+
+    Examples:
+        >>> w = bireme.to_tensor([1.0, 1.0], stop_gradient=False)
+        >>> lbfgs = bireme.optimizer.LBFGS(1.0, line_search_fn="strong_wolfe", parameters=[w])
+        >>> def loss():
+        ...     lbfgs.clear_grad()
+        ...     value = ((w - bireme.to_tensor([3.0, -2.0])) ** 2).sum()
+        ...     value.backward()
+        ...     return value
+        >>> lbfgs.step(loss).item()
+        13.0
+        >>> [round(x, 4) for x in w.tolist()]
+        [3.0, -2.0]
     """
 
     def __init__(
@@ -43,9 +60,9 @@ class LBFGS(Optimizer):
         tolerance_change: float = 1e-09,
         history_size: int = 100,
         line_search_fn: str | None = None,
-        parameters: Any = None,
-        weight_decay: Any = None,
-        grad_clip: Any = None,
+        parameters: Parameters | None = None,
+        weight_decay: float | WeightDecayRegularizer | None = None,
+        grad_clip: ClipGradBase | None = None,
         name: str | None = None,
     ):
         super().__init__(1.0, parameters, weight_decay, grad_clip, name)
@@ -57,12 +74,23 @@ class LBFGS(Optimizer):
 
     @no_grad()
     def step(self, closure: Callable[[], Tensor]) -> Tensor:  # type: ignore[override]  # Paddle's signature
-        """Go on until the gradient or the change is small, or the limits are reached; returns the loss at the start.
+        """Iterate until the gradient or the change is small, or a limit is reached.
 
-        `closure` clears the gradients, computes the loss, calls its `backward` and returns it.
+        Args:
+            closure: Function without arguments that clears the gradients, computes the loss, calls its ``backward()``
+                and returns it.
+
+        Returns:
+            The loss before the first iteration.
+
+        Raises:
+            RuntimeError: If ``line_search_fn`` is neither None nor ``"strong_wolfe"``.
         """
-        if self.line_search_fn not in (None, "strong_wolfe"):  # told here, as in Paddle, which makes the optimizer without a word
-            raise errors.bad("LBFGS(line_search_fn)", "'strong_wolfe' or None", repr(self.line_search_fn), kind=RuntimeError)
+        # raised here, not by the constructor, as in Paddle
+        if self.line_search_fn not in (None, "strong_wolfe"):
+            raise errors.bad(
+                "LBFGS(line_search_fn)", "'strong_wolfe' or None", described=repr(self.line_search_fn), kind=RuntimeError
+            )
         state = self.state
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
@@ -89,7 +117,7 @@ class LBFGS(Optimizer):
                 self._move(begin, direction, size)
             else:
                 self._move(self._parameter_list, direction, size)
-                # the last point is not looked at: the next step begins with it
+                # the last point is not evaluated: the next call begins with it
                 if left:
                     loss, grad, calls = float(self._loss(closure)), self._gradient(), 1
             state["alpha"] = size
@@ -107,13 +135,15 @@ class LBFGS(Optimizer):
 
     def _gradient(self) -> Tensor:
         """All gradients as one vector."""
-        return concat([(zeros(p.shape, p.dtype) if p.grad is None else p.grad).reshape([-1]) for p in self._parameter_list])
+        return concat(
+            [(zeros(p.shape, p.dtype) if p.grad is None else p.grad).reshape([-1]) for p in self._parameter_list]
+        )
 
     def _is_flat(self, grad: Tensor) -> bool:
         return float(grad.abs().max()) <= self.tolerance_grad
 
     def _direction(self, grad: Tensor) -> Tensor:
-        """Minus the gradient, through the inverse of the curvature that the differences of gradients tell."""
+        """Return the quasi-Newton direction: minus the inverse curvature from the history, times the gradient."""
         state = self.state
         if state["n_iter"] == 1:
             state.update(old_yk=[], old_sk=[], ro=[], H_diag=to_tensor(1.0, dtype=grad.dtype), al=[])
@@ -149,17 +179,48 @@ class LBFGS(Optimizer):
             p._assign_value((value + part * step).astype(p.dtype))
             start += p._value.sig.size
 
-    def minimize(self, loss: Tensor, startup_program: Any = None, parameters: Any = None, no_grad_set: Any = None) -> NoReturn:
-        """An error: one loss is not enough here."""
+    def minimize(
+        self,
+        loss: Tensor,
+        startup_program: Any = None,
+        parameters: Iterable[Tensor] | None = None,
+        no_grad_set: Iterable[Tensor | str] | None = None,
+    ) -> NoReturn:
+        """Not available: L-BFGS needs a function that computes the loss, see ``step``.
+
+        Args:
+            loss: Not used.
+            startup_program: Not used.
+            parameters: Not used.
+            no_grad_set: Not used.
+
+        Raises:
+            NotImplementedError: Always.
+        """
         got = "LBFGS.minimize(loss)"
-        raise errors.bad("LBFGS.minimize", "step(closure), with a function that computes the loss", got, kind=NotImplementedError)
+        raise errors.bad(
+            "LBFGS.minimize", "step(closure), with a function that computes the loss", described=got, kind=NotImplementedError
+        )
 
     def state_dict(self) -> dict[str, Any]:
-        """The last direction and the history, under `state`."""
+        """Return the state of the optimizer.
+
+        Returns:
+            A dict with the key ``state``: the last direction, its length and the history of gradients.
+        """
         return {"state": dict(self.state)}
 
     def set_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
+        """Load the state of another ``LBFGS``.
+
+        Args:
+            state_dict: What ``state_dict()`` returned.
+
+        Raises:
+            ValueError: If the key ``state`` is missing.
+        """
         if "state" not in state_dict:
-            raise errors.bad("LBFGS.set_state_dict(state_dict)", "the key state", ", ".join(map(str, state_dict)) or "{}")
+            raise errors.bad(
+                "LBFGS.set_state_dict(state_dict)", "the key state", ", ".join(map(str, state_dict)) or "{}"
+            )
         self.state = dict(state_dict["state"])

@@ -1,6 +1,14 @@
 """Learning rate schedules: plain Python, stepped by the user, read by the optimizer at each step."""
 
-from bireme.optimizer.cycles import CosineAnnealingDecay, CosineAnnealingWarmRestarts, CyclicLR, LinearLR, LinearWarmup, OneCycleLR, ReduceOnPlateau
+from bireme.optimizer.cycles import (
+    CosineAnnealingDecay,
+    CosineAnnealingWarmRestarts,
+    CyclicLR,
+    LinearLR,
+    LinearWarmup,
+    OneCycleLR,
+    ReduceOnPlateau,
+)
 from bireme.optimizer.decays import (
     ExponentialDecay,
     InverseTimeDecay,
@@ -24,7 +32,7 @@ from bireme.optimizer.legacy_schedules import polynomial_decay as polynomial_dec
 from bireme.optimizer.schedule import LRScheduler
 
 __all__ = [
-    "LRScheduler", "NoamDecay", "PiecewiseDecay", "NaturalExpDecay", "InverseTimeDecay", "PolynomialDecay", "LinearWarmup", "ExponentialDecay",
-    "MultiStepDecay", "StepDecay", "LambdaDecay", "ReduceOnPlateau", "CosineAnnealingDecay", "MultiplicativeDecay", "OneCycleLR", "CyclicLR",
-    "LinearLR", "CosineAnnealingWarmRestarts",
+    "LRScheduler", "NoamDecay", "PiecewiseDecay", "NaturalExpDecay", "InverseTimeDecay", "PolynomialDecay",
+    "LinearWarmup", "ExponentialDecay", "MultiStepDecay", "StepDecay", "LambdaDecay", "ReduceOnPlateau",
+    "CosineAnnealingDecay", "MultiplicativeDecay", "OneCycleLR", "CyclicLR", "LinearLR", "CosineAnnealingWarmRestarts",
 ]  # fmt: skip

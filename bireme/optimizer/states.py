@@ -1,4 +1,4 @@
-"""What an optimizer keeps from step to step: accumulators, master weights, and how they are saved and loaded."""
+"""The state of an optimizer: accumulators, master weights, and how they are saved and loaded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NUMBERED = re.compile(r"_fp32_master_\d+(?=_)|_\d+$")
 
 
 class Slot:
-    """What an optimizer keeps for one parameter: accumulators by name, and a float32 copy where one is wanted."""
+    """State of one parameter: its accumulators by name, and its float32 master weight if there is one."""
 
     __slots__ = ("param", "state", "master", "pows")
 
@@ -38,7 +38,7 @@ class Slot:
 
 
 class States:
-    """The part of Optimizer that owns the accumulators. A rule names them in `_accumulator_names`."""
+    """The part of ``Optimizer`` that owns the accumulators. A rule lists their names in ``_accumulator_names``."""
 
     _accumulator_names: tuple[str, ...] = ()
     _where: str
@@ -50,11 +50,11 @@ class States:
     _skip: Tensor | None
     _added: dict[str, None]  # accumulators of rules that programs write, in order
     _waiting: dict[str, Any]  # what a checkpoint had for them, until they are made
-    _rule_skips: Any = False  # whether the update operator itself leaves everything as it was where `_skip` says so
+    _rule_skips: Any = False  # whether the update operator itself keeps the old values where `_skip` is true
 
     @property
     def _accumulators(self) -> dict[str, dict[str, Tensor]]:
-        """What is kept, by accumulator and then by the parameter's name, as programs look it up in Paddle."""
+        """The accumulators by name and then by the parameter's name, as Paddle has them."""
         out: dict[str, dict[str, Tensor]] = {}
         for slot in self._slots.values():
             for name in (*self._state_names(), *(a for a in self._added if a in slot.state)):
@@ -63,28 +63,51 @@ class States:
 
     @property
     def _master_weights(self) -> dict[str, Tensor]:
-        """The float32 copies by their parameters' names."""
+        """The float32 master weights by the names of their parameters."""
         return {slot.param.name: slot.master for slot in self._slots.values() if slot.master is not None}
 
     def _get_accumulator(self, name: str, param: Tensor) -> Tensor:
-        """What is kept for a parameter under the accumulator's name."""
+        """Return the accumulator ``name`` of a parameter."""
         slot = self._slots.get(id(param))
-        held = {} if slot is None else {**self._shared_state([slot]), **{self._filed_as(param, n): self._filed(slot, n) for n in slot.state}}
-        found = next((held[key] for key in (self._filed_as(param, name), f"{self._key(param, name)}_0") if key in held), None)
+        held = (
+            {}
+            if slot is None
+            else {**self._shared_state([slot]), **{self._filed_as(param, n): self._filed(slot, n) for n in slot.state}}
+        )
+        found = next(
+            (held[key] for key in (self._filed_as(param, name), f"{self._key(param, name)}_0") if key in held), None
+        )
         if found is None:
-            raise errors.bad(f"{self._where}._get_accumulator(name)", f"one of {', '.join(held) or 'none yet'}", name, kind=RuntimeError)
+            raise errors.bad(
+                f"{self._where}._get_accumulator(name)",
+                f"one of {', '.join(held) or 'none yet'}",
+                name,
+                kind=RuntimeError,
+            )
         return found
 
-    def _add_accumulator(self, name: str, param: Tensor, dtype: Any = None, fill_value: float = 0.0, shape: Any = None, type: Any = None,
-                         device: Any = None) -> Tensor:  # fmt: skip
-        """Keep a tensor for a parameter, filled with a number; the one that is kept under this name already, if there is one."""
+    def _add_accumulator(
+        self,
+        name: str,
+        param: Tensor,
+        dtype: Any = None,
+        fill_value: float = 0.0,
+        shape: Any = None,
+        type: Any = None,
+        device: Any = None,
+    ) -> Tensor:
+        """Return the accumulator ``name`` of a parameter; a new one is filled with ``fill_value``."""
         slot = self._slot(param)
         if name not in slot.state:
             where, key = f"{self._where}._add_accumulator", self._key(param, name)
             kind = self._state_dtype(param) if dtype is None else dtypes.of(dtype, f"{where}(dtype)")
             start = np.full(param.shape if shape is None else shape, fill_value, kind.np)
             loaded = self._waiting.pop(key, None)
-            value = to_tensor(start, place=param.place) if loaded is None else _like(f"{where}, {key}", loaded, param, kind, start.shape)
+            value = (
+                to_tensor(start, place=param.place)
+                if loaded is None
+                else _like(f"{where}, {key}", loaded, param, kind, start.shape)
+            )
             self._set_state(slot, name, value)
             self._added[name] = None
         return slot.state[name]
@@ -94,7 +117,8 @@ class States:
         if slot is None:
             slot = Slot(p)
             if p.dtype in HALF and self._multi_precision:
-                self._set_master(slot, wrap(read(p)).astype(dtypes.float32))  # no detach(): the two would share storage from then on
+                # no detach(): the two would share storage from then on
+                self._set_master(slot, wrap(read(p)).astype(dtypes.float32))
             for name in self._accumulator_names:
                 # made on the host and not by an operator: the first step then records the same program as all others
                 self._set_state(slot, name, to_tensor(self._initial(p, name), place=p.place))
@@ -102,7 +126,7 @@ class States:
         return slot
 
     def _make_masters(self, params: list[Tensor]) -> None:
-        """Make float32 copies that are missing beside the step: as a part of it, the first step would be compiled for itself."""
+        """Create missing master weights outside the step: inside, the first step would be a program of its own."""
         new = [p for p in params if id(p) not in self._slots and p.dtype in HALF]
         if new and all(p._value.array is not None for p in new):
             with aside():
@@ -118,7 +142,7 @@ class States:
         return np.zeros(p.shape, self._state_dtype(p).np)
 
     def _key(self, p: Tensor, name: str) -> str:
-        """What an accumulator is called in a checkpoint, less the number at the end; an optimizer's own name is part of it."""
+        """The key of an accumulator in a checkpoint without its number; the name of the optimizer is part of it."""
         return f"{p.name}_{name}" if self._name is None else f"{p.name}_{self._name}_{name}"
 
     def _filed_as(self, p: Tensor, name: str) -> str:
@@ -159,18 +183,26 @@ class States:
         return new if self._skip is None or self._rule_skips else updates.keep_unless(self._skip, old, new)
 
     def state_dict(self) -> dict[str, Any]:
-        """Accumulators by name, master weights and the schedule's state: what a checkpoint needs.
+        """Return the state of the optimizer: what a checkpoint needs beside the parameters.
 
-        >>> w = bireme.to_tensor([1.0], stop_gradient=False)
-        >>> w.name = "w"
-        >>> adam = bireme.optimizer.Adam(0.1, parameters=[w])
-        >>> (w * 2.0).backward()
-        >>> adam.step()
-        >>> list(adam.state_dict())
-        ['w_moment1_0', 'w_moment2_0', 'w_beta1_pow_acc_0', 'w_beta2_pow_acc_0']
+        Returns:
+            A dict of the accumulators by name, with the master weights under ``master_weights`` and the state of an
+            ``LRScheduler`` under ``LR_Scheduler``, where there are any. Before the first step there are no
+            accumulators.
+
+        Examples:
+            >>> w = bireme.to_tensor([1.0], stop_gradient=False)
+            >>> w.name = "w"
+            >>> adam = bireme.optimizer.Adam(0.1, parameters=[w])
+            >>> (w * 2.0).backward()
+            >>> adam.step()
+            >>> list(adam.state_dict())
+            ['w_moment1_0', 'w_moment2_0', 'w_beta1_pow_acc_0', 'w_beta2_pow_acc_0']
         """
         slots = [self._slots[id(p)] for p in self._parameter_list if id(p) in self._slots]
-        out: dict[str, Any] = {slot.state[a].name: self._filed(slot, a) for a in self._accumulator_names for slot in slots}
+        out: dict[str, Any] = {
+            slot.state[a].name: self._filed(slot, a) for a in self._accumulator_names for slot in slots
+        }
         out.update({slot.state[a].name: slot.state[a] for a in self._added for slot in slots if a in slot.state})
         out.update(self._shared_state(slots))
         masters = {slot.param.name: slot.master for slot in slots if slot.master is not None}
@@ -181,27 +213,48 @@ class States:
         return out
 
     def _filed(self, slot: Slot, name: str) -> Tensor:
-        """An accumulator as it stands in a checkpoint."""
+        """Return an accumulator in the form of a checkpoint."""
         return slot.state[name]
 
     def _shared_state(self, slots: list[Slot]) -> dict[str, Tensor]:
         return {}
 
     def set_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a checkpoint of an optimizer of the same kind, whose parameters had the same names.
+        """Load the state of an optimizer of the same class, whose parameters had the same names.
 
-        A parameter that the checkpoint says nothing about starts afresh; values that belong to none of the parameters
-        here, while some of these find nothing, mean that the names have changed, which is an error.
+        A parameter that ``state_dict`` says nothing about starts without state.
+
+        Args:
+            state_dict: What ``state_dict()`` returned, possibly after ``bireme.save`` and ``bireme.load``.
+
+        Raises:
+            ValueError: If shapes differ, if only part of a parameter's state is there, or if some parameters find
+                nothing while ``state_dict`` holds accumulators of others, which means that the names have changed.
+
+        Examples:
+            >>> w = bireme.to_tensor([1.0], stop_gradient=False)
+            >>> w.name = "w"
+            >>> momentum = bireme.optimizer.Momentum(0.5, parameters=[w])
+            >>> momentum.set_state_dict({"w_velocity_0": bireme.to_tensor([4.0])})
+            >>> (w * 0.0).backward()
+            >>> momentum.step()
+            >>> round(w.item(), 4)
+            -0.8
         """
         where = f"{self._where}.set_state_dict(state_dict)"
         if not isinstance(state_dict, Mapping):
-            raise errors.bad(where, "a dict, as state_dict() gives it", state_dict, kind=TypeError)
+            raise errors.bad(where, "a dict, as state_dict() gives it", state_dict, kind=errors.ArgumentTypeError)
         rest = dict(state_dict)
         schedule, masters = rest.pop("LR_Scheduler", None), rest.pop("master_weights", {})
         if isinstance(self._learning_rate, LRScheduler) and schedule is None:
-            raise errors.bad(where, "the state of the schedule under LR_Scheduler", ", ".join(map(str, rest)) or "{}", kind=errors.Unfit)
-        # Paddle counts optimizers of the same parameter in the numbers; which one it was, and whether it had a master weight, does
-        # not matter here
+            raise errors.bad(
+                where,
+                "the state of the schedule under LR_Scheduler",
+                ", ".join(map(str, rest)) or "{}",
+                kind=errors.ArgumentError,
+            )
+        # Paddle numbers the optimizers of a parameter; which one it was, and whether it had a master weight, does not
+        # matter here
         found = {_NUMBERED.sub("", key): (key, value) for key, value in rest.items()}
         taken: dict[int, dict[str, Any]] = {}
         without = []
@@ -213,12 +266,18 @@ class States:
                 continue
             if len(have) < len(self._state_names()):
                 lacking = [name for name in self._state_names() if name not in have]
-                raise errors.bad(where, f"{', '.join(lacking)} of {p.name}", f"only {', '.join(have)}", kind=errors.Unfit)
+                raise errors.bad(
+                    where, f"{', '.join(lacking)} of {p.name}", described=f"only {', '.join(have)}", kind=errors.ArgumentError
+                )
             taken[id(p)] = {name: self._loaded(f"{where}, {key}", v, p, name) for name, (key, v) in have.items()}
-        others = [whole for key, (whole, _) in found.items() if key.endswith(tuple(f"_{name}" for name in self._state_names()))]
+        others = [
+            whole
+            for key, (whole, _) in found.items()
+            if key.endswith(tuple(f"_{name}" for name in self._state_names()))
+        ]
         if without and others:
             hint = "build the model in the same order as when it was saved, or inside bireme.utils.unique_name.guard()"
-            raise errors.bad(where, f"the state of {without[0]}", f"that of {others[0]}", hint, kind=errors.Unfit)
+            raise errors.bad(where, f"the state of {without[0]}", described=f"that of {others[0]}", hint=hint, kind=errors.ArgumentError)
         self._slots.clear()
         self._waiting = {key: value for key, (_, value) in found.items()}
         for p in self._parameter_list:
@@ -245,7 +304,7 @@ def _like(where: str, value: Any, p: Tensor, dtype: Any, shape: tuple[int, ...] 
     host = value._host() if isinstance(value, Tensor) else np.asarray(value)
     expected = p.shape if shape is None else list(shape)
     if list(host.shape) != expected:
-        raise errors.bad(where, f"shape {expected}", f"shape {list(host.shape)}", kind=errors.Unfit)
+        raise errors.bad(where, f"shape {expected}", described=f"shape {list(host.shape)}", kind=errors.ShapeError)
     return to_tensor(host, dtype=dtype, place=p.place)
 
 

@@ -16,36 +16,64 @@ Reader = Callable[[], Iterable[Any]]
 
 
 class ComposeNotAligned(ValueError):
-    """Raised where readers that are joined side by side end at different samples."""
+    """Raised by ``compose`` if its readers do not have the same number of samples.
+
+    Examples:
+        >>> issubclass(bireme.reader.ComposeNotAligned, ValueError)
+        True
+    """
 
 
 def cache(reader: Reader) -> Reader:
-    """A reader of the samples that another gives, which is asked once, now.
+    """Return a reader that keeps the samples of another reader, which is read once, now.
 
-    >>> list(bireme.reader.cache(lambda: iter([1, 2]))())
-    [1, 2]
+    Args:
+        reader: Function without arguments that returns an iterable of samples.
+
+    Returns:
+        A reader.
+
+    Examples:
+        >>> list(bireme.reader.cache(lambda: iter([1, 2]))())
+        [1, 2]
     """
     kept = tuple(reader())
     return lambda: iter(kept)
 
 
 def map_readers(func: Callable, *readers: Reader) -> Reader:
-    """A reader of what the function makes of one sample of each reader; the shortest ends it.
+    """Return a reader that applies a function to one sample of each reader; the shortest ends it.
 
-    >>> list(bireme.reader.map_readers(lambda a, b: a + b, lambda: [1, 2], lambda: [10, 20])())
-    [11, 22]
+    Args:
+        func: Function of as many samples as there are readers.
+        *readers: The readers.
+
+    Returns:
+        A reader.
+
+    Examples:
+        >>> list(bireme.reader.map_readers(lambda a, b: a + b, lambda: [1, 2], lambda: [10, 20])())
+        [11, 22]
     """
     return lambda: map(func, *(reader() for reader in readers))
 
 
 def shuffle(reader: Reader, buf_size: int) -> Reader:
-    """A reader of the same samples in another order: `buf_size` of them at a time are shuffled, by Python's `random`.
+    """Return a reader that shuffles samples within a buffer, by Python's ``random``.
 
-    >>> sorted(bireme.reader.shuffle(lambda: range(5), 2)())
-    [0, 1, 2, 3, 4]
+    Args:
+        reader: The reader.
+        buf_size: Number of samples that are shuffled at a time.
+
+    Returns:
+        A reader.
+
+    Examples:
+        >>> sorted(bireme.reader.shuffle(lambda: range(5), 2)())
+        [0, 1, 2, 3, 4]
     """
     if not isinstance(buf_size, int) or buf_size < 1:
-        raise errors.bad("shuffle(buf_size)", "an integer of 1 or more", buf_size)
+        raise errors.bad("shuffle(buf_size)", "an integer of 1 or more", buf_size, kind=errors.for_integer(buf_size))
 
     def samples() -> Iterator[Any]:
         source = iter(reader())
@@ -57,19 +85,36 @@ def shuffle(reader: Reader, buf_size: int) -> Reader:
 
 
 def chain(*readers: Reader) -> Reader:
-    """A reader of the samples of all, one reader after the other.
+    """Return a reader of the samples of several readers, one after the other.
 
-    >>> list(bireme.reader.chain(lambda: [1], lambda: [2, 3])())
-    [1, 2, 3]
+    Args:
+        *readers: The readers.
+
+    Returns:
+        A reader.
+
+    Examples:
+        >>> list(bireme.reader.chain(lambda: [1], lambda: [2, 3])())
+        [1, 2, 3]
     """
     return lambda: itertools.chain.from_iterable(reader() for reader in readers)
 
 
 def compose(*readers: Reader, check_alignment: bool = True, **kwargs: Any) -> Reader:
-    """A reader of tuples: one sample of each reader, samples that are tuples laid open. Readers must end together, or the shortest ends it.
+    """Return a reader of tuples with one sample of each reader; samples that are tuples are unpacked.
 
-    >>> list(bireme.reader.compose(lambda: [1, 2], lambda: [(3, 4), (5, 6)])())
-    [(1, 3, 4), (2, 5, 6)]
+    Args:
+        *readers: The readers.
+        check_alignment: Raise ``ComposeNotAligned`` if the readers do not end together; if False, the shortest ends it.
+            Default: True.
+        **kwargs: Has no effect.
+
+    Returns:
+        A reader.
+
+    Examples:
+        >>> list(bireme.reader.compose(lambda: [1, 2], lambda: [(3, 4), (5, 6)])())
+        [(1, 3, 4), (2, 5, 6)]
     """
     missing = object()
 
@@ -85,19 +130,35 @@ def compose(*readers: Reader, check_alignment: bool = True, **kwargs: Any) -> Re
 
 
 def firstn(reader: Reader, n: int) -> Reader:
-    """A reader of the first `n` samples.
+    """Return a reader of the first samples of another reader.
 
-    >>> list(bireme.reader.firstn(lambda: range(9), 2)())
-    [0, 1]
+    Args:
+        reader: The reader.
+        n: Number of samples.
+
+    Returns:
+        A reader.
+
+    Examples:
+        >>> list(bireme.reader.firstn(lambda: range(9), 2)())
+        [0, 1]
     """
     return lambda: itertools.islice(reader(), n)
 
 
 def buffered(reader: Reader, size: int) -> Reader:
-    """A reader of the same samples, up to `size` of which a thread has read ahead; its errors are raised where the sample is taken.
+    """Return a reader that reads ahead in a thread.
 
-    >>> list(bireme.reader.buffered(lambda: range(3), 2)())
-    [0, 1, 2]
+    Args:
+        reader: The reader; its errors are raised where the sample is taken.
+        size: Number of samples to read ahead.
+
+    Returns:
+        A reader.
+
+    Examples:
+        >>> list(bireme.reader.buffered(lambda: range(3), 2)())
+        [0, 1, 2]
     """
 
     def samples() -> Iterator[Any]:
@@ -134,14 +195,25 @@ def buffered(reader: Reader, size: int) -> Reader:
 
 
 def xmap_readers(mapper: Callable, reader: Reader, process_num: int, buffer_size: int, order: bool = False) -> Reader:
-    """A reader of what the mapper makes of each sample, in `process_num` threads with `buffer_size` samples under way; in order, or as they end.
+    """Return a reader that applies a function to each sample, in several threads.
 
-    >>> list(bireme.reader.xmap_readers(lambda x: x * 2, lambda: range(3), 2, 4, order=True)())
-    [0, 2, 4]
+    Args:
+        mapper: Function of a sample.
+        reader: The reader.
+        process_num: Number of threads.
+        buffer_size: Number of samples in progress at a time.
+        order: Keep the order of the samples; if False, results come as they are finished. Default: False.
+
+    Returns:
+        A reader.
+
+    Examples:
+        >>> list(bireme.reader.xmap_readers(lambda x: x * 2, lambda: range(3), 2, 4, order=True)())
+        [0, 2, 4]
     """
     for name, number in (("process_num", process_num), ("buffer_size", buffer_size)):
         if not isinstance(number, int) or number < 1:
-            raise errors.bad(f"xmap_readers({name})", "an integer of 1 or more", number)
+            raise errors.bad(f"xmap_readers({name})", "an integer of 1 or more", number, kind=errors.for_integer(number))
 
     def samples() -> Iterator[Any]:
         with ThreadPoolExecutor(process_num) as pool:

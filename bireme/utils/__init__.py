@@ -8,6 +8,6 @@ from bireme.utils.structure import flatten, map_structure, pack_sequence_as
 from bireme.utils.structure import is_sequence as is_sequence
 
 __all__ = [
-    "dlpack", "download", "unique_name", "deprecated", "require_version", "run_check", "try_import", "flatten", "map_structure",
-    "pack_sequence_as",
+    "dlpack", "download", "unique_name", "deprecated", "require_version", "run_check", "try_import", "flatten",
+    "map_structure", "pack_sequence_as",
 ]  # fmt: skip

@@ -19,7 +19,7 @@ from bireme.ops import matmul, to_tensor
 
 
 def _step(place: Any) -> str:
-    """Fit y = 3 x with four steps of gradient descent."""
+    """Fit y = 3 x by four steps of gradient descent."""
     x = to_tensor(np.linspace(-1, 1, 8, dtype="float32").reshape(8, 1), place=place)
     weight, losses = to_tensor([[0.0]], place=place, stop_gradient=False), []
     for _ in range(4):
@@ -61,16 +61,27 @@ def _memory(place: Any) -> str:
 
 
 def run_check() -> None:
-    """Try devices, a compile and a training step, and say in plain words what works; an error if something does not.
+    """Check this machine: devices, a compilation and a training step, and print what works.
 
-    >>> bireme.utils.run_check()  # doctest: +ELLIPSIS
-    Bireme ...
+    Raises:
+        RuntimeError: If something does not work.
+
+    Examples:
+        >>> bireme.utils.run_check()  # doctest: +ELLIPSIS
+        Bireme ...
     """
     write = sys.stdout.write
     names = devices.available()
-    write(f"Bireme {version.full_version} checks this machine: {len(names)} device{'s' if len(names) != 1 else ''}, {', '.join(names)}.\n")
+    write(
+        f"Bireme {version.full_version} checks this machine: "
+        f"{len(names)} device{'s' if len(names) != 1 else ''}, {', '.join(names)}.\n"
+    )
     flush.flush()
-    parts: list[tuple[str, Callable[[Any], str]]] = [("compiling works", _compile), ("a training step works", _step), ("memory", _memory)]
+    parts: list[tuple[str, Callable[[Any], str]]] = [
+        ("compiling works", _compile),
+        ("a training step works", _step),
+        ("memory", _memory),
+    ]
     failed = []
     for name in names:
         for what, part in parts:

@@ -13,41 +13,75 @@ __all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
 
 
 class DLDeviceType(IntEnum):
-    """Kinds of devices by the numbers that DLPack gives them."""
+    """Device types by their numbers in DLPack.
 
-    kDLCPU, kDLCUDA, kDLCUDAHost, kDLOpenCL, kDLVulkan, kDLMetal, kDLVPI, kDLROCM, kDLExtDev, kDLOneAPI = 1, 2, 3, 4, 7, 8, 9, 10, 12, 14
+    Examples:
+        >>> bireme.utils.dlpack.DLDeviceType.kDLCUDA.value
+        2
+    """
+
+    kDLCPU, kDLCUDA, kDLCUDAHost, kDLOpenCL, kDLVulkan, kDLMetal, kDLVPI, kDLROCM, kDLExtDev, kDLOneAPI = (
+        1,
+        2,
+        3,
+        4,
+        7,
+        8,
+        9,
+        10,
+        12,
+        14,
+    )
 
 
 def to_dlpack(x: Tensor) -> Any:
-    """A DLPack capsule of the tensor's memory; its buffer is never reused by Bireme afterwards.
+    """Return a DLPack capsule of the memory of a tensor; Bireme does not reuse that memory afterwards.
 
-    >>> type(bireme.utils.dlpack.to_dlpack(bireme.ones([2]))).__name__
-    'PyCapsule'
+    Args:
+        x: The tensor.
+
+    Returns:
+        A capsule that ``from_dlpack`` of any library accepts, once.
+
+    Examples:
+        >>> type(bireme.utils.dlpack.to_dlpack(bireme.ones([2]))).__name__
+        'PyCapsule'
     """
     if not isinstance(x, Tensor):
-        raise errors.bad("to_dlpack(x)", "a Tensor", x, kind=TypeError)
+        raise errors.bad("to_dlpack(x)", "a Tensor", x, kind=errors.NotATensorError)
     return x._to_dlpack()
 
 
 def from_dlpack(dlpack: Any) -> Tensor:
-    """A tensor on the memory of another library's array (or of a capsule), which must not be written to afterwards.
+    """Return a tensor that shares the memory of another library's array.
 
-    >>> import numpy as np
-    >>> bireme.utils.dlpack.from_dlpack(np.ones(2, np.float32)).tolist()
-    [1.0, 1.0]
+    The array must not be written to afterwards.
+
+    Args:
+        dlpack: An object with ``__dlpack__``, such as a NumPy array or a PyTorch tensor, or a DLPack capsule.
+
+    Returns:
+        A tensor.
+
+    Examples:
+        >>> import numpy as np
+        >>> bireme.utils.dlpack.from_dlpack(np.ones(2, np.float32)).tolist()
+        [1.0, 1.0]
     """
     if type(dlpack).__name__ == "PyCapsule":
         dlpack = _Capsule(dlpack)
     if not hasattr(dlpack, "__dlpack__"):
-        raise errors.bad("from_dlpack(dlpack)", "a DLPack capsule or an array with __dlpack__", dlpack, kind=TypeError)
+        raise errors.bad("from_dlpack(dlpack)", "a DLPack capsule or an array with __dlpack__", dlpack, kind=errors.ArgumentTypeError)
     try:
         return from_foreign(dlpack)
     except (BufferError, RuntimeError, TypeError, ValueError) as e:
-        raise errors.bad("from_dlpack(dlpack)", "memory that can be shared", str(e).partition("\n")[0], kind=errors.Misfit) from None
+        raise errors.bad(
+            "from_dlpack(dlpack)", "memory that can be shared", described=str(e).partition("\n")[0], kind=errors.ShapeError
+        ) from None
 
 
 class _Capsule:
-    """A bare capsule as an object that says where it lives: on the device in use."""
+    """A bare capsule as an object with ``__dlpack_device__``: it is taken to be on the current device."""
 
     def __init__(self, capsule: Any):
         self._capsule = capsule

@@ -1,4 +1,4 @@
-"""Files from the net: fetched once, checked, unpacked into a folder of one's own."""
+"""Downloads: files are fetched once, checked and unpacked."""
 
 from __future__ import annotations
 
@@ -20,34 +20,69 @@ TIMEOUT = 60  # seconds without a byte
 
 
 def is_url(path: str) -> bool:
-    """Whether a path is an address on the net.
+    """Return whether a path is a URL with http or https.
 
-    >>> bireme.utils.download.is_url("https://host/model.pdparams"), bireme.utils.download.is_url("/model.pdparams")
-    (True, False)
+    Args:
+        path: The path.
+
+    Returns:
+        A bool.
+
+    Examples:
+        >>> bireme.utils.download.is_url("https://host/model.pdparams"), bireme.utils.download.is_url("/model.pdparams")
+        (True, False)
     """
     return path.startswith(("http://", "https://"))
 
 
 def get_weights_path_from_url(url: str, md5sum: str | None = None) -> str:
-    """The path of a file of weights, fetched if it is not there yet.
+    """Return the path of a file of weights, which is downloaded if it is not in the cache.
 
-    >>> bireme.utils.download.get_weights_path_from_url("model.pdparams")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    ValueError: get_path_from_url(url): expected an address that begins with http:// or https://, got model.pdparams...
+    Args:
+        url: URL of the file.
+        md5sum: MD5 checksum of the file. Default: None, not checked.
+
+    Returns:
+        Path of the file in ``~/.cache/bireme/weights``.
+
+    Examples:
+        >>> bireme.utils.download.get_weights_path_from_url("model.pdparams")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        bireme.errors.ArgumentError: get_path_from_url(url): expected an address that begins with http:// or https://, got 'model...
     """
     return get_path_from_url(url, WEIGHTS_HOME, md5sum)
 
 
 def get_path_from_url(
-    url: str, root_dir: str, md5sum: str | None = None, check_exist: bool = True, decompress: bool = True, method: str = "get"
+    url: str,
+    root_dir: str,
+    md5sum: str | None = None,
+    check_exist: bool = True,
+    decompress: bool = True,
+    method: str = "get",
 ) -> str:
-    """The path of a file in `root_dir`, fetched if it is not there with this checksum; an archive is unpacked beside itself.
+    """Return the path of a file, which is downloaded if it is not there.
 
-    >>> bireme.utils.download.get_path_from_url("ftp://host/a", ".")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    ValueError: get_path_from_url(url): expected an address that begins with http:// or https://, got ftp://host/a...
+    Args:
+        url: URL of the file, with http or https.
+        root_dir: Directory of the file, created if it does not exist.
+        md5sum: MD5 checksum of the file. Default: None, not checked.
+        check_exist: Use an existing file with the right checksum; if False, always download. Default: True.
+        decompress: Unpack a tar or zip archive beside itself. Default: True.
+        method: ``"get"`` or ``"wget"``, without effect. Default: ``"get"``.
+
+    Returns:
+        Path of the file, or of what the archive holds.
+
+    Raises:
+        RuntimeError: If the checksum of the downloaded file is another.
+
+    Examples:
+        >>> bireme.utils.download.get_path_from_url("ftp://host/a", ".")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        bireme.errors.ArgumentError: get_path_from_url(url): expected an address that begins with http:// or https://, got 'ftp://host/a'...
     """
     if not isinstance(url, str) or not is_url(url):
         raise errors.bad("get_path_from_url(url)", "an address that begins with http:// or https://", url)
@@ -75,7 +110,7 @@ def _matches(path: str, md5sum: str | None) -> bool:
 
 
 def _fetch(url: str, path: str, md5sum: str | None) -> None:
-    """Under another name first: what stands under the right one is whole and checked."""
+    """Download under another name first, so that a file with the right name is whole and checked."""
     folder = os.path.dirname(path) or "."
     os.makedirs(folder, exist_ok=True)
     handle, part = tempfile.mkstemp(dir=folder, suffix=".part")
@@ -83,7 +118,12 @@ def _fetch(url: str, path: str, md5sum: str | None) -> None:
         with os.fdopen(handle, "wb") as file, urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
             shutil.copyfileobj(answer, file)
         if not _matches(part, md5sum):
-            raise errors.bad("get_path_from_url(md5sum)", f"a file with the checksum {md5sum}", "another one", kind=RuntimeError)
+            raise errors.bad(
+                "get_path_from_url(md5sum)",
+                f"a file with the checksum {md5sum}",
+                described="another one",
+                kind=RuntimeError,
+            )
         os.replace(part, path)
     finally:
         if os.path.exists(part):
@@ -91,7 +131,7 @@ def _fetch(url: str, path: str, md5sum: str | None) -> None:
 
 
 def _unpack(path: str) -> str:
-    """Into the archive's folder if it holds one file or folder, or else into a new one named after it."""
+    """Unpack beside the archive if it holds one file or directory, else into a new directory named after it."""
     folder, name = os.path.split(path)
     if tarfile.is_tarfile(path):
         with tarfile.open(path) as tar:
@@ -104,7 +144,7 @@ def _unpack(path: str) -> str:
             names = archive.namelist()
             tops = _tops(names)
             into = folder if len(tops) == 1 else os.path.join(folder, name.split(".")[0])
-            archive.extractall(into or ".")  # takes names that lead out of the folder for plain ones
+            archive.extractall(into or ".")  # strips what would lead out of the folder from names
     return os.path.join(into, tops[0]) if len(tops) == 1 else into
 
 
@@ -132,15 +172,20 @@ def _extract(tar: tarfile.TarFile, into: str) -> None:
 
 
 def _refused(what: str) -> Exception:
-    return errors.bad("get_path_from_url(url)", "an archive of files and folders that stay in it", what, kind=tarfile.ExtractError)
+    return errors.bad(
+        "get_path_from_url(url)",
+        "an archive of files and folders that stay in it",
+        described=what,
+        kind=tarfile.ExtractError,
+    )
 
 
-# under Paddle's names for them: packages that fetch data sets take these
+# under Paddle's names, which packages that download datasets import
 _md5check, _decompress = _matches, _unpack
 
 
 def _get_unique_endpoints(trainer_endpoints: list[str]) -> set[str]:
-    """One address of each machine, the first by name: who has it fetches the files for all of its machine."""
+    """Return one address of each machine, the first by name: that process downloads the files for its machine."""
     return set({address.split(":")[0]: address for address in sorted(trainer_endpoints, reverse=True)}.values())
 
 

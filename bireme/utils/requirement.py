@@ -1,4 +1,4 @@
-"""What a program needs: versions, modules, and warnings about what goes."""
+"""Requirements of a program: versions, modules, and marks of deprecation."""
 
 from __future__ import annotations
 
@@ -13,19 +13,36 @@ from bireme import version
 from bireme.core.base import errors
 
 
-def deprecated(update_to: str = "", since: str = "", reason: str = "", level: int = 0) -> Callable[[Callable], Callable]:
-    """Mark a function as one that will go: level 0 says so in its docstring, 1 warns at each call as well, 2 refuses to run.
+def deprecated(
+    update_to: str = "", since: str = "", reason: str = "", level: int = 0
+) -> Callable[[Callable], Callable]:
+    """Return a decorator that marks a function as deprecated.
 
-    >>> @bireme.utils.deprecated(update_to="new", since="1.0", reason="it is slow")
-    ... def old():
-    ...     return 1
-    >>> old(), old.__doc__
-    (1, 'Deprecated since 1.0; use "new" instead. Reason: it is slow.')
+    Args:
+        update_to: Name of the replacement. Default: ``""``.
+        since: Version since which it is deprecated. Default: ``""``.
+        reason: Reason. Default: ``""``.
+        level: 0: say so in the docstring; 1: also warn at each call; 2: raise an error at each call. Default: 0.
+
+    Returns:
+        The decorator.
+
+    Examples:
+        >>> @bireme.utils.deprecated(update_to="new", since="1.0", reason="it is slow")
+        ... def old():
+        ...     return 1
+        >>> old(), old.__doc__
+        (1, 'Deprecated since 1.0; use "new" instead. Reason: it is slow.')
     """
     if level not in (0, 1, 2):
         raise errors.bad("deprecated(level)", "0, 1 or 2", level)
     words = ["Deprecated", *([f"since {since}"] if since else [])]
-    text = " ".join(words) + (f'; use "{update_to}" instead' if update_to else "") + "." + (f" Reason: {reason.rstrip('.')}." if reason else "")
+    text = (
+        " ".join(words)
+        + (f'; use "{update_to}" instead' if update_to else "")
+        + "."
+        + (f" Reason: {reason.rstrip('.')}." if reason else "")
+    )
 
     def mark(function: Callable) -> Callable:
         name = f"{function.__module__}.{function.__qualname__}"
@@ -48,7 +65,7 @@ def _numbers(name: str, text: Any, optional: bool) -> tuple[int, ...] | None:
     if text is None and optional:
         return None
     if not isinstance(text, str):
-        raise errors.bad(f"require_version({name})", "a version such as '3.2.2'", text, kind=TypeError)
+        raise errors.bad(f"require_version({name})", "a version such as '3.2.2'", text, kind=errors.ArgumentTypeError)
     if not re.fullmatch(r"\d+(\.\d+){0,3}", text):
         raise errors.bad(f"require_version({name})", "a version such as '3.2.2'", text)
     parts = [int(n) for n in text.split(".")]
@@ -56,9 +73,17 @@ def _numbers(name: str, text: Any, optional: bool) -> tuple[int, ...] | None:
 
 
 def require_version(min_version: str, max_version: str | None = None) -> None:
-    """Raise unless the Paddle interface that this is has a version in the range.
+    """Raise an error unless the version of Paddle's interface that Bireme implements is in a range.
 
-    >>> bireme.utils.require_version("2.0", "4.0")
+    Args:
+        min_version: The lowest version, such as ``"2.0"``.
+        max_version: The highest version. Default: None, any.
+
+    Raises:
+        RuntimeError: If the version is outside the range.
+
+    Examples:
+        >>> bireme.utils.require_version("2.0", "4.0")
     """
     low, high = _numbers("min_version", min_version, False), _numbers("max_version", max_version, True)
     own, text = _own()
@@ -72,7 +97,7 @@ def require_version(min_version: str, max_version: str | None = None) -> None:
 
 
 def _own() -> tuple[tuple[int, ...], str]:
-    """The interface's version, or what a program has written into `version.major` and so on."""
+    """Return the version of the interface, or what a program has assigned to ``version.major`` and so on."""
     said = [version.major, version.minor, version.patch, version.rc]
     text = version.interface if ".".join(said[:3]) == version.__version__ else ".".join(said)
     found = _numbers("own", text, False)
@@ -81,13 +106,25 @@ def _own() -> tuple[tuple[int, ...], str]:
 
 
 def try_import(module_name: str, err_msg: str | None = None) -> ModuleType:
-    """A module by name; an error that says how to get it where it is not installed.
+    """Import a module by name, with a helpful error if it is not installed.
 
-    >>> bireme.utils.try_import("math").floor(1.5)
-    1
+    Args:
+        module_name: Name of the module.
+        err_msg: Message of the error. Default: None, one that names the package to install.
+
+    Returns:
+        The module.
+
+    Raises:
+        ImportError: If the module is not installed.
+
+    Examples:
+        >>> bireme.utils.try_import("math").floor(1.5)
+        1
     """
     try:
         return importlib.import_module(module_name)
     except ImportError:
-        hint = f"try_import(module_name): expected a module that is installed, got {module_name}\n  hint: pip install {module_name.split('.')[0]}"
+        text = f"try_import(module_name): expected a module that is installed, got {module_name}"
+        hint = f"{text}\n  hint: pip install {module_name.split('.')[0]}"
         raise ImportError(hint if err_msg is None else err_msg) from None

@@ -10,45 +10,68 @@ from bireme.core.tensor.tensor import Tensor
 
 
 def is_sequence(x: Any) -> bool:
-    """Whether something is a list, tuple, dict or the like, and no string.
+    """Return whether an object is a list, tuple, dict or the like, and not a string.
 
-    >>> [bireme.utils.structure.is_sequence(x) for x in ([1], "a", {"k": 1})]
-    [True, False, True]
+    Args:
+        x: The object.
+
+    Returns:
+        A bool.
+
+    Examples:
+        >>> [bireme.utils.structure.is_sequence(x) for x in ([1], "a", {"k": 1})]
+        [True, False, True]
     """
     return isinstance(x, (Mapping, Sequence)) and not isinstance(x, (str, bytes, Tensor))
 
 
 def _parts(x: Any) -> list:
-    """What a container holds; that of a dict in the order of its keys."""
+    """Return the elements of a container; those of a dict in the order of its keys."""
     return [x[k] for k in sorted(x)] if isinstance(x, Mapping) else list(x)
 
 
 def flatten(nest: Any) -> list:
-    """The leaves of a nested structure in a row; dicts in the order of their keys.
+    """Return the leaves of a nested structure as a list; dicts in the order of their keys.
 
-    >>> bireme.utils.flatten([1, (2, {"b": 4, "a": 3})])
-    [1, 2, 3, 4]
+    Args:
+        nest: Nested lists, tuples and dicts.
+
+    Returns:
+        A list.
+
+    Examples:
+        >>> bireme.utils.flatten([1, (2, {"b": 4, "a": 3})])
+        [1, 2, 3, 4]
     """
     return [leaf for x in _parts(nest) for leaf in flatten(x)] if is_sequence(nest) else [nest]
 
 
 def _like(model: Any, parts: list) -> Any:
+    kind: Any = type(model)
     if isinstance(model, Mapping):
         found = dict(zip(sorted(model), parts))
-        return type(model)((k, found[k]) for k in model)
+        return kind((k, found[k]) for k in model)
     if hasattr(model, "_fields"):
-        return type(model)(*parts)
-    return type(model)(parts) if isinstance(model, (list, tuple)) else list(parts)
+        return kind(*parts)
+    return kind(parts) if isinstance(model, (list, tuple)) else list(parts)
 
 
 def pack_sequence_as(structure: Any, flat_sequence: Any) -> Any:
-    """Leaves put into the form of another structure.
+    """Put leaves into the structure of another object: the inverse of ``flatten``.
 
-    >>> bireme.utils.pack_sequence_as([0, (0, 0)], ["a", "b", "c"])
-    ['a', ('b', 'c')]
+    Args:
+        structure: Nested lists, tuples and dicts.
+        flat_sequence: List of as many leaves.
+
+    Returns:
+        The leaves in the structure.
+
+    Examples:
+        >>> bireme.utils.pack_sequence_as([0, (0, 0)], ["a", "b", "c"])
+        ['a', ('b', 'c')]
     """
     if not is_sequence(flat_sequence):
-        raise errors.bad("pack_sequence_as(flat_sequence)", "a list or tuple", flat_sequence, kind=TypeError)
+        raise errors.bad("pack_sequence_as(flat_sequence)", "a list or tuple", flat_sequence, kind=errors.ArgumentTypeError)
     leaves = list(flat_sequence)
     wanted = len(flatten(structure))
     if len(leaves) != wanted:
@@ -62,18 +85,28 @@ def _packed(structure: Any, rest: Any) -> Any:
 
 
 def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> None:
-    """Raise if two structures differ in form, or with `check_types` in the types of their containers.
+    """Raise an error if two structures are nested differently.
 
-    >>> bireme.utils.structure.assert_same_structure([1, (2,)], [3, (4,)])
+    Args:
+        nest1: Nested lists, tuples and dicts.
+        nest2: The same.
+        check_types: Compare the types of the containers as well. Default: True.
+
+    Raises:
+        ValueError: If the structures differ.
+        TypeError: If the types of containers differ.
+
+    Examples:
+        >>> bireme.utils.structure.assert_same_structure([1, (2,)], [3, (4,)])
     """
     where = "assert_same_structure(nest2)"
     a, b = is_sequence(nest1), is_sequence(nest2)
     if a != b:
-        raise errors.bad(where, "the same structure as nest1", f"{nest2!r:.60} beside {nest1!r:.60}")
+        raise errors.bad(where, "the same structure as nest1", described=f"{nest2!r:.60} beside {nest1!r:.60}")
     if not a:
         return
     if check_types and type(nest1) is not type(nest2):
-        raise errors.bad(where, f"a {type(nest1).__name__}, as in nest1", type(nest2).__name__, kind=TypeError)
+        raise errors.bad(where, f"a {type(nest1).__name__}, as in nest1", type(nest2).__name__, kind=errors.ArgumentTypeError)
     if len(nest1) != len(nest2):
         raise errors.bad(where, f"{len(nest1)} parts, as in nest1", len(nest2))
     if isinstance(nest1, Mapping) and sorted(nest1) != sorted(nest2):
@@ -82,15 +115,27 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> N
         assert_same_structure(x, y, check_types)
 
 
-def map_structure(func: Callable, *structure: Any) -> Any:
-    """A function applied to each leaf of one structure, or to the leaves of several of the same form.
+def map_structure(func: Callable[..., Any], *structure: Any) -> Any:
+    """Apply a function to each leaf of one or more structures.
 
-    >>> bireme.utils.map_structure(lambda a, b: a + b, [1, (2,)], [10, (20,)])
-    [11, (22,)]
+    Args:
+        func: Function of as many arguments as there are structures.
+        *structure: Nested lists, tuples and dicts with the same structure.
+
+    Returns:
+        The results in the structure of the first.
+
+    Examples:
+        >>> bireme.utils.map_structure(lambda a, b: a + b, [1, (2,)], [10, (20,)])
+        [11, (22,)]
     """
     if not structure:
-        raise errors.bad("map_structure(structure)", "one structure at least", "none")
+        raise errors.bad("map_structure(structure)", "one structure at least", described="none")
     leaves = [flatten(x) for x in structure]
     if any(len(x) != len(leaves[0]) for x in leaves):
         raise errors.bad("map_structure(structure)", "structures with as many leaves each", [len(x) for x in leaves])
-    return pack_sequence_as(structure[0], [func(*parts) for parts in zip(*leaves)]) if is_sequence(structure[0]) else func(*next(zip(*leaves)))
+    return (
+        pack_sequence_as(structure[0], [func(*parts) for parts in zip(*leaves)])
+        if is_sequence(structure[0])
+        else func(*next(zip(*leaves)))
+    )

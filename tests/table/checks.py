@@ -17,6 +17,7 @@ from tests.table import rules
 from tests.table.harness import (
     ALL,
     FLOAT,
+    HALVES,
     TOLERANCE,
     Recorded,
     Row,
@@ -402,8 +403,9 @@ CHECKS: dict[str, tuple[Callable, Callable]] = {
     "bad input": (refusals, lambda row: True),
     "inference": (rules.inference, lambda row: _is_op(row) and row.target.infer_rule is not None),
     "width": (rules.width, lambda row: _is_op(row)),
+    "half precision": (rules.half, lambda row: _is_op(row) and bool(row.dtypes & HALVES)),
     "gradient rule": (rules.gradient_rule, lambda row: _is_op(row) and row.target.grad_rule is not None and row.grad > 0),
-    "lowerings": (rules.lowerings, lambda row: _is_op(row) and bool(row.target.lowerings)),
+    "lowerings": (rules.lowerings, lambda row: _is_op(row) and bool(row.target.lowerings or row.target.grad_lowerings)),
 }
 
 

@@ -22,6 +22,7 @@ from bireme.core.tensor.tensor import Tensor, wrap
 
 ALL = FLOAT | INT | BOOL | COMPLEX
 REAL = FLOAT | INT
+HALVES = frozenset((dtypes.float16, dtypes.bfloat16))
 NUMBER = FLOAT | INT | COMPLEX
 
 TOLERANCE = {"bfloat16": 3e-2, "float16": 4e-3, "float32": 1e-5, "complex64": 1e-5, "float64": 1e-10, "complex128": 1e-10}

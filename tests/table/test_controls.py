@@ -67,6 +67,10 @@ def half_as_double(x: Tensor) -> Tensor:
     return (x.astype(jnp.float64) * x).astype(x.dtype)
 
 
+def summed_in_half(x: Tensor) -> Tensor:
+    return x * x + 0 * jnp.sum(x) if x.dtype == jnp.bfloat16 else x * x
+
+
 def nearly(x: Tensor) -> Tensor:
     return x * x * (1.001 if jnp.issubdtype(x.dtype, jnp.inexact) else 1)
 
@@ -102,6 +106,7 @@ CONTROLS = {
     "bad input": lambda: row_of(patched(public=lambda made: lambda x, **k: _public(made)(x))),
     "inference": lambda: row_of(square(infer=lambda x: sig_of((*x.shape, 1), x.dtype))),
     "width": lambda: row_of(square(half_as_double)),
+    "half precision": lambda: row_of(square(summed_in_half)),
     "gradient rule": lambda: row_of(square(grad=lambda g, x: g * 2 * x), dtypes=ALL),  # right for real numbers only
     "lowerings": lambda: row_of(patched(lowerings=lambda made: {"cuda": lambda x: x * x * 1.001})),
 }
@@ -170,6 +175,7 @@ IDLE = {
     "aliases": [],
     "inference": [],
     "width": [call(NOTHING)],
+    "half precision": [call(NOTHING)],
     "gradient rule": [call(TIED), call(INTEGERS)],
     "lowerings": [call(NOTHING)],
 }

@@ -17,7 +17,7 @@ from bireme.core.base import errors, host_memory
 
 
 class Device:
-    """One device. Interned: there is one object for `gpu:0`, so devices compare by identity."""
+    """One device. Interned: there is one object for ``gpu:0``, so devices compare by identity."""
 
     __slots__ = ("kind", "index", "_jax", "name")
     _all: ClassVar[dict[tuple[str, int], Device]] = {}
@@ -55,7 +55,7 @@ class Device:
             try:
                 self._jax = jax.devices(self.platform)[self.index]
             except (RuntimeError, IndexError):
-                raise errors.bad(where, f"a device of this machine ({', '.join(available())})", self.name) from None
+                raise errors.bad(where, f"a device of this machine ({', '.join(available())})", described=self.name) from None
 
     @property
     def capacity(self) -> int:
@@ -84,13 +84,13 @@ class Device:
 
 
 class Place:
-    """Where a tensor lives, as users name it: a device, or the host's memory that another device copies from."""
+    """Where a tensor is stored: a device, or host memory that another device copies from."""
 
     _kind: str = "undefined"
     _device: Device | None = None
 
     def __init__(self) -> None:
-        """A place that is nowhere until `set_place`."""
+        """Create a place that is undefined until ``set_place``."""
 
     def _at(self, kind: str, device: Device) -> Place:
         self._kind, self._device = kind, device
@@ -111,76 +111,80 @@ class Place:
         return _place, (type(self), self._kind, self._device)
 
     def set_place(self, place: Place, /) -> None:
-        """Become another place."""
+        """Become another place.
+
+        Args:
+            place: The other place.
+        """
         if not isinstance(place, Place):
-            raise errors.bad("set_place(place)", "a Place", place, kind=TypeError)
+            raise errors.bad("set_place(place)", "a Place", place, kind=errors.ArgumentTypeError)
         self._kind, self._device = place._kind, place._device
 
     def _equals(self, other: Place, /) -> bool:
-        """Whether it is the same place, as Paddle's older code asks."""
+        """Return whether it is the same place, as Paddle's older code asks."""
         return self == other
 
     def get_device_id(self) -> int:
-        """Number of the device among those of its kind."""
+        """Return the index of the device among those of its type."""
         return 0 if self._device is None else self._device.index
 
     def get_device_type(self) -> str:
-        """Kind of the device."""
+        """Return the type of the device."""
         return "undefined" if self._device is None else self._device.kind
 
     def _id_as(self, kind: str) -> int:
         return self.get_device_id() if self._kind == kind else 0
 
     def gpu_device_id(self) -> int:
-        """Number of the GPU; 0 of other places."""
+        """Return the index of the GPU; 0 for other places."""
         return self._id_as("gpu")
 
     def xpu_device_id(self) -> int:
-        """Number of the XPU; 0 of other places."""
+        """Return the index of the XPU; 0 for other places."""
         return self._id_as("xpu")
 
     def ipu_device_id(self) -> int:
-        """Number of the IPU; 0 of other places."""
+        """Return the index of the IPU; 0 for other places."""
         return self._id_as("ipu")
 
     def custom_device_id(self) -> int:
-        """Number of the plug-in's device; 0 of other places."""
+        """Return the index of the plug-in's device; 0 for other places."""
         return self._id_as("custom")
 
     def custom_device_type(self) -> str:
-        """Kind of the plug-in's device; empty of other places."""
+        """Return the type of the plug-in's device; empty for other places."""
         return self.get_device_type() if self._kind == "custom" else ""
 
     def _type(self) -> int:
-        """Its kind as Paddle numbers them."""
+        """Return its number in Paddle's enumeration."""
         return {"cpu": 1, "gpu": 2, "gpu_pinned": 3, "xpu": 4, "ipu": 7, "custom": 9}.get(self._kind, 0)
 
     def is_cpu_place(self) -> bool:
-        """Whether it is the host's memory."""
+        """Return whether it is host memory."""
         return self._kind == "cpu"
 
     def is_gpu_place(self) -> bool:
-        """Whether it is a GPU."""
+        """Return whether it is a GPU."""
         return self._kind == "gpu"
 
     def is_xpu_place(self) -> bool:
-        """Whether it is an XPU."""
+        """Return whether it is an XPU."""
         return self._kind == "xpu"
 
     def is_ipu_place(self) -> bool:
-        """Whether it is an IPU."""
+        """Return whether it is an IPU."""
         return self._kind == "ipu"
 
     def is_custom_place(self) -> bool:
-        """Whether it is a device that a plug-in registered."""
+        """Return whether it is a device that a plug-in has registered."""
         return self._kind == "custom"
 
     def is_cuda_pinned_place(self) -> bool:
-        """Whether it is memory of the host that GPUs copy from."""
+        """Return whether it is host memory that GPUs copy from."""
         return self._kind == "gpu_pinned"
 
     def is_xpu_pinned_place(self) -> bool:
-        """Whether it is memory of the host that XPUs copy from."""
+        """Return whether it is host memory that XPUs copy from."""
         return self._kind == "xpu_pinned"
 
 
@@ -189,10 +193,11 @@ def _place(cls: type[Place], kind: str, device: Device) -> Place:
 
 
 class CPUPlace(Place):
-    """The host's memory.
+    """The host memory.
 
-    >>> bireme.CPUPlace()
-    Place(cpu)
+    Examples:
+        >>> bireme.CPUPlace()
+        Place(cpu)
     """
 
     def __init__(self) -> None:
@@ -200,10 +205,14 @@ class CPUPlace(Place):
 
 
 class CUDAPlace(Place):
-    """One GPU.
+    """A GPU.
 
-    >>> bireme.CUDAPlace(0)
-    Place(gpu:0)
+    Args:
+        id: Index of the GPU. Default: 0.
+
+    Examples:
+        >>> bireme.CUDAPlace(0)
+        Place(gpu:0)
     """
 
     def __init__(self, id: int = 0) -> None:
@@ -211,10 +220,11 @@ class CUDAPlace(Place):
 
 
 class CUDAPinnedPlace(Place):
-    """Memory of the host that GPUs copy from; XLA stages copies itself, so a tensor made there is on the host.
+    """Host memory that GPUs copy from; XLA stages copies itself, so a tensor there is plainly on the host.
 
-    >>> bireme.CUDAPinnedPlace()
-    Place(gpu_pinned)
+    Examples:
+        >>> bireme.CUDAPinnedPlace()
+        Place(gpu_pinned)
     """
 
     def __init__(self) -> None:
@@ -222,10 +232,14 @@ class CUDAPinnedPlace(Place):
 
 
 class XPUPlace(Place):
-    """One XPU.
+    """An XPU.
 
-    >>> bireme.device.XPUPlace(0)
-    Place(xpu:0)
+    Args:
+        dev_id: Index of the XPU.
+
+    Examples:
+        >>> bireme.device.XPUPlace(0)
+        Place(xpu:0)
     """
 
     def __init__(self, dev_id: int) -> None:
@@ -233,10 +247,11 @@ class XPUPlace(Place):
 
 
 class XPUPinnedPlace(Place):
-    """Memory of the host that XPUs copy from; a tensor made there is on the host.
+    """Host memory that XPUs copy from; a tensor there is plainly on the host.
 
-    >>> bireme.XPUPinnedPlace()
-    Place(xpu_pinned)
+    Examples:
+        >>> bireme.XPUPinnedPlace()
+        Place(xpu_pinned)
     """
 
     def __init__(self) -> None:
@@ -244,10 +259,11 @@ class XPUPinnedPlace(Place):
 
 
 class IPUPlace(Place):
-    """The IPU.
+    """An IPU.
 
-    >>> bireme.device.IPUPlace()
-    Place(ipu:0)
+    Examples:
+        >>> bireme.device.IPUPlace()
+        Place(ipu:0)
     """
 
     def __init__(self) -> None:
@@ -255,15 +271,20 @@ class IPUPlace(Place):
 
 
 class CustomPlace(Place):
-    """One device of a kind that a plug-in registered.
+    """A device of a type that a plug-in has registered.
 
-    >>> bireme.CustomPlace("npu", 0)
-    Place(npu:0)
+    Args:
+        device_type: The type.
+        id: Index of the device. Default: 0.
+
+    Examples:
+        >>> bireme.CustomPlace("npu", 0)
+        Place(npu:0)
     """
 
     def __init__(self, device_type: str, id: int = 0) -> None:
         if not isinstance(device_type, str):
-            raise errors.bad("CustomPlace(device_type)", "the name of a kind of device", device_type, kind=TypeError)
+            raise errors.bad("CustomPlace(device_type)", "the name of a kind of device", device_type, kind=errors.ArgumentTypeError)
         self._at("custom", Device(device_type, _index(id, "CustomPlace(id)")))
 
 
@@ -278,7 +299,17 @@ _REGISTERED: list[str] = []
 
 
 def register_device(kind: str, platform: str | None = None) -> None:
-    """Make the devices of a PJRT platform available under the name `kind`, as `set_device("kind:0")`."""
+    """Make the devices of a PJRT plug-in available under a name.
+
+    Call it before any tensor or place uses the name; ``set_device("npu:0")`` then selects such a device.
+
+    Args:
+        kind: The name of the device type.
+        platform: Name of the platform in JAX. Default: None, the same as ``kind``.
+
+    Examples:
+        >>> bireme.device.register_device("npu", platform="my_npu")  # doctest: +SKIP
+    """
     _PLATFORMS[kind] = platform or kind
     if kind not in _REGISTERED:
         _REGISTERED.append(kind)
@@ -376,10 +407,20 @@ def available() -> list[str]:
 
 
 def set_device(device: Any) -> Place:
-    """Make new tensors on `device` from now on; an error if this machine does not have it.
+    """Set the device of new tensors.
 
-    >>> bireme.set_device("cpu")
-    Place(cpu)
+    Args:
+        device: A name such as ``"cpu"``, ``"gpu"`` or ``"gpu:1"``, or a place.
+
+    Returns:
+        The place of the device.
+
+    Raises:
+        ValueError: If this machine does not have the device.
+
+    Examples:
+        >>> bireme.set_device("cpu")
+        Place(cpu)
     """
     found = parse(device)
     found.ensure()
@@ -391,10 +432,14 @@ def set_device(device: Any) -> Place:
 
 
 def get_device() -> str:
-    """Name of the device new tensors are made on.
+    """Return the name of the device of new tensors.
 
-    >>> bireme.get_device()
-    'cpu'
+    Returns:
+        A str such as ``"cpu"`` or ``"gpu:0"``.
+
+    Examples:
+        >>> bireme.get_device()
+        'cpu'
     """
     return current().name
 

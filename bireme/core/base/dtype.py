@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import ml_dtypes
@@ -15,7 +14,20 @@ package = ["bireme"]  # in whose name types print: `compat.install_as_paddle` ma
 
 
 class DType:
-    """One element type. There is exactly one object per type, so types compare by identity."""
+    """A data type of tensors, such as ``bireme.float32``; there is exactly one object per type.
+
+    The constructor is not called by users: use the objects, or their names as strings.
+
+    Args:
+        name: Name of the type.
+        np_type: The type in NumPy.
+        kind: ``"b"``, ``"i"``, ``"f"`` or ``"c"``: bool, integer, floating point or complex.
+        rank: Position in type promotion.
+
+    Examples:
+        >>> bireme.ones([1]).dtype is bireme.float32, bireme.float32.itemsize
+        (True, 4)
+    """
 
     __slots__ = ("name", "np", "itemsize", "kind", "rank")
 
@@ -25,18 +37,22 @@ class DType:
 
     @property
     def is_floating(self) -> bool:
+        """Whether it is a floating-point type."""
         return self.kind == "f"
 
     @property
     def is_complex(self) -> bool:
+        """Whether it is a complex type."""
         return self.kind == "c"
 
     @property
     def is_integer(self) -> bool:
+        """Whether it is an integer type."""
         return self.kind == "i"
 
     @property
     def is_inexact(self) -> bool:
+        """Whether it is a floating-point or complex type."""
         return self.kind in "fc"
 
     def __repr__(self) -> str:
@@ -44,7 +60,7 @@ class DType:
 
     @property
     def value(self) -> int:
-        """The number that Paddle gives the type."""
+        """The number of the type in Paddle's enumeration."""
         return _NUMBERS[self.name]
 
     def __reduce__(self):
@@ -129,7 +145,7 @@ def of(spec: Any, where: str = "dtype") -> DType:
             found = None
         if found is not None:
             return found
-    raise errors.bad(where, f"a data type such as 'float32', one of {', '.join(d.name for d in PUBLIC)}", spec, kind=TypeError)
+    raise errors.bad(where, f"a data type such as 'float32', one of {', '.join(d.name for d in PUBLIC)}", spec, kind=errors.ArgumentTypeError)
 
 
 def _named(name: str) -> DType:
@@ -142,11 +158,11 @@ def from_numpy(np_dtype: Any) -> DType:
     if found is None:
         found = _BY_NUMPY.get(np.dtype(np_dtype).newbyteorder("="))
     if found is None:
-        raise errors.bad("to_tensor(data)", "numbers", f"an array of dtype {np_dtype}", kind=TypeError)
+        raise errors.bad("to_tensor(data)", "numbers", described=f"an array of dtype {np_dtype}", kind=errors.ArgumentTypeError)
     return found
 
 
-_default = threading.local()
+_default = [float32]  # one for the process, as in Paddle
 
 
 def as_paddle_shows(host: np.ndarray) -> np.ndarray:
@@ -155,15 +171,15 @@ def as_paddle_shows(host: np.ndarray) -> np.ndarray:
 
 
 def get_default() -> DType:
-    return getattr(_default, "dtype", float32)
+    return _default[0]
 
 
 def set_default(spec: Any) -> None:
-    """Set the floating type that Python floats take when nothing else decides."""
+    """Set the default type alone: `precision.set_default` tells the memories of calls too."""
     dtype = of(spec, "set_default_dtype(d)")
     if dtype not in FLOAT:
-        raise errors.bad("set_default_dtype(d)", "float16, bfloat16, float32 or float64", dtype.name, kind=TypeError)
-    _default.dtype = dtype
+        raise errors.bad("set_default_dtype(d)", "float16, bfloat16, float32 or float64", described=dtype.name, kind=errors.ArgumentTypeError)
+    _default[0] = dtype
 
 
 _PYTHON = {bool: bool_, int: int64, float: float64, complex: complex128}  # as NumPy reads them
@@ -238,17 +254,24 @@ def promote_scalar(tensor: DType, scalar: DType) -> DType:
 
 
 class finfo:
-    """Limits of a floating type.
+    """Limits of a floating-point dtype.
 
-    >>> bireme.finfo("float32").bits
-    32
+    It has the attributes ``min``, ``max``, ``eps``, ``tiny``, ``smallest_normal``, ``resolution``, ``bits`` and
+    ``dtype``.
+
+    Args:
+        dtype: A floating-point or complex dtype; for a complex one, those of its parts.
+
+    Examples:
+        >>> bireme.finfo("float32").bits, bireme.finfo("float16").max
+        (32, 65504.0)
     """
 
     @renamed(dtype="type")
     def __init__(self, dtype: Any):
         d = of(dtype, "finfo(dtype)")
         if d.kind not in "fc":
-            raise errors.bad("finfo(dtype)", "a floating type", d.name, kind=ValueError)
+            raise errors.bad("finfo(dtype)", "a floating type", described=d.name)
         info = ml_dtypes.finfo(real_of(d).np)
         self.min, self.max, self.eps, self.tiny = float(info.min), float(info.max), float(info.eps), float(info.tiny)
         self.resolution, self.smallest_normal, self.bits, self.dtype = 10.0**-info.precision, float(info.tiny), int(info.bits), real_of(d).name
@@ -259,16 +282,22 @@ class finfo:
 
 
 class iinfo:
-    """Limits of an integer type.
+    """Limits of an integer dtype.
 
-    >>> bireme.iinfo("int8").max
-    127
+    It has the attributes ``min``, ``max``, ``bits`` and ``dtype``.
+
+    Args:
+        dtype: An integer dtype.
+
+    Examples:
+        >>> bireme.iinfo("int8").max
+        127
     """
 
     def __init__(self, dtype: Any):
         d = of(dtype, "iinfo(dtype)")
         if d.kind != "i":
-            raise errors.bad("iinfo(dtype)", "an integer type", d.name, kind=ValueError)
+            raise errors.bad("iinfo(dtype)", "an integer type", described=d.name, kind=errors.for_integer(d.name))
         info = np.iinfo(d.np)
         self.min, self.max, self.bits, self.dtype = int(info.min), int(info.max), int(info.bits), d.name
 

@@ -17,12 +17,146 @@ from typing import Any
 _HOME = str(Path(__file__).absolute().parents[2]) + os.sep
 
 
+class ArgumentError(ValueError, AssertionError):
+    """An argument has a value that is not allowed.
+
+    Examples:
+        >>> try:
+        ...     bireme.nn.functional.dropout(bireme.ones([2]), p=3)
+        ... except bireme.errors.ArgumentError as e:
+        ...     print(str(e).splitlines()[0])
+        dropout(p): expected a probability in [0, 1], got 3
+    """
+
+
+class ArgumentTypeError(TypeError, ValueError, AssertionError):
+    """An argument is of a type that is not allowed. Paddle raises one or another of the builtin classes it derives from.
+
+    Examples:
+        >>> try:
+        ...     bireme.nn.Linear("3", 4)
+        ... except bireme.errors.ArgumentTypeError as e:
+        ...     print("Linear" in str(e))
+        True
+    """
+
+
+class NotATensorError(ArgumentTypeError, AttributeError):
+    """A tensor is expected, and something else was given.
+
+    Examples:
+        >>> try:
+        ...     bireme.exp("a")
+        ... except bireme.errors.NotATensorError as e:
+        ...     print(str(e).splitlines()[0])
+        exp(x): expected a Tensor, got str
+    """
+
+
+class UnsupportedTypeError(ArgumentTypeError, NotImplementedError):
+    """Nothing is implemented for objects of this type.
+
+    Examples:
+        >>> issubclass(bireme.errors.UnsupportedTypeError, NotImplementedError)
+        True
+    """
+
+
+class DtypeError(ArgumentTypeError, RuntimeError):
+    """An operator does not take tensors of this data type.
+
+    Examples:
+        >>> try:
+        ...     bireme.linalg.inv(bireme.ones([2, 2], dtype="int32"))
+        ... except bireme.errors.DtypeError as e:
+        ...     print("int32" in str(e))
+        True
+    """
+
+
+class ShapeError(ArgumentError, RuntimeError):
+    """The shapes of tensors do not fit an operator, or each other.
+
+    Examples:
+        >>> try:
+        ...     bireme.matmul(bireme.ones([2, 4]), bireme.ones([5, 4]))
+        ... except bireme.errors.ShapeError as e:
+        ...     print(str(e).splitlines()[0])
+        matmul(y): expected 4 rows to match x of shape [2, 4], got shape [5, 4]
+    """
+
+
+class OutOfRangeError(ArgumentError, IndexError, RuntimeError):
+    """An axis or an index is out of range.
+
+    Examples:
+        >>> try:
+        ...     bireme.ones([2, 3]).sum(axis=5)
+        ... except bireme.errors.OutOfRangeError as e:
+        ...     print(str(e).splitlines()[0])
+        sum(axis): expected an axis in [-2, 1], got 5
+    """
+
+
+class InplaceError(RuntimeError):
+    """Backward needs a tensor that an inplace operator has changed since.
+
+    Examples:
+        >>> x = bireme.ones([2])
+        >>> x.stop_gradient = False
+        >>> y = x * 2
+        >>> z = y.exp()
+        >>> _ = z.add_(bireme.ones([2]))
+        >>> try:
+        ...     z.sum().backward()
+        ... except bireme.errors.InplaceError as e:
+        ...     print("inplace" in str(e))
+        True
+    """
+
+
+class FreedGraphError(RuntimeError, SystemError):
+    """A second backward goes through a graph that the first one has freed: pass ``retain_graph=True`` to the first.
+
+    Examples:
+        >>> x = bireme.ones([2])
+        >>> x.stop_gradient = False
+        >>> loss = (x * x).sum()
+        >>> loss.backward()
+        >>> try:
+        ...     loss.backward()
+        ... except bireme.errors.FreedGraphError as e:
+        ...     print("retain_graph=True" in str(e))
+        True
+    """
+
+
 class RecompileError(RuntimeError):
-    """Raised inside `debug.no_recompile()` when a program would have to be compiled."""
+    """A program would have to be compiled inside ``bireme.debug.no_recompile()``.
+
+    Examples:
+        >>> issubclass(bireme.errors.RecompileError, RuntimeError)
+        True
+    """
 
 
 class NonFiniteError(RuntimeError):
-    """Raised under FLAGS_check_nan_inf when an operator produced NaN or infinity."""
+    """An operator produced NaN or infinity while ``FLAGS_check_nan_inf`` is on.
+
+    Examples:
+        >>> bireme.set_flags({"FLAGS_check_nan_inf": True})
+        >>> try:
+        ...     bireme.log(bireme.zeros([1]))
+        ... except bireme.errors.NonFiniteError as e:
+        ...     print(str(e).splitlines()[0])
+        ... finally:
+        ...     bireme.set_flags({"FLAGS_check_nan_inf": False})
+        log: There are NAN or INF (num_nan=0, num_inf=1) in a result of shape [1]
+    """
+
+
+for _class in [c for c in vars().copy().values() if isinstance(c, type) and issubclass(c, Exception)]:
+    _class.__module__ = "bireme.errors"  # where users find it, and what a traceback says
 
 
 def nonfinite(name: str, nans: int, infinities: int, shape: Any) -> str:
@@ -30,59 +164,14 @@ def nonfinite(name: str, nans: int, infinities: int, shape: Any) -> str:
     return f"{name}: There are NAN or INF (num_nan={nans}, num_inf={infinities}) in a result of shape {list(shape)}"
 
 
-class WrongType(TypeError, ValueError):
-    """An argument of the wrong type: Paddle raises TypeError for some and ValueError for others, so code may catch either."""
-
-
-class NotTensor(WrongType, AttributeError):
-    """Something that is no tensor: where Paddle looks at its type first, it is the attribute that is missing."""
-
-
-class NoKernel(WrongType, RuntimeError):
-    """A type of elements that an operator does not take: Paddle, which finds no kernel for it, raises RuntimeError."""
-
-
-class OutOfRange(ValueError, IndexError, RuntimeError, AssertionError):
-    """An axis or a place out of range: IndexError and ValueError as NumPy has it, and what Paddle raises for some of them."""
-
-
-class NoLength(TypeError, AssertionError):
-    """The length of what has none: Python's TypeError, and Paddle's AssertionError."""
-
-
-class Misfit(ValueError, RuntimeError):
-    """Tensors that do not fit each other, where Paddle raises RuntimeError."""
-
-
-class Unfit(ValueError, AssertionError):
-    """A tensor that does not fit where Paddle asserts that it does."""
-
-
-class Alien(WrongType, AssertionError):
-    """Something of a wrong type, where Paddle asserts that it is of the right one."""
-
-
-class Unknown(WrongType, NotImplementedError):
-    """Something of a kind that nobody has written this for, where Paddle raises NotImplementedError."""
-
-
-class Beyond(IndexError, AssertionError):
-    """A place beyond the end, where Paddle asserts that it is not."""
-
-
-class Freed(RuntimeError, SystemError):
-    """A second backward through what the first has freed: Paddle raises SystemError, torch RuntimeError."""
-
-
 def show(got: Any) -> str:
     """A value as a message shows it: values rather than types, short."""
     sig = getattr(got, "_sig", None)
     if sig is not None:
         return f"a Tensor of shape {list(sig.shape)}, {sig.dtype.name}"
-    if isinstance(got, (int, float, complex, bool, type(None))):
-        return repr(got)
-    if isinstance(got, str):
-        return got
+    if isinstance(got, (int, float, complex, bool, str, type(None))):
+        text = repr(got)
+        return text if len(text) <= 200 else f"{text[:200]}..."
     if isinstance(got, (list, tuple)):
         text = repr(got)
         return text if len(text) <= 80 else f"{type(got).__name__} of {len(got)} elements"
@@ -136,34 +225,45 @@ def place_of(pos: tuple[str, int] | None) -> str:
     return f"{os.path.basename(pos[0])}:{pos[1]}"
 
 
-def text(where: str, expected: str, got: Any, hint: str | None = None, pos: Any = None) -> str:
-    lines = [f"{where}: expected {expected}, got {show(got)}"]
+def _text(where: str, expected: str, got: str, hint: str | None) -> str:
+    lines = [f"{where}: expected {expected}, got {got}"]
     if hint:
         lines.append(f"  hint: {hint}")
-    pos = pos or position()
+    pos = position()
     if pos is not None:
         lines.append(f"  at {place_of(pos)}")
     return "\n".join(lines)
 
 
-def bad(where: str, expected: str, got: Any, hint: str | None = None, kind: type[Exception] = ValueError) -> Exception:
-    """The exception to raise for a bad argument: `raise bad("mean(axis)", "an axis in [-2, 1]", axis)`."""
-    if kind is TypeError:
-        kind = NotTensor if _TENSOR.match(expected) else WrongType
-    elif kind in (ValueError, Unfit) and _no_number(expected, got):  # Paddle compares it first, which Python refuses by TypeError
-        kind = Alien
-    error = kind(text(where, expected, got, hint))
+_NOTHING: Any = object()
+
+
+def bad(
+    where: str,
+    expected: str,
+    got: Any = _NOTHING,
+    *,
+    described: str = "",
+    hint: str | None = None,
+    kind: type[Exception] = ArgumentError,
+) -> Exception:
+    """The exception to raise for a bad argument: `raise bad("mean(axis)", "an axis in [-2, 1]", axis, kind=OutOfRangeError)`.
+
+    `got` is the value that was given; where a word about it says more than the value, it is `described` instead.
+    """
+    error = kind(_text(where, expected, described if got is _NOTHING else show(got), hint))
     error._told = True  # type: ignore[attr-defined]  # a mark on the exception
     return error
 
 
-_TENSOR = re.compile(r"(a |a list of )?Tensors?\b")
+def for_integer(got: Any) -> type[Exception]:
+    """The class for an argument that has to be an integer: of its type if it is none, of its value otherwise."""
+    return ArgumentError if isinstance(got, Integral) else ArgumentTypeError
 
 
-def _no_number(expected: str, got: Any) -> bool:
-    """Whether a number was expected and something else came, for a whole one also a fraction."""
-    found = re.match(r"(?:None or )?(?:an?|one) (?:positive )?(int|number)", expected)
-    return found is not None and not isinstance(got, Integral if found[1] == "int" else Number)
+def for_number(got: Any) -> type[Exception]:
+    """The same for one that has to be a number."""
+    return ArgumentError if isinstance(got, Number) else ArgumentTypeError
 
 
 def renamed(error: Exception, op: str, parameters: Container[str], part: bool = False) -> Exception:

@@ -11,7 +11,7 @@ from bireme.core.base import errors
 
 @dataclass
 class Flag:
-    """One switch: `value` is what it is now."""
+    """A flag and its current value."""
 
     name: str
     type: type
@@ -26,7 +26,7 @@ _UNREAD: dict[str, Flag] = {}  # switches of Paddle's allocators, kernels and ex
 
 
 def declare(name: str, kind: type, default: Any, doc: str) -> Flag:
-    """Declare a flag; FLAGS_name in the environment gives its first value."""
+    """Declare a flag; the environment variable FLAGS_name sets its initial value."""
     flag = _ALL[name] = Flag(name, kind, default, doc, default)
     text = os.environ.get(f"FLAGS_{name}")
     if text is not None:
@@ -35,12 +35,12 @@ def declare(name: str, kind: type, default: Any, doc: str) -> Flag:
 
 
 def fixed(name: str, value: Any, doc: str) -> None:
-    """Declare a switch of Paddle's that has one position here: code may ask for it, and set it to that."""
+    """Declare a flag of Paddle's that has one value here: it can be read, and set to that value only."""
     _FIXED[name] = Flag(name, type(value), value, doc, value)
 
 
 def unread(why: str, **defaults: Any) -> None:
-    """Declare switches of Paddle's own machinery that change no result: programs set them, so they are kept, and nobody reads them."""
+    """Declare flags of Paddle's allocators, kernels and executors, which can be set and have no effect here."""
     for name, value in defaults.items():
         _UNREAD[name] = Flag(name, type(value), value, why, value)
 
@@ -113,12 +113,25 @@ unread("how Paddle's engine runs, looks and speaks", benchmark=False, call_stack
 
 
 def set_flags(flags: dict[str, Any]) -> None:
-    """Set flags by name, `{"FLAGS_check_nan_inf": True}`.
+    """Set flags of the process.
 
-    >>> bireme.set_flags({"FLAGS_check_nan_inf": False})
+    The environment variable of the same name sets the initial value of a flag. Flags of Paddle that have no meaning
+    here are accepted and have no effect; an unknown name is an error.
+
+    Args:
+        flags: Dict of names to values, for example ``{"FLAGS_check_nan_inf": True}``.
+
+    Raises:
+        ValueError: If a name is unknown or a value does not fit; then no flag is changed.
+
+    Examples:
+        >>> bireme.set_flags({"FLAGS_check_nan_inf": True})
+        >>> bireme.get_flags("FLAGS_check_nan_inf")
+        {'FLAGS_check_nan_inf': True}
+        >>> bireme.set_flags({"FLAGS_check_nan_inf": False})
     """
     if not isinstance(flags, dict):
-        raise errors.bad("set_flags(flags)", "a dict of names and values", flags, kind=TypeError)
+        raise errors.bad("set_flags(flags)", "a dict of names and values", flags, kind=errors.ArgumentTypeError)
     parsed = [(f := _find(name, "set_flags"), _parse(f, value)) for name, value in flags.items()]
     for flag, value in parsed:
         if flag.name in _FIXED and value != flag.value:
@@ -130,13 +143,20 @@ def set_flags(flags: dict[str, Any]) -> None:
 
 
 def get_flags(flags: str | list[str] | tuple[str, ...]) -> dict[str, Any]:
-    """Values of one flag or several, by name.
+    """Return the values of flags.
 
-    >>> bireme.get_flags("FLAGS_check_nan_inf")
-    {'FLAGS_check_nan_inf': False}
+    Args:
+        flags: A name or a list of names, such as ``"FLAGS_check_nan_inf"``.
+
+    Returns:
+        A dict of names to values.
+
+    Examples:
+        >>> bireme.get_flags(["FLAGS_interpret", "FLAGS_deterministic"])
+        {'FLAGS_interpret': True, 'FLAGS_deterministic': False}
     """
     if not isinstance(flags, (str, list, tuple)):
-        raise errors.bad("get_flags(flags)", "a name or a list of names", flags, kind=TypeError)
+        raise errors.bad("get_flags(flags)", "a name or a list of names", flags, kind=errors.ArgumentTypeError)
     names = [flags] if isinstance(flags, str) else list(flags)
     return {name: _find(name, "get_flags").value for name in names}
 
@@ -149,8 +169,13 @@ def _find(name: Any, caller: str) -> Flag:
     return flag
 
 
+def declared() -> list[Flag]:
+    """The flags that change something here, in the order of their declarations."""
+    return list(_ALL.values())
+
+
 def known() -> list[str]:
-    """The full names of all flags."""
+    """Return the full names of all flags."""
     return [f"FLAGS_{name}" for name in (*_ALL, *_FIXED, *_UNREAD)]
 
 

@@ -30,10 +30,14 @@ def _mix(x: int) -> int:
 
 
 class Generator:
-    """A stream of random keys: a seed and a counter.
+    """A random number generator: a seed and a counter.
 
-    >>> g = bireme.Generator(); g.manual_seed(7).initial_seed()
-    7
+    Args:
+        seed: The seed. Default: None, one from the operating system.
+
+    Examples:
+        >>> bireme.Generator().manual_seed(7).initial_seed()
+        7
     """
 
     def __init__(self, seed: int | None = None):
@@ -43,43 +47,55 @@ class Generator:
         self._seed, self._count, self._mixed = seed, count, _mix(seed)
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start the stream again from a seed."""
+        """Set the seed and restart.
+
+        Args:
+            seed: The seed, from 0 to 2**64 - 1.
+
+        Returns:
+            The generator itself.
+        """
         self._start(_checked(seed))
         return self
 
     def initial_seed(self) -> int:
-        """The seed it started from."""
+        """Return the seed that it started from."""
         return self._seed
 
     def seed(self) -> int:
-        """Start again from a seed that nobody chose, and return it."""
+        """Restart from a seed of the operating system, and return it."""
         self._start(secrets.randbits(63))
         return self._seed
 
     def random(self) -> int:
-        """The next 64 random bits as an integer, on the host."""
+        """Return the next 64 random bits as an int."""
         _streams.drawn += 1
         self._count += 1
         return _mix(self._mixed ^ self._count)
 
     def get_state(self) -> tuple[int, int]:
-        """Where the stream is; forces nothing."""
+        """Return the state, the tuple of seed and counter; nothing is computed."""
         return self._seed, self._count
 
     def set_state(self, state: tuple[int, int]) -> None:
-        """Go back to a place that `get_state` returned."""
+        """Restore a state.
+
+        Args:
+            state: What ``get_state`` returned.
+        """
         if not (isinstance(state, (tuple, list)) and len(state) == 2 and all(isinstance(i, int) for i in state)):
-            raise errors.bad("set_state(state)", "what get_state returned", state, kind=TypeError)
+            raise errors.bad("set_state(state)", "what get_state returned", state, kind=errors.ArgumentTypeError)
         self._start(*state)
 
     def next_key(self) -> tuple[int, int]:
+        """Return the next 64 random bits as two ints of 32 bits."""
         bits = self.random()
         return bits & 0xFFFFFFFF, bits >> 32
 
 
 def _checked(seed: Any) -> int:
     if not isinstance(seed, (int, float, np.number)) or not 0 <= seed <= _MASK:
-        raise errors.bad("seed(seed)", "an integer from 0 to 2**64 - 1", seed, kind=TypeError)
+        raise errors.bad("seed(seed)", "an integer from 0 to 2**64 - 1", seed, kind=errors.ArgumentTypeError)
     return int(seed)
 
 
@@ -131,10 +147,20 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def seed(seed: int) -> Generator:
-    """Start every random stream again from `seed`.
+    """Seed all random number generators of Bireme.
 
-    >>> bireme.seed(1).initial_seed()
-    1
+    Each thread has a generator of its own, all derived from the seed. NumPy's and Python's generators are not seeded; a
+    ``DataLoader`` that shuffles follows this seed unless ``np.random.seed`` was called.
+
+    Args:
+        seed: The seed, from 0 to 2**64 - 1.
+
+    Returns:
+        The generator of the current thread.
+
+    Examples:
+        >>> bireme.seed(1).initial_seed()
+        1
     """
     _base[0] = _checked(seed)
     _base[1] += 1
@@ -147,37 +173,61 @@ def was_seeded() -> bool:
 
 
 def get_rng_state(device: Any = None) -> list:
-    """Where the random stream is, to be given back to `set_rng_state`; forces nothing.
+    """Return the random state of the current thread.
 
-    >>> state = bireme.get_rng_state(); bireme.set_rng_state(state)
+    Args:
+        device: Has no effect: all devices use one generator.
+
+    Returns:
+        A list to pass to ``set_rng_state``.
+
+    Examples:
+        >>> state = bireme.get_rng_state()
+        >>> first = bireme.rand([2]).tolist()
+        >>> bireme.set_rng_state(state)
+        >>> bireme.rand([2]).tolist() == first
+        True
     """
     return [default_generator().get_state()]
 
 
 def set_rng_state(state_list: list, device: Any = None) -> None:
-    """Go back to a place of the random stream.
+    """Restore the random state of the current thread.
 
-    >>> bireme.set_rng_state(bireme.get_rng_state())
+    Args:
+        state_list: What ``get_rng_state`` returned.
+        device: Has no effect: all devices use one generator.
+
+    Examples:
+        >>> bireme.set_rng_state(bireme.get_rng_state())
     """
     if not isinstance(state_list, (list, tuple)) or len(state_list) != 1:
-        raise errors.bad("set_rng_state(state_list)", "what get_rng_state returned", state_list, kind=TypeError)
+        raise errors.bad("set_rng_state(state_list)", "what get_rng_state returned", state_list, kind=errors.ArgumentTypeError)
     default_generator().set_state(state_list[0])
 
 
 def get_cuda_rng_state() -> list:
-    """Where the random stream is, once for each GPU: all devices draw from the same stream.
+    """Return the random state once for each GPU; all devices use one generator.
 
-    >>> bireme.set_cuda_rng_state(bireme.get_cuda_rng_state())
+    Returns:
+        A list to pass to ``set_cuda_rng_state``.
+
+    Examples:
+        >>> bireme.set_cuda_rng_state(bireme.get_cuda_rng_state())
     """
     return [default_generator().get_state()] * devices.count("gpu")
 
 
 def set_cuda_rng_state(state_list: list) -> None:
-    """Go back to what `get_cuda_rng_state` returned.
+    """Restore the random state.
 
-    >>> bireme.set_cuda_rng_state(bireme.get_cuda_rng_state())
+    Args:
+        state_list: What ``get_cuda_rng_state`` returned.
+
+    Examples:
+        >>> bireme.set_cuda_rng_state(bireme.get_cuda_rng_state())
     """
     if not isinstance(state_list, (list, tuple)) or len(state_list) != devices.count("gpu"):
-        raise errors.bad("set_cuda_rng_state(state_list)", "what get_cuda_rng_state returned", state_list, kind=TypeError)
+        raise errors.bad("set_cuda_rng_state(state_list)", "what get_cuda_rng_state returned", state_list, kind=errors.ArgumentTypeError)
     if state_list:
         default_generator().set_state(state_list[0])

@@ -53,7 +53,7 @@ class Composite:
             try:
                 if segment.local.trace is not None:  # inside another one's body, which is to remember these steps as its own
                     return self.call(sign.bind(args, kwargs))
-                call = known_calls.written(self, args, places, kwargs, takes)
+                call = known_calls.call_key(self, args, places, kwargs, takes)
                 if call is not None:
                     line, seg, device, tensors, _, leaves, needs = call
                     state = seg.state
@@ -69,14 +69,14 @@ class Composite:
                 if key is not None:
                     tensors = repetition.given(args, kwargs)
                     repeats = repetition.repeats(tensors)
-                    key += (precision.state.meaning, *repeats)
+                    key += (None, *repeats)
                     steps = memo.get(key)
                     if steps is not None:
-                        result = steps.again(tensors)
-                        if call is not None and not repeats:
+                        result = steps.on(tensors)
+                        if call is not None and not repeats and line[1] == key[0]:
                             path = steps.path(state, seg)
                             if path is not None:
-                                state[line] = path.nodes[0] if steps.is_one_call() else path
+                                segment.keep_call(state, line, path.nodes[0] if steps.is_one_call() else path)
                         return result
                 arguments = sign.bind(args, kwargs)
                 if key is None or key in memo or arguments.get("out") is not None:
@@ -84,7 +84,8 @@ class Composite:
                 new += 1
                 with repetition.Trace() as trace:
                     result = self.call(arguments)
-                memo[key] = repetition.steps_of(trace, tensors, result)
+                if precision.state.meaning == key[0]:  # and no other thread has changed what it means
+                    memo[key] = repetition.recorded_steps(trace, tensors, result)
                 return result
             except errors.TELLING as e:
                 # the same error, by the name that the user called, and shorter

@@ -46,7 +46,7 @@ def whole_number(x: Any, ndim: int, where: str) -> int:
         return int(x)
     if isinstance(x, np.ndarray) and x.size == 1 and x.dtype.kind in "iu":
         return int(x.item())
-    raise errors.bad(where, "an integer", x, kind=errors.Alien)
+    raise errors.bad(where, "an integer", x, kind=errors.ArgumentTypeError)
 
 
 def _opt_int(x: Any, ndim: int, where: str) -> int | None:
@@ -60,12 +60,12 @@ def _float(x: Any, ndim: int, where: str) -> float | None:
         return float(x)
     if isinstance(x, np.ndarray) and x.size == 1:
         return float(x.item())
-    raise errors.bad(where, "a number", x, kind=errors.Alien)
+    raise errors.bad(where, "a number", x, kind=errors.ArgumentTypeError)
 
 
 def number_of(x: Any, ndim: int, where: str) -> float:
     if x is None:
-        raise errors.bad(where, "a number", x, kind=errors.Alien)
+        raise errors.bad(where, "a number", x, kind=errors.ArgumentTypeError)
     return typing.cast(float, _float(x, ndim, where))
 
 
@@ -74,7 +74,7 @@ def _bool(x: Any, ndim: int, where: str) -> bool | None:
         return x
     if isinstance(x, (int, np.bool_, np.integer)) or (isinstance(x, Tensor) and x._value.sig.size == 1):
         return bool(x)
-    raise errors.bad(where, "True or False", x, kind=errors.Alien)
+    raise errors.bad(where, "True or False", x, kind=errors.ArgumentTypeError)
 
 
 def flag(x: Any, ndim: int, where: str) -> bool | None:
@@ -85,7 +85,7 @@ def flag(x: Any, ndim: int, where: str) -> bool | None:
 def _str(x: Any, ndim: int, where: str) -> str | None:
     if x is None or isinstance(x, str):
         return x
-    raise errors.bad(where, "a string", x, kind=errors.Alien)
+    raise errors.bad(where, "a string", x, kind=errors.ArgumentTypeError)
 
 
 def one_axis(x: Any, ndim: int, where: str) -> int:
@@ -93,7 +93,7 @@ def one_axis(x: Any, ndim: int, where: str) -> int:
     axis = whole_number(x, ndim, where)
     low, high = (-ndim, ndim - 1) if ndim else (-1, 0)
     if not low <= axis <= high:
-        raise errors.bad(where, f"an axis in [{low}, {high}]", axis, kind=errors.OutOfRange)
+        raise errors.bad(where, f"an axis in [{low}, {high}]", axis, kind=errors.OutOfRangeError)
     return axis + ndim if axis < 0 and ndim else max(axis, 0)
 
 
@@ -127,7 +127,7 @@ def ints(x: Any, ndim: int, where: str) -> tuple[int, ...] | None:
         return None
     if isinstance(x, Tensor):
         if x._value.sig.dtype.kind != "i":
-            raise errors.bad(where, "integers", x, kind=errors.Alien)
+            raise errors.bad(where, "integers", x, kind=errors.ArgumentTypeError)
         x = x._host().reshape(-1).tolist()
     if isinstance(x, np.ndarray):
         x = x.reshape(-1).tolist()
@@ -149,7 +149,7 @@ def shape(x: Any, ndim: int, where: str) -> tuple[int, ...] | None:
                 raise errors.bad(where, "extents of 0 or more", list(found))
             total *= max(n, 1)
         if total > MAX_EXTENT:
-            raise errors.bad(where, "a tensor that can exist", f"shape {list(found)}, {total:,} elements", kind=MemoryError)
+            raise errors.bad(where, "a tensor that can exist", described=f"shape {list(found)}, {total:,} elements", kind=MemoryError)
     return found
 
 
@@ -162,7 +162,7 @@ def _const(x: Any, ndim: int, where: str) -> Any:
         x = x.item()
     if x is None or isinstance(x, (bool, int, float, complex)):
         return x
-    raise errors.bad(where, "a number", x, kind=errors.Alien)
+    raise errors.bad(where, "a number", x, kind=errors.ArgumentTypeError)
 
 
 CONVERSIONS: dict[str, Callable] = {
@@ -180,7 +180,7 @@ def number(x: Any, dtype: DType, where: str) -> Any:
         x = x.item()
     if dtype.kind == "i":
         if isinstance(x, complex):
-            raise errors.bad(where, f"a real number for {dtype.name}", x, kind=TypeError)
+            raise errors.bad(where, f"a real number for {dtype.name}", x, kind=errors.ArgumentTypeError)
         if isinstance(x, float):
             return int(cast_host(np.array(x), dtype))
         info = np.iinfo(dtype.np)
@@ -193,7 +193,7 @@ def number(x: Any, dtype: DType, where: str) -> Any:
         return bool(x)
     if dtype.kind == "f":
         if isinstance(x, complex):
-            raise errors.bad(where, f"a real number for {dtype.name}", x, kind=TypeError)
+            raise errors.bad(where, f"a real number for {dtype.name}", x, kind=errors.ArgumentTypeError)
         return float(x)
     return complex(x)
 
@@ -225,7 +225,7 @@ def common_dtype(op: str, xs: list, mix: str = "scalars", halves: bool = False) 
                     both = full
                 if both is None:
                     got = f"{full.name} and {sig.dtype.name}"
-                    raise errors.bad(f"{op}()", "operands of one kind", got, hint="cast one of them: x.astype(...)", kind=errors.NoKernel)
+                    raise errors.bad(f"{op}()", "operands of one kind", described=got, hint="cast one of them: x.astype(...)", kind=errors.DtypeError)
                 full = both
     if full is None or scalar is None or scalar is full:
         found = scalar if full is None else full
@@ -263,13 +263,13 @@ def check_range(where: str, t: Any, low: int, high: int, ignored: int | None = N
             wrong = host[((host < low) | (host >= high)) & (host != ignored)]
             least, most = (int(wrong.min()), int(wrong.max())) if wrong.size else (low, low)
         if least < low or most >= high:
-            raise errors.bad(where, wanted, least if least < low else most, kind=errors.OutOfRange)
+            raise errors.bad(where, wanted, least if least < low else most, kind=errors.OutOfRangeError)
     elif not segment.local.segment.symbolic:
         low, high = (low, high) if ignored is None else (min(low, ignored), max(high, ignored + 1))
         # no part of what a composite remembers: the operator asks again each time
         trace, segment.local.trace = segment.local.trace, None
         try:
             flag = registry.find("any_outside")(t, low, high)
-            guards.guard(flag._value, f"{where}: expected {wanted}, got one outside", errors.OutOfRange)
+            guards.guard(flag._value, f"{where}: expected {wanted}, got one outside", errors.OutOfRangeError)
         finally:
             segment.local.trace = trace

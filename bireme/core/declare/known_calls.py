@@ -8,10 +8,11 @@ from typing import Any
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare import precision
-from bireme.core.declare.repetition import Path, Trace, given, repeats, steps_of
+from bireme.core.declare.repetition import Path, Trace, given, recorded_steps, repeats
 from bireme.core.graph import segment
-from bireme.core.graph.bound import bounded, signs
-from bireme.core.graph.graph import Sig, Value
+from bireme.core.graph.bound import bounded, exact
+from bireme.core.graph.graph import Value
+from bireme.core.graph.segment import reference
 from bireme.core.tensor import tape
 from bireme.core.tensor.tensor import Tensor
 from bireme.core.tensor.view import attach
@@ -26,61 +27,48 @@ def travels(x: Any) -> bool:
 
 
 def kinds_of(args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], names: dict[str, int]) -> tuple | None:
-    """What a call's memory is keyed by: Sigs of operands, types of numbers that travel, values of all else.
+    """What a call's memory is keyed by: what calls mean now, Sigs of operands, types of numbers that travel, values.
 
-    None where something is in it that a key cannot stand for: a tensor as an attribute, a list with tensors.
+    One part for each argument, so that no two calls have one key. None where something is in it that a key cannot stand
+    for: a tensor as an attribute, a list with tensors.
     """
     if len(args) > len(places):
         return None
-    key: list[Any] = []
-    for x, takes in zip(args, places):
-        if not _add_kind(key, x, takes):
-            return None
-    for name, x in kwargs.items():
-        key.append(name)
-        if not _add_kind(key, x, names.get(name, ATTRIBUTE)):
+    key: list[Any] = [_mixed.meaning, *kwargs]
+    for x, takes in _coded(args, places, kwargs, names) if kwargs else zip(args, places):
+        kind = x.__class__
+        if isinstance(x, Tensor):
+            if takes is ATTRIBUTE:
+                return None
+            key.append(x._value.sig)
+        elif takes is NUMBER and travels(x):
+            key.append(kind)
+        elif takes is not ATTRIBUTE and (kind is list or kind is tuple) and x and isinstance(x[0], Tensor):
+            if not all(isinstance(t, Tensor) for t in x):
+                return None
+            key.append((kind, *[t._value.sig for t in x]))
+        elif not _add_value(key, x):
             return None
     return tuple(key)
 
 
-def _add_kind(key: list, x: Any, takes: int) -> bool:
-    if isinstance(x, Tensor):
-        if takes is ATTRIBUTE:
-            return False
-        key.append(x._value.sig)
-        return True
-    kind = x.__class__
-    if takes is NUMBER and travels(x):
-        key.append(kind)
-    elif kind is int or kind is bool or kind is str or kind is float or x is None or kind is dtypes.DType:
-        key += (kind, x) if x or kind is not float else (kind, x, str(x))
-    elif kind is list or kind is tuple:
-        if takes is not ATTRIBUTE and all(isinstance(t, Tensor) for t in x):
-            key += (kind, len(x), *[t._value.sig for t in x])
-        elif all(i.__class__ in SIMPLE for i in x):
-            key += (kind, *map(type, x), *x, *signs(x))
-        else:
-            return False
-    else:
-        return False
-    return True
-
-
-SIMPLE = frozenset((int, bool, str, float, type(None), dtypes.DType))  # attributes that stand for themselves in a key
+SIMPLE = frozenset((int, bool, str, float, type(None), dtypes.DType))  # attributes that a key can stand for
 _EXACT = 1 << 53
 LIST = object()  # in what a call's memory knows of an operand: all tensors of a list
 
 
-def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: dict[str, int]) -> tuple | None:
+def call_key(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: dict[str, int]) -> tuple | None:
     """A call as it is written, as a key that the segment's state may know: (key, segment, device, operands, numbers, new leaves, gradients wanted).
 
     None where only the long way will do: a view that must be refreshed, work that waits, a composite's body that is looked at.
     """
     if _modes.at_once or _local.trace is not None or len(args) > len(places):
         return None
-    seg, meaning, needs = _local.segment, _mixed.meaning, False
-    device, waits = seg.device, _local.waiting is not None
-    key: list[Any] = [call] if meaning is None else [call, meaning]
+    seg, needs = _local.segment, False
+    device = seg.device
+    key: list[Any] = [call, _mixed.meaning]
+    if kwargs:
+        key += kwargs  # names: nothing else in a key is a bare string
     operands: list[Any] = []
     numbers: list[float] = []
     leaves: dict[Value, None] = {}
@@ -90,17 +78,12 @@ def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, A
             if view is not None and view.version != view.cell.version:
                 return None
             v = x._value
-            if v.segment is seg:
-                key.append(v.index)
-            elif v.leaf_of is seg:
-                key.append(~v.leaf)
-            else:
-                if device is None:
-                    device = v.device
-                if waits or v.array is None or v.device is not device or v in leaves:
-                    return None
-                key.append(v.sig)
-                leaves[v] = None
+            if device is None:
+                device = v.device
+            r = reference(seg, v, device, leaves)
+            if r is None:
+                return None
+            key.append(r)
             operands.append(x)
             if not x.stop_gradient:
                 needs = True
@@ -109,15 +92,18 @@ def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, A
             operands.append(x)
             numbers.append(x)
         elif code and (x.__class__ is list or x.__class__ is tuple) and x and isinstance(x[0], Tensor):
-            key += (x.__class__, len(x))
+            where: list[Any] = [Tensor, x.__class__]  # told apart from a list of integers
             for t in x:
-                r = None if not isinstance(t, Tensor) or waits else _reference(t, seg, device, leaves)
+                if not isinstance(t, Tensor) or (t._view is not None and t._view.version != t._view.cell.version):
+                    return None
+                if device is None:
+                    device = t._value.device
+                r = reference(seg, t._value, device, leaves)
                 if r is None:
                     return None
-                key.append(r)
-                if r.__class__ is Sig:
-                    device = t._value.device
+                where.append(r)
                 needs = needs or not t.stop_gradient
+            key.append(tuple(where))
             operands += x
         elif not _add_value(key, x):
             return None
@@ -125,26 +111,8 @@ def written(call: Any, args: tuple, places: tuple[int, ...], kwargs: dict[str, A
 
 
 def _coded(args: tuple, places: tuple[int, ...], kwargs: dict[str, Any], takes: dict[str, int]) -> list[tuple[Any, int]]:
-    """Arguments with what their parameters take; a name comes before what is given under it."""
-    coded = list(zip(args, places))
-    for name, x in kwargs.items():
-        coded += ((name, ATTRIBUTE), (x, takes.get(name, ATTRIBUTE)))
-    return coded
-
-
-def _reference(t: Tensor, seg: segment.Segment, device: Any, leaves: dict[Value, None]) -> Any:
-    """Where a tensor of a list lies: a value or leaf of the segment, or a Sig where it is read for the first time; None for the long way."""
-    view, v = t._view, t._value
-    if view is not None and view.version != view.cell.version:
-        return None
-    if v.segment is seg:
-        return v.index
-    if v.leaf_of is seg:
-        return ~v.leaf
-    if v.array is None or (device is not None and v.device is not device) or v in leaves:
-        return None
-    leaves[v] = None
-    return v.sig
+    """Arguments with what their parameters take."""
+    return [*zip(args, places), *[(x, takes.get(name, ATTRIBUTE)) for name, x in kwargs.items()]]
 
 
 def remembered(op: Any) -> Callable:
@@ -161,7 +129,7 @@ def remembered(op: Any) -> Callable:
 
     def public(*args: Any, **kwargs: Any) -> Any:
         try:
-            call, state = written(op, args, places, kwargs, takes), None
+            call, state = call_key(op, args, places, kwargs, takes), None
             if call is not None:
                 line, seg, device, operands, numbers, leaves, needs = call
                 state = seg.state
@@ -185,22 +153,22 @@ def remembered(op: Any) -> Callable:
                                 attach(one, operands[0], node.bound, tape.paired(node, operands)[1:] if len(operands) > 1 else [])
                             return one
             key = kinds_of(args, places, kwargs, takes)
-            if key is not None and _mixed.meaning is not None:
-                key = (_mixed.meaning, *key)
             found = memo.get(key) if key is not None else None
+            if call is not None and key is not None and line[1] != key[0]:
+                state = None  # what calls mean was changed in between
             if found.__class__ is tuple:
                 bound, sources = found
                 result = op.record(bound, _fetched(sources, args, kwargs))
                 if state is not None and seg.state.parent is state and _in_order(sources, args, places, kwargs, takes):
-                    state[line] = seg.state
+                    segment.keep_call(state, line, seg.state)
                 return result
             if found is not None and _local.trace is None:
                 tensors = given(args, kwargs)
                 if not repeats(tensors):
-                    result = found.again(tensors)
+                    result = found.on(tensors)
                     path = None if state is None else found.path(state, seg)
-                    if path is not None:
-                        state[line] = path  # type: ignore[index]  # there is a path only where there is a state
+                    if path is not None and state is not None:
+                        segment.keep_call(state, line, path)
                     return result
             return first(args, kwargs, None if found is not None else key)
         except errors.TELLING as e:
@@ -222,34 +190,36 @@ def remembered(op: Any) -> Callable:
             operands, layout, attrs = op._operands_and_attrs(arguments)
             bound, sources = op.bind(layout, attrs), op.sources(operands, layout, args, kwargs)
             result = op.record(bound, operands)
+        if _mixed.meaning != key[0]:
+            return result  # another thread has changed what it means
         cast = any(x is not y for x, y in zip((*own, *named.values()), (*args, *kwargs.values())))
         if sources is not None and not cast:
             bounded(memo, 1024)[key] = (bound, sources)
         elif op._may_be_remembered and not repeats(tensors) and not _has_numbers(own, named):
-            steps = steps_of(trace, tensors, result)
+            steps = recorded_steps(trace, tensors, result)
             if steps is not None:
                 bounded(memo, 1024)[key] = steps
         return result
 
     def _has_numbers(args: tuple, kwargs: dict[str, Any]) -> bool:
         """Whether a number is among the operands: a key does not know its value, which steps would keep."""
-        coded = [*zip(args, places), *[(x, takes.get(name, ATTRIBUTE)) for name, x in kwargs.items()]]
-        return any(code is NUMBER and travels(x) for x, code in coded)
+        return any(code is NUMBER and travels(x) for x, code in _coded(args, places, kwargs, takes))
 
     return public
 
 
 def _add_value(key: list, x: Any) -> bool:
-    """Write an attribute into a key, with its type: 1, 1.0 and True are equal. So are 0.0 and -0.0."""
+    """Write an attribute into a key; False for one that a key cannot stand for."""
     kind = x.__class__
     if kind in SIMPLE:
-        key += (kind, x) if x or kind is not float else (kind, x, str(x))
-    elif (kind is list or kind is tuple) and all(i.__class__ is int for i in x):
-        key += (kind, tuple(x))
-    elif kind is tuple and all(i.__class__ in SIMPLE for i in x):
-        key += (tuple(map(type, x)), x, *signs(x))
-    else:
+        key.append((kind, x) if kind is not float or x == x != 0.0 else (kind, repr(x)))
+        return True
+    if kind is not list and kind is not tuple:
         return False
+    for i in x:
+        if i.__class__ not in SIMPLE:
+            return False
+    key.append(exact(x))
     return True
 
 

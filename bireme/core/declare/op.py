@@ -27,7 +27,7 @@ from bireme.core.declare.composite import Composite, told_as
 from bireme.core.declare.conversion import Attr, Axes, Axis, Const, DTypeArg, Extra, Ints, Key, Shape, Size
 from bireme.core.declare.signature import hints_of, signature_of
 from bireme.core.graph import segment
-from bireme.core.graph.bound import Bound, GradOp, Interned, signs
+from bireme.core.graph.bound import Bound, GradOp, Interned, exact
 from bireme.core.graph.graph import shared
 from bireme.core.numpy_exec.rebinding import on_numpy
 from bireme.core.tensor import tape, view
@@ -45,6 +45,7 @@ class Op:
         self.told = told_as(self.name, options)
         self.doc = inspect.getdoc(body) or ""
         self.lowerings: dict[str, Callable] = {}
+        self.grad_lowerings: dict[str, Callable] = {}
         hints = hints_of(body)
         returns = hints.pop("return", Tensor)
         self.many = returns is not Tensor
@@ -53,6 +54,7 @@ class Op:
         self.mix = options.get("mix", "scalars")
         self.floats = options.get("floats", False)
         self.wide = options.get("wide", False)
+        self.upcast, self.grad_upcast = options.get("upcast") is True, bool(options.get("upcast"))
         self.dtypes = options.get("dtypes")
         self.is_view = options.get("view", False)
         self.differentiable = options.get("differentiable", True)
@@ -72,6 +74,7 @@ class Op:
         self.changes_numbers: tuple[str, ...] | None = ()  # given one of these, `prepare` may change numbers; None: it always may
         self.put_rule: Callable | None = None
         self.layout_rule: Callable | None = None
+        self.path_rule: Callable | None = None
         self.size_rule: Callable | None = None
         self.index_rule: Callable | None = None
         self.index_told = self.told
@@ -99,13 +102,17 @@ class Op:
 
     # ------------------------------------------------------------ rules
 
-    def grad(self, rule: Callable | None = None, *, numpy: bool | Callable = False) -> Any:
-        """Declare the gradient; its parameters name what it reads."""
+    def grad(self, rule: Callable | None = None, *, numpy: bool | Callable = False, on: str | None = None) -> Any:
+        """Declare the gradient; its parameters name what it reads. `on` names the platform that a faster form is for."""
         if rule is None:
-            return functools.partial(self.grad, numpy=numpy)
-        self.grad_rule = rule
-        self.grad_names = tuple(inspect.signature(rule).parameters)
-        known = {*self.operand_names, *self.attr_names, "g", "out", "sigs", "needs", "platform"}
+            return functools.partial(self.grad, numpy=numpy, on=on)
+        names = tuple(inspect.signature(rule).parameters)
+        if on is not None:
+            assert set(names) == set(self.grad_names), f"{self.name}.grad on {on} reads other operands than the rule"
+            self.grad_lowerings[on] = rule
+            return rule
+        self.grad_rule, self.grad_names = rule, names
+        known = {*self.operand_names, *self.attr_names, "g", "out", "sigs", "needs"}
         assert known.issuperset(self.grad_names), f"{self.name}.grad reads {set(self.grad_names) - known}"
         self.grad_numpy = on_numpy(rule) if numpy is True else numpy or None
         return rule
@@ -144,6 +151,14 @@ class Op:
         None says that the elements do not lie so that they could be shared: then the result has storage of its own.
         """
         self.layout_rule = rule
+        return rule
+
+    def path(self, rule: Callable) -> Callable:
+        """Declare how any view is reached in few steps: (sig, shape, strides, place of the first, shapes on the way) in.
+
+        Paths out, lists of (bound, numbers). The first that leads to the same strides is taken; the last one always does.
+        """
+        self.path_rule = rule
         return rule
 
     def size(self, rule: Callable) -> Callable:
@@ -196,8 +211,7 @@ class Op:
         return passes, None if len(reads) == i else reads, "out" in self.grad_names
 
     def bind(self, layout: tuple, attrs: tuple) -> Bound:
-        # equal numbers of different types (1, 1.0, True) or signs (0.0, -0.0) must not share an entry
-        key = (layout, attrs, *map(type, attrs), *signs(attrs)) if attrs else layout
+        key = (layout, *map(exact, attrs)) if attrs else layout
         return self._bounds[key] or self._bounds.keep(key, Bound(self, layout, attrs))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -318,7 +332,7 @@ class Op:
             wrong = [(n, x) for n, x in given if self.dtypes is not None and not self.floats and dtypes.of_number(x) not in self.dtypes]
             if wrong:
                 allowed = ", ".join(sorted(d.name for d in self.dtypes or ()))
-                raise errors.bad(f"{self.told}({wrong[0][0]})", f"one of {allowed}", wrong[0][1], kind=errors.NoKernel)
+                raise errors.bad(f"{self.told}({wrong[0][0]})", f"one of {allowed}", wrong[0][1], kind=errors.DtypeError)
             if not given:
                 return
             found = functools.reduce(dtypes.promote_any, [dtypes.of_number(x) for _, x in given])
@@ -326,7 +340,7 @@ class Op:
             found = dtypes.float32
         if self.dtypes is not None and found not in self.dtypes:
             allowed = ", ".join(sorted(d.name for d in self.dtypes))
-            raise errors.bad(f"{self.told}({given[0][0]})", f"one of {allowed}", found.name, kind=errors.NoKernel)
+            raise errors.bad(f"{self.told}({given[0][0]})", f"one of {allowed}", described=found.name, kind=errors.DtypeError)
         cast = registry.OPS.get("cast")
         for n, x in given:
             if isinstance(x, Tensor):
@@ -349,7 +363,7 @@ class Op:
 
 _OPTIONS = frozenset((
     "name", "told", "public", "method", "inplace", "writes", "out", "torch", "alias", "rejects", "varargs", "pack", "pairs", "name_arg",
-    "promote", "mix", "floats", "dtypes", "numbers", "wide", "retype", "view", "passes", "scales", "bilinear", "carries", "of_the_past",
+    "promote", "mix", "floats", "dtypes", "numbers", "wide", "upcast", "retype", "view", "passes", "scales", "bilinear", "carries", "of_the_past",
     "selects", "constants", "differentiable", "numpy", "by_numpy", "plain", "amp",
 ))  # fmt: skip
 
@@ -364,8 +378,10 @@ def op(**options: Any) -> Callable[[Callable], Op]:
 
     How it is called: `name`, `told` (in messages), `public`, `method`, `inplace`, `writes`, `out`, `torch`, `alias`, `rejects`, `varargs`,
     `pack`, `pairs`, `name_arg`.
-    What it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `wide`, `retype`. What it is: `view`, `passes`,
-    `scales`, `bilinear`, `carries`, `of_the_past`, `selects`, `constants` (operands that never get a gradient), `differentiable`, `numpy`,
+    What it takes and gives: `promote`, `mix`, `floats`, `dtypes`, `numbers`, `wide`, `upcast` (half precision is computed in
+    float32 and rounded once, since no sum, count or divisor fits into it; "grad": in the gradient alone), `retype`.
+    What it is: `view`, `passes`, `scales`, `bilinear`, `carries`, `of_the_past`, `selects`, `constants` (operands that never
+    get a gradient), `differentiable`, `numpy`,
     `by_numpy`, `plain`, `amp`.
     """
 
@@ -434,9 +450,9 @@ def _install_inplace(name: str, public: Any, made: Any, signature: Any, is_view:
             args = tuple([kwargs.pop(k) for k in list(kwargs) if signature.aliases.get(k, k) == first][:1])
         x = args[0] if args else None
         if not isinstance(x, Tensor):
-            raise errors.bad(f"{name}(x)", "a Tensor", x, kind=TypeError)
+            raise errors.bad(f"{name}(x)", "a Tensor", x, kind=errors.NotATensorError)
         if "out" in kwargs:
-            raise errors.bad(f"{name}(out)", "no out: x itself is changed", kwargs["out"], kind=TypeError)
+            raise errors.bad(f"{name}(out)", "no out: x itself is changed", kwargs["out"], kind=errors.ArgumentTypeError)
         since = tape.now()
         try:
             if precision.state.policy is None:

@@ -5,12 +5,15 @@ loses by it (sums of many terms, exponentials; level O2 does it in half precisio
 `amp="wide"` that it is kept in float32 at every level; all others take what they are given, in float32 where one operand has
 it, and those without a form for half precision compute in float32. A composite says with `amp="one"` that its operands must agree.
 `bireme.amp.auto_cast` sets the policy of its thread; it is looked at where a call's arguments come in, before any memory.
+What a call means depends on the default type too, so that is set here.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 import threading
+import weakref
 from typing import Any
 
 from bireme.core.base import dtype as dtypes
@@ -62,14 +65,46 @@ class _State(threading.local):
     policy: Policy | None = None
     meaning: Any = None  # what calls mean besides their arguments, by policy and default type: memories are kept by it; None for neither
 
+    def __init__(self) -> None:
+        self.own = _Own(self.__dict__)
+        with _lock:
+            _threads.add(self.own)
+            self.meaning = _meaning(None)
 
+
+class _Own:
+    """What one thread has of the state, for the others: the default type is the process's."""
+
+    __slots__ = ("values", "__weakref__")
+
+    def __init__(self, values: dict[str, Any]):
+        self.values = values
+
+
+def _meaning(policy: Policy | None) -> Any:
+    default = dtypes.get_default()
+    return policy if default is dtypes.float32 else (policy, default)
+
+
+_lock = threading.Lock()  # a change of the default type and one of a thread's policy are both seen
+_threads: weakref.WeakSet[_Own] = weakref.WeakSet()
 state = _State()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 def settle() -> None:
     """Bring up to date what calls mean in this thread."""
-    default = dtypes.get_default()
-    state.meaning = state.policy if default is dtypes.float32 else (state.policy, default)
+    with _lock:
+        state.meaning = _meaning(state.policy)
+
+
+def set_default(spec: Any) -> None:
+    """Set the floating type that Python floats take when nothing else decides, in all threads."""
+    with _lock:
+        dtypes.set_default(spec)
+        for thread in _threads:
+            thread.values["meaning"] = _meaning(thread.values.get("policy"))
 
 
 class using:

@@ -12,17 +12,18 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from bireme.core.base import dtype as dtypes
 from bireme.core.base import random_state
 from bireme.core.graph import segment
+from bireme.core.graph.graph import Value, number_at
 from bireme.core.tensor import tape, view
+from bireme.core.tensor.recording import Call, Recording
 from bireme.core.tensor.tensor import Tensor
 
 FORGET = 256  # calls of new kinds after which a composite is not worth remembering: some argument keeps changing
 
 
 class _Drawn:
-    """Among the sources of a step: a part of a key, which is drawn anew each time."""
+    """Among the numbers of a recording: a part of a key, which is drawn anew each time."""
 
     __slots__ = ()
 
@@ -70,45 +71,61 @@ def repeats(tensors: list[Tensor]) -> tuple[int, ...]:
     return tuple([first.setdefault(id(t), i) for i, t in enumerate(tensors)])
 
 
-class Steps:
-    """What a call of certain kinds recorded, as sources: a number is a place among the tensors known so far."""
+class Steps(Recording):
+    """What a call of certain kinds recorded: the inputs are the tensors among its arguments."""
 
-    __slots__ = ("result", "steps")
+    __slots__ = ("result",)
 
-    def __init__(self, steps: tuple, result: Any):
-        self.steps, self.result = steps, result
+    def __init__(self, calls: tuple[Call, ...], numbers: tuple, result: Any):
+        super().__init__(calls, numbers)
+        self.result = result
 
     def path(self, since: Any, seg: segment.Segment) -> Path | None:
         """The nodes that recording this has led through, from the state `since`; None where it did anything else on the way."""
         nodes: list[Any] = []
         node: Any = seg.state
-        while node is not since and node is not None and len(nodes) < len(self.steps):
+        while node is not since and node is not None and len(nodes) < len(self.calls):
             nodes.insert(0, node)
             node = node.parent
-        if node is not since or len(nodes) != len(self.steps):
+        if node is not since or len(nodes) != len(self.calls):
             return None
-        if any(n.bound is not bound or n.over for n, (_, bound, _) in zip(nodes, self.steps)):
+        if any(n.bound is not call.bound or n.over for n, call in zip(nodes, self.calls)):
             return None
         return Path(self, nodes)
 
     def is_one_call(self) -> bool:
         """Whether all there is to it is one plain operator on the call's tensors as they come."""
-        op, bound, sources = self.steps[0]
-        plain = not (bound.many or op.is_view or op.index_rule is not None)
-        return plain and len(self.steps) == 1 and sources == tuple(range(len(sources))) and self.result == len(sources)
+        call = self.calls[0]
+        in_order = call.args == tuple([~i for i in range(len(call.args))])
+        return _is_plain(call.bound) and len(self.calls) == 1 and in_order and self.result == 0
 
-    def again(self, tensors: list[Tensor]) -> Any:
+    def on(self, tensors: list[Tensor]) -> Any:
         """Record the same on other tensors."""
-        known = tensors
-        for op, bound, sources in self.steps:
-            operands = _fetched(known, sources)
-            if op.index_rule is not None:
-                op.check_indices(bound, operands)
-            made = tape.apply(bound, operands)
-            if op.is_view:
-                view.attach(made[0], operands[0], bound, operands[1:])
-            known += made
+        known = self.environment(tensors)
+        last: list[Any] = []
+
+        def operands(call: Call) -> list:
+            found = _fetched(known, self.sources(call))
+            if call.bound.op.index_rule is not None:
+                call.bound.op.check_indices(call.bound, found)
+            last[:] = found
+            return found
+
+        def done(call: Call, made: list[Tensor]) -> None:
+            if call.bound.op.is_view:
+                view.attach(made[0], last[0], call.bound, last[1:])
+            known[call.first : call.first + call.width] = made
+
+        self.again(operands, done)
         return self.picked(known)
+
+    def environment(self, tensors: list[Tensor]) -> list[Any]:
+        """Results to come, then the inputs, last first, so that an argument of a call is an index here."""
+        return [None] * self.size + tensors[::-1]
+
+    def sources(self, call: Call) -> list:
+        """A call's arguments with its numbers, or what stands for one that is drawn each time."""
+        return [r if r.__class__ is int else self.number(r) for r in call.args]
 
     def picked(self, known: list[Tensor]) -> Any:
         """The call's result among what is known."""
@@ -126,14 +143,14 @@ class Path:
     def __init__(self, steps: Steps, nodes: list):
         self.steps, self.nodes = steps, nodes
         self.stages = [
-            (node, op, sources, _numbers(sources), not (bound.many or op.is_view or op.index_rule is not None))
-            for node, (op, bound, sources) in zip(nodes, steps.steps)
-        ]  # in the last place: whether there is nothing to it but one result
+            (node, call.first, sources := steps.sources(call), _fixed_numbers(sources), _is_plain(call.bound))
+            for node, call in zip(nodes, steps.calls)
+        ]
 
     def again(self, seg: segment.Segment, tensors: list[Tensor]) -> Any:
-        """Record the same on other tensors at the same places."""
-        known = tensors
-        for node, op, sources, fixed, plain in self.stages:
+        """Record the same on other tensors that the segment has at the same places."""
+        known = self.steps.environment(tensors)
+        for node, first, sources, fixed, plain in self.stages:
             numbers: Sequence[Any]
             if fixed is None:
                 operands = _fetched(known, sources)
@@ -141,43 +158,50 @@ class Path:
             else:
                 numbers = fixed
                 operands = [known[s] if s.__class__ is int else s for s in sources]
+            bound = node.bound
+            op = bound.op
             if op.index_rule is not None:
-                op.check_indices(node.bound, operands)
+                op.check_indices(bound, operands)
             made: Any = None
             if seg.state is node.parent:  # asking about indices may have recorded a question; another thread may cut it at any time
-                leaves, needs = [], False
+                leaves: dict[Value, None] = {}
+                needs = False
                 for t in operands:
                     if t.__class__ is not tuple:
                         needs = needs or not t.stop_gradient
                         v = t._value
-                        if v.segment is not seg and v.leaf_of is not seg and v not in leaves:
-                            leaves.append(v)
-                if node.bound.many:
+                        if segment.known(seg, v) is None:
+                            leaves[v] = None
+                if bound.many:
                     made = tape.step(seg, node, operands, numbers, leaves, needs)
                 elif (one := tape.step_to_one(seg, node, operands, numbers, leaves, needs)) is not None:
                     if plain:
-                        known.append(one)
+                        known[first] = one
                         continue
                     made = [one]
             if made is None:
-                made = tape.apply(node.bound, operands)
+                made = tape.apply(bound, operands)
             if op.is_view:
-                view.attach(made[0], operands[0], node.bound, operands[1:])
-            known += made
+                view.attach(made[0], operands[0], bound, operands[1:])
+            known[first : first + len(made)] = made
         return self.steps.picked(known)
 
 
-def _fetched(known: list[Tensor], sources: tuple) -> list:
-    """The operands of a step; what stands for a key becomes the next one of the stream."""
-    if KEY[0] not in sources:
-        return [known[s] if s.__class__ is int else s for s in sources]
-    key = dict(zip(KEY, random_state.next_key()))
-    return [known[s] if s.__class__ is int else (dtypes.uint32, key[s]) if s.__class__ is _Drawn else s for s in sources]
+def _is_plain(bound: Any) -> bool:
+    """Whether there is nothing to a call but one result."""
+    return not (bound.many or bound.op.is_view or bound.op.index_rule is not None)
 
 
-def _numbers(sources: tuple) -> tuple | None:
-    """The numbers that a step reads; None if some are drawn each time."""
-    return None if KEY[0] in sources else tuple([s[1] for s in sources if s.__class__ is tuple])
+def _fetched(known: list[Tensor], sources: list) -> list:
+    """The operands of a call; what stands for a key becomes the next one of the stream."""
+    key = dict(zip(KEY, random_state.next_key())) if any(s.__class__ is tuple and s[1] is KEY[0] for s in sources) else {}
+    return [known[s] if s.__class__ is int else (s[0], key.get(s[1], s[1])) if key else s for s in sources]
+
+
+def _fixed_numbers(sources: list) -> tuple | None:
+    """The numbers that a call reads; None if some are drawn each time."""
+    numbers = tuple([s[1] for s in sources if s.__class__ is tuple])
+    return None if any(n is KEY[0] for n in numbers) else numbers
 
 
 def _as(like: Any, items: list) -> Any:
@@ -185,38 +209,47 @@ def _as(like: Any, items: list) -> Any:
     return getattr(like, "_make", type(like))(items)
 
 
-def steps_of(trace: Trace, tensors: list[Tensor], result: Any) -> Steps | None:
-    """The steps that lead from the arguments to the result; None where something else had a part in it."""
+def recorded_steps(trace: Trace, tensors: list[Tensor], result: Any) -> Steps | None:
+    """The calls that lead from the arguments to the result; None where something else had a part in it."""
     if trace.spoiled:
         return None
-    places = {id(t): i for i, t in enumerate(tensors)}
-    count, steps, keys = len(tensors), [], 0
+    known: dict[int, int] = {id(t): ~i for i, t in enumerate(tensors)}
+    calls: list[Call] = []
+    numbers: list[Any] = []
+    count = keys = 0
     for op, bound, operands, made in trace.calls:
-        sources: list[Any] = [x if x.__class__ is tuple else places.get(id(x)) for x in operands]
-        if None in sources or op.looks_at_values or op.signature.sizes:
+        if op.looks_at_values or op.signature.sizes:
             return None
+        drawn: dict[int, Any] = {}
         for p in op.signature.operands:
             if p.kind == "key":
-                first, second = bound.arguments(range(len(operands)))[p.name]
-                sources[first], sources[second] = KEY
+                drawn.update(zip(bound.arguments(range(len(operands)))[p.name], KEY))
                 keys += 1
-        steps.append((op, bound, tuple(sources)))
+        args: list[Any] = []
+        for i, x in enumerate(operands):
+            if x.__class__ is tuple:
+                args.append(number_at(x[0], len(numbers)))
+                numbers.append(drawn.get(i, x[1]))
+            elif id(x) in known:
+                args.append(known[id(x)])
+            else:
+                return None
+        calls.append(Call(bound, tuple(args), count, len(made)))
         for t in made:
-            places[id(t)] = count
+            known[id(t)] = count
             count += 1
     if random_state.drawn() - trace.drawn != keys:  # one that is no operator's, or from a stream of its own
         return None
     many = isinstance(result, (list, tuple))
-    outs = list(result) if many else [result]
-    ends = [places.get(id(t)) for t in outs]
-    if None in ends or not all(i is not None and i >= len(tensors) for i in ends):
+    ends = [known.get(id(t), -1) for t in (result if many else [result])]
+    if any(i < 0 for i in ends):
         return None
-    if many or any(x.__class__ is tuple and x[1] == 0 for *_, sources in steps for x in sources):  # zeros of either sign are equal
-        return Steps(tuple(steps), _as(result, ends) if many else ends[0])
-    return _steps(tuple(steps), ends[0])
+    if many or any(n.__class__ in (int, float) and n == 0 for n in numbers):  # zeros of either sign are equal
+        return Steps(tuple(calls), tuple(numbers), _as(result, ends) if many else ends[0])
+    return _steps(tuple(calls), tuple(numbers), ends[0])
 
 
 @functools.lru_cache(maxsize=4096)
-def _steps(steps: tuple, end: int) -> Steps:
+def _steps(calls: tuple[Call, ...], numbers: tuple, end: int) -> Steps:
     """One object for the same steps: those of most composites do not depend on shapes."""
-    return Steps(steps, end)
+    return Steps(calls, numbers, end)

@@ -122,7 +122,9 @@ class Signature:
         if self.varargs is not None and len(args) > self.vararg_place and _begins_integers(args[self.vararg_place :]):
             args = (*args[: self.vararg_place], self.pack(args[self.vararg_place :]))
         if len(args) > len(self.positional):
-            raise errors.bad(f"{self.op}()", f"at most {len(self.positional)} positional arguments", f"{len(args)}", kind=TypeError)
+            raise errors.bad(
+                f"{self.op}()", f"at most {len(self.positional)} positional arguments", described=f"{len(args)}", kind=errors.ArgumentTypeError
+            )
         for name, x in zip(self.positional, args):
             arguments[name] = x
         for a, b in zip(self.pairs[::2], self.pairs[1::2]):
@@ -133,11 +135,11 @@ class Signature:
             if name not in arguments:
                 name = self._alias(name)
             if name in self.positional[: len(args)]:
-                raise errors.bad(f"{self.op}({name})", "one value", "two, by position and by keyword", kind=TypeError)
+                raise errors.bad(f"{self.op}({name})", "one value", described="two, by position and by keyword", kind=errors.ArgumentTypeError)
             arguments[name] = x
         for name in self.required:
             if arguments[name] is MISSING:
-                raise errors.bad(f"{self.op}({name})", "a value", "none: the argument is missing", kind=TypeError)
+                raise errors.bad(f"{self.op}({name})", "a value", described="none: the argument is missing", kind=errors.ArgumentTypeError)
         return arguments
 
     def _alias(self, name: str) -> str:
@@ -145,10 +147,14 @@ class Signature:
         if found is not None:
             return found
         if name in self.rejects:
-            raise errors.bad(f"{self.op}({name})", f"keywords of {self.op}", f"'{name}'", hint=f"use {self.rejects[name]}", kind=TypeError)
+            raise errors.bad(
+                f"{self.op}({name})", f"keywords of {self.op}", described=f"'{name}'", hint=f"use {self.rejects[name]}", kind=errors.ArgumentTypeError
+            )
         near = difflib.get_close_matches(name, [*self.defaults, *self.aliases], 1)
         hint = f"did you mean {near[0]}?" if near else None
-        raise errors.bad(f"{self.op}({name})", f"a keyword among {', '.join(self.defaults)}", f"'{name}'", hint=hint, kind=TypeError)
+        raise errors.bad(
+            f"{self.op}({name})", f"a keyword among {', '.join(self.defaults)}", described=f"'{name}'", hint=hint, kind=errors.ArgumentTypeError
+        )
 
     def tensors(self, arguments: dict[str, Any]) -> int:
         """Check the operands; returns the number of axes of the first one."""
@@ -160,15 +166,17 @@ class Signature:
             x = arguments[p.name]
             if isinstance(x, Tensor):
                 if p.kind == "list":
-                    raise errors.bad(self.labels[p.name], "a list of Tensors", x, kind=TypeError)
+                    raise errors.bad(self.labels[p.name], "a list of Tensors", x, kind=errors.NotATensorError)
                 if ndim < 0:
                     ndim = x._value.sig.ndim
             elif p.kind == "list":
                 if not isinstance(x, (list, tuple)):
-                    raise errors.bad(self.labels[p.name], "a list of Tensors", x, kind=TypeError)
+                    raise errors.bad(self.labels[p.name], "a list of Tensors", x, kind=errors.NotATensorError)
                 for t in x:
                     if not isinstance(t, Tensor) and t.__class__ is not tuple:
-                        raise errors.bad(self.labels[p.name], "a list of Tensors", f"a list with {errors.show(t)}", kind=TypeError)
+                        raise errors.bad(
+                            self.labels[p.name], "a list of Tensors", described=f"a list with {errors.show(t)}", kind=errors.NotATensorError
+                        )
                 arguments[p.name] = x = list(x)
                 if ndim < 0 and x and isinstance(x[0], Tensor):
                     ndim = x[0]._value.sig.ndim
@@ -181,9 +189,9 @@ class Signature:
                     wanted = "a Tensor or a number" if p.kind == "number" else "a Tensor"
                     got = type(x) if not isinstance(x, (int, float, type(None))) else x
                     hint = "make a tensor of it with to_tensor()" if isinstance(x, (np.ndarray, list, tuple)) else None
-                    raise errors.bad(self.labels[p.name], wanted, got, hint, kind=errors.NotTensor)
+                    raise errors.bad(self.labels[p.name], wanted, got, hint=hint, kind=errors.NotATensorError)
                 if p.whole and isinstance(x, (float, complex, np.inexact)):
-                    raise errors.bad(self.labels[p.name], "a Tensor or an integer", x, kind=TypeError)
+                    raise errors.bad(self.labels[p.name], "a Tensor or an integer", x, kind=errors.NotATensorError)
         return max(ndim, 0)
 
     def attributes(self, arguments: dict[str, Any], ndim: int) -> tuple:

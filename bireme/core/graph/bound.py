@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -19,7 +19,7 @@ from bireme.core.graph import cost
 from bireme.core.graph.graph import Sig, shared, sig_of
 
 MAX_AXES = 64
-SMALL = 1 << 30  # bytes of a result whose size nobody has to look at
+UNCHECKED_BYTES = 1 << 30  # bytes of a result whose size nobody has to look at
 NARROW = frozenset(np.dtype(d.np) for d in dtypes.NARROW)
 MAX_BOUND = 4096  # attributes, plans and gradients remembered per operator
 
@@ -129,7 +129,9 @@ class Bound:
     def lower(self, platform: str) -> Callable:
         """The call on jax arrays, in the form for this platform."""
         body = self.op.lowerings.get(platform, self.op.body)
-        return functools.partial(self._rounded, body) if self.op.wide else lambda *arrays: body(**self.arguments(arrays))
+        if self.op.wide or self.op.upcast:
+            return functools.partial(self._rounded if self.op.wide else self._upcast, body)
+        return lambda *arrays: body(**self.arguments(arrays))
 
     def _rounded(self, body: Callable, *arrays: Any) -> Any:
         """The body with a wider number beside half precision: computed as wide as the number, and rounded once."""
@@ -137,6 +139,15 @@ class Bound:
         if narrow is None or all(x.dtype == narrow for x in arrays):
             return body(**self.arguments(arrays))
         return body(**self.arguments([x.astype(jnp.float32) for x in arrays])).astype(narrow)
+
+    def _upcast(self, body: Callable, *arrays: Any) -> Any:
+        """The body on half precision as float32, and its results rounded once."""
+        if not any(x.dtype in NARROW for x in arrays):
+            return body(**self.arguments(arrays))
+        outs = self.infer(tuple([sig_of(tuple(x.shape), dtypes.from_numpy(x.dtype)) for x in arrays]))
+        made = body(**self.arguments(upcast(arrays)))
+        found = [x.astype(s.dtype.np) for x, s in zip(made if self.many else [made], outs)]
+        return self.op.container(found) if self.many else found[0]
 
     def lower_once(self, platform: str) -> Callable:
         """The same, traced once for each kind of operands however often it is called."""
@@ -172,8 +183,8 @@ class Bound:
             found = self._trace(sigs)
         for s in found:
             if s.ndim > MAX_AXES:
-                raise errors.bad(f"{self.op.told}()", f"a result of at most {MAX_AXES} axes", f"{s.ndim} axes")
-            if (s.nbytes > SMALL and s.nbytes > devices.current().capacity) or (s.size == 0 and _unthinkable(s)):
+                raise errors.bad(f"{self.op.told}()", f"a result of at most {MAX_AXES} axes", described=f"{s.ndim} axes")
+            if (s.nbytes > UNCHECKED_BYTES and s.nbytes > devices.current().capacity) or (s.size == 0 and _unthinkable(s)):
                 raise self._too_large(s)
         return found
 
@@ -181,7 +192,7 @@ class Bound:
         """Refused before anything is allocated: a system that overcommits would end the process instead."""
         shown = f"shape {list(sig.shape)}, {sig.nbytes / 2**30:.1f} GiB of {sig.dtype.name}"
         have = f"{devices.current().capacity / 2**30:.1f} GiB"
-        return errors.bad(f"{self.op.told}()", f"a result that fits into {have} of memory", shown, kind=MemoryError)
+        return errors.bad(f"{self.op.told}()", f"a result that fits into {have} of memory", described=shown, kind=MemoryError)
 
     def _trace(self, sigs: tuple[Sig, ...]) -> tuple[Sig, ...]:
         specs = [jax.ShapeDtypeStruct(s.shape, s.dtype.np) for s in sigs]
@@ -208,7 +219,7 @@ class Bound:
             grads = self._grads = Interned()
         found = grads[given, needs, sigs, outs]
         if found is None:
-            key = (shared(given), shared(needs), shared(sigs), shared(outs))
+            key = (given, shared(needs), shared(sigs), shared(outs))  # (True,) shared might become the (1,) of another
             found = grads.keep(key, GradBound(self, *key))
         return found
 
@@ -305,7 +316,7 @@ class GradBound:
         elements, more, flops = self.base.amounts(self.sigs, self.outs)
         return 2 * elements, 2 * more, 2 * flops
 
-    def _split(self, arrays: tuple) -> tuple[list, list, Any]:
+    def _split(self, arrays: Sequence[Any]) -> tuple[list, list, Any]:
         n = sum(self.given)
         present = iter(arrays[:n])
         gs = [next(present) if g else None for g in self.given]
@@ -323,22 +334,22 @@ class GradBound:
     def by_rule(self, platform: str, *arrays: Any, rule: Any = None, xp: Any = jnp) -> list:
         """The declared rule, with what it names."""
         base = self.base
-        gs, saved, outs = self._split(arrays)
+        gs, saved, outs = self._split(upcast(arrays) if base.op.grad_upcast else arrays)
         named = base.arguments([s if s is not None else spec(sig) for s, sig in zip(saved, self.sigs)])
         full = [g if g is not None else xp.zeros(s.shape, s.dtype.np) for g, s in zip(gs, self.outs)]
         named["g"] = full if base.many else full[0]
         if self.takes_outs:
             named["out"] = outs if base.many else outs[0]
-        named["sigs"], named["platform"] = self.sigs, platform
+        named["sigs"] = self.sigs
         named["needs"] = tuple([i in self.needs for i in range(len(self.sigs))])
-        found = (rule or base.op.grad_rule)(**only(base.op.grad_names, named))
+        found = (rule or base.op.grad_lowerings.get(platform, base.op.grad_rule))(**only(base.op.grad_names, named))
         flat = flatten(found if isinstance(found, tuple) else (found,))
         return [fit(flat[i], self.sigs[i], xp) for i in self.needs]
 
     def _derived(self, platform: str, *arrays: Any) -> list:
         """jax.vjp of the body. jax's complex gradient is the conjugate of Paddle's, so conjugate in and out."""
         base = self.base
-        gs, saved, _ = self._split(arrays)
+        gs, saved, _ = self._split(upcast(arrays) if base.op.grad_upcast else arrays)
         # the gradient of a gradient goes through the reference: a platform's own kernel may have no second derivative
         fn = base.lower("reference" if isinstance(base, GradBound) else platform)
 
@@ -372,9 +383,11 @@ class GradOp:
     def __init__(self, name: str):
         self.name = name + ".grad"
         self.grad_rule = self.grad_numpy = None
+        self.grad_upcast = False
         self.scales: tuple[int, ...] = ()
         self.carries = self.of_the_past = self.bilinear = False
         self.lowerings: dict = {}
+        self.grad_lowerings: dict = {}
         self._next: GradOp | None = None
         self.container = list
 
@@ -387,6 +400,11 @@ class GradOp:
 
 def spec(sig: Sig) -> Any:
     return jax.ShapeDtypeStruct(sig.shape, sig.dtype.np)
+
+
+def upcast(arrays: Any) -> list:
+    """Half precision in float32."""
+    return [x.astype(np.float32) if x.dtype in NARROW else x for x in arrays]
 
 
 def fit(x: Any, sig: Sig, xp: Any = jnp) -> Any:
@@ -418,9 +436,23 @@ def bounded(cache: dict, bound: int = MAX_BOUND) -> dict:
     return cache
 
 
-def signs(attrs: tuple | list) -> list[str]:
-    """What tells the zeros among attributes apart: 0.0 and -0.0 are equal."""
-    return [str(x) for x in attrs if x.__class__ is float and not x] if 0.0 in attrs else []
+def exact(x: Any) -> tuple:
+    """An attribute as one part of a key, with its type: True, 1 and 1.0 are equal, 0.0 and -0.0 too, NaN is not.
+
+    A list is one part with all that is in it, its integers as they are: else `[], 1` would be `[1]`.
+    """
+    kind = x.__class__
+    if kind is tuple or kind is list:
+        for i in x:
+            if i.__class__ is not int:
+                return (kind, *[i if i.__class__ is int else exact(i) for i in x])
+        return (kind, *x)
+    if isinstance(x, _INEXACT) and (kind is not float or not x or x != x):
+        return kind, repr(x)
+    return kind, x
+
+
+_INEXACT = (float, complex, np.inexact)
 
 
 class Interned(dict):
@@ -444,5 +476,7 @@ def _misfit(bound: Bound, sigs: tuple, e: Exception) -> Exception:
     named = bound.arguments([f"{list(s.shape)} {s.dtype.name}" for s in sigs])
     operands = ", ".join(f"{n}: {named[n]}" for n in bound.op.operand_names if named[n] is not None)
     reason = str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__
-    kind = IndexError if isinstance(e, IndexError) else ValueError
-    return errors.bad(f"{bound.op.told}({', '.join(bound.op.operand_names)})", "operands that fit together", operands, hint=reason, kind=kind)
+    kind = errors.OutOfRangeError if isinstance(e, IndexError) else errors.ShapeError
+    return errors.bad(
+        f"{bound.op.told}({', '.join(bound.op.operand_names)})", "operands that fit together", described=operands, hint=reason, kind=kind
+    )

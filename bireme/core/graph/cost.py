@@ -25,12 +25,12 @@ def of(form: Any, elements: float, more: float, flops: float, times: int = 1) ->
 
     `times` is for one that takes several operands in turn.
     """
-    steps = steps_of(form)
+    steps = bytecode_steps(form)
     return STEP * steps * times + ELEMENT * (elements * (1 + steps / A_PASS) + more) + FLOP * flops
 
 
 @functools.cache
-def steps_of(form: Any) -> int:
+def bytecode_steps(form: Any) -> int:
     """The calls and operators in the code of a form; None stands for one that is traced."""
     if form is None:
         return TRACED

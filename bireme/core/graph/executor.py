@@ -38,7 +38,23 @@ _forced: list[str] = []
 
 
 def register(executor: Executor) -> Executor:
-    """Make an executor known under its name."""
+    """Register an executor under its name.
+
+    Args:
+        executor: Object with a ``name`` and a method ``prepare(graph, live, donate, device)`` that returns a function;
+            see the architecture page of the documentation.
+
+    Returns:
+        The executor.
+
+    Examples:
+        >>> class Nothing:
+        ...     name = "nothing"
+        ...     def prepare(self, graph, live, donate, device):
+        ...         raise NotImplementedError
+        >>> bireme.device.register_executor(Nothing()).name
+        'nothing'
+    """
     _ALL[executor.name] = executor
     return executor
 
@@ -56,7 +72,19 @@ def forced() -> Executor | None:
 
 @contextmanager
 def use(name: str) -> Iterator[None]:
-    """Run every graph of the process by the named executor inside the block."""
+    """Context manager inside which every graph of the process is run by one executor.
+
+    Args:
+        name: Name of the executor: ``"xla"``, ``"interpreter"`` or one that was registered.
+
+    Returns:
+        A context manager.
+
+    Examples:
+        >>> with bireme.debug.use_executor("xla"):
+        ...     (bireme.ones([2]) + 1).tolist()
+        [2.0, 2.0]
+    """
     find(name)
     _forced.append(name)
     try:

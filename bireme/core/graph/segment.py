@@ -8,7 +8,7 @@ from typing import Any
 from weakref import ref
 
 from bireme.core.base import flags
-from bireme.core.graph.graph import Node, Value
+from bireme.core.graph.graph import Node, Sig, Value
 
 
 class Segment:
@@ -40,6 +40,37 @@ class Segment:
         self.passes = 0  # backward passes in it, see `backward_starts`
 
 
+def known(seg: Segment, v: Value) -> int | None:
+    """Where a segment has a value: the index of a result of its own (>= 0), or ~ the index of a leaf; None if it has not read it."""
+    if v.segment is seg:
+        return v.index
+    if v.leaf_of is seg:
+        return ~v.leaf
+    return None
+
+
+def reference(seg: Segment, v: Value, device: Any, leaves: dict[Value, None]) -> Any:
+    """What stands for an operand in a key: where the segment has it, or its Sig if it is read for the first time, noted in `leaves`.
+
+    None where a look-up cannot help: the value is pending elsewhere or on another device than `device`, it is new and read
+    twice by one call, or a closed step has to run first. Recording handles these.
+    """
+    at = known(seg, v)
+    if at is not None:
+        return at
+    if v.array is None or v.device is not device or v in leaves or local.waiting is not None:
+        return None
+    leaves[v] = None
+    return v.sig
+
+
+def pending(seg: Segment, sig: Sig, index: int) -> Value:
+    """A value that the segment will compute: all slots are set here, and nowhere else but where a figure stands beside it."""
+    v = Value.__new__(Value)
+    v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = sig, None, seg, index, None, seg.device, 0, None
+    return v
+
+
 def _nothing() -> None:
     """In the place of a weak reference to something that is not there."""
 
@@ -67,26 +98,56 @@ def announce(seg: Segment) -> None:
     OPEN[id(seg)] = ref(seg, functools.partial(OPEN.pop, id(seg)))
 
 
+def reads_again(seg: Segment) -> None:
+    """A value knows one segment that reads it: after another one had its turn, it is again this one."""
+    for place, r in enumerate(seg.leaves):
+        v = r()
+        if v is not None:
+            v.leaf_of, v.leaf = seg, place
+
+
 _roots: list[Node] = [Node()]
-nodes = [0]
+nodes = [0]  # in the tree, with the calls and backward passes that its nodes know
 MAX_TREE = 100_000
+
+
+def keep_call(state: Node, call: tuple, found: Any) -> None:
+    """Let a node know where a call leads from it."""
+    if call not in state:
+        nodes[0] += 1
+    state[call] = found
 
 
 def root() -> Node:
     """The empty state. The tree under it is dropped when it grows too large: only look-ups get slower for a while."""
     if nodes[0] > MAX_TREE:
-        old, _roots[0], nodes[0] = _roots[0], Node(), 0
-        _fell(old)
+        _drop_tree()
     return _roots[0]
 
 
-def _fell(old: Node) -> None:
-    """Take a tree apart: a graph that is remembered holds its own path up to the root, and must not hold all others with it."""
+def _drop_tree() -> None:
+    """Take the tree apart: a graph that is remembered holds its path to the root, and must not hold the others with it."""
+    old, _roots[0], nodes[0] = _roots[0], Node(), 0
     left: list[Any] = [old]
     while left:
         node = left.pop()
         left += [after for after in list(node.values()) if after.__class__ is Node]  # a copy: other threads may record here
         node.clear()
+        node.passes = None
+
+
+_limits: list[tuple[int, int]] = []  # those that the nodes were made under
+
+
+def _read_limits() -> None:
+    """Nodes know whether they reach a limit on what is pending: where one was changed, they are made anew."""
+    now = (flags.max_pending_nodes.value, flags.max_pending_bytes.value)
+    if _limits != [now]:
+        _limits[:] = [now]
+        _drop_tree()
+
+
+flags.on_change(_read_limits)
 
 
 local = _Local()

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import threadpoolctl
 
-LARGE, PART = 1 << 24, 1 << 22  # multiplications: a millisecond of one core, and the least that is worth handing over
+SHARED_PRODUCT, PRODUCT_PART = 1 << 24, 1 << 22  # multiplications: a millisecond of one core, and the least that is worth handing over
 SHARED = frozenset(map(np.dtype, "fdFD"))  # what BLAS multiplies
 
 
@@ -106,7 +106,7 @@ def _made(make: Callable[[], Any]) -> BaseException | None:
 
 def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """`np.matmul`, with the rows of a large product or the members of a large batch shared among the cores."""
-    if a.ndim < 2 or b.ndim < 2 or a.size * b.shape[-1] < LARGE or a.dtype != b.dtype or a.dtype not in SHARED or cores() == 1:
+    if a.ndim < 2 or b.ndim < 2 or a.size * b.shape[-1] < SHARED_PRODUCT or a.dtype != b.dtype or a.dtype not in SHARED or cores() == 1:
         return np.matmul(a, b)
     out = np.empty((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), a.dtype)
     work, done = _Workers.queue(), queue.SimpleQueue[BaseException | None]()
@@ -123,7 +123,7 @@ def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _parts(a: np.ndarray, b: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, Any]]:
     """The operands of each core's part, and its place in the result."""
-    count = min(cores(), a.size * b.shape[-1] // PART)
+    count = min(cores(), a.size * b.shape[-1] // PRODUCT_PART)
     if a.ndim == b.ndim > 2 and a.shape[0] == b.shape[0] >= count:
         return [(a[s], b[s], s) for s in _cuts(a.shape[0], count)]
     if a.shape[-2] >= b.shape[-1]:

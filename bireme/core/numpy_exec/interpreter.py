@@ -16,7 +16,7 @@ from bireme.core.graph import executor
 from bireme.core.graph.graph import Graph, Number
 from bireme.core.numpy_exec import blas, planning
 
-LONG = 10_000  # microseconds: a wait for a thread that is not running is shorter
+LONG_LAPACK_CALL = 10_000  # microseconds: a wait for a thread that is not running is shorter
 
 
 class Interpreter:
@@ -40,7 +40,7 @@ class Interpreter:
 
         # `blas` shares products among the cores, so BLAS itself has one thread; what LAPACK takes long for keeps them all
         by_blas = [(n.bound.shares_cores, n.work - n.parent.work) for n in nodes if n.bound.uses_blas and n.parent is not None]
-        limited = bool(by_blas) and all(shares or work < LONG for shares, work in by_blas)
+        limited = bool(by_blas) and all(shares or work < LONG_LAPACK_CALL for shares, work in by_blas)
 
         def call(leaves: list, vectors: list) -> list:
             if limited:

@@ -15,7 +15,7 @@ _least: Any = np.minimum.reduce
 _some: Any = np.logical_or.reduce
 _every: Any = np.logical_and.reduce
 
-SMALL = 4096  # elements
+MAX_FILLED = 4096  # elements
 
 
 class _Numerics(types.ModuleType):
@@ -65,7 +65,7 @@ class _Numerics(types.ModuleType):
     @staticmethod
     def broadcast_to(a: Any, shape: Any) -> Any:
         """A small one is filled in, which is faster than NumPy's search for strides."""
-        if math.prod(shape) > SMALL or a.__class__ is not np.ndarray:
+        if math.prod(shape) > MAX_FILLED or a.__class__ is not np.ndarray:
             return np.broadcast_to(a, shape)
         out = np.empty(shape, a.dtype)
         out[...] = a

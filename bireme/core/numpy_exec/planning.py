@@ -77,7 +77,7 @@ def _numpy_rule(grad: GradBound, form: Callable, widen: bool) -> Callable:
     if not all(grad.given):
         return functools.partial(grad.by_rule, "numpy", rule=form, xp=np)
     needs = tuple([i in grad.needs for i in range(len(grad.sigs))])
-    known: dict[str, Any] = {**dict(zip(base.op.attr_names, base.attrs)), "sigs": grad.sigs, "platform": "numpy", "needs": needs}
+    known: dict[str, Any] = {**dict(zip(base.op.attr_names, base.attrs)), "sigs": grad.sigs, "needs": needs}
     places: dict[str, int | tuple[int, int]] = {"g": (0, count) if base.many else 0}  # one array, or those from here to there
     i = 0
     for name, n in zip(base.op.operand_names, base.layout):
@@ -122,9 +122,9 @@ class _Typed:
             xs = tuple([x.astype(np.float32) if x.dtype in NARROW else x for x in map(np.asarray, xs)])
         out = self.form(*xs, *self.attrs)
         if self.many:
-            return [_settled(o, w) for o, w in zip(out, self.wants)]
+            return [_converted(o, w) for o, w in zip(out, self.wants)]
         want = self.wants[0]
-        return out if out.__class__ is np.ndarray and out.dtype is want else _settled(out, want)
+        return out if out.__class__ is np.ndarray and out.dtype is want else _converted(out, want)
 
 
 def typed(form: Callable, outs: tuple[Sig, ...], many: bool, sigs: tuple[Sig, ...], attrs: tuple = ()) -> Callable:
@@ -166,6 +166,6 @@ class NumpyRule:
         return fitting
 
 
-def _settled(x: Any, want: Any) -> Any:
+def _converted(x: Any, want: Any) -> Any:
     x = x if isinstance(x, np.ndarray) else np.asarray(x)
     return x if x.dtype == want else primitives.cast(x, want)

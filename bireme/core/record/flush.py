@@ -18,7 +18,7 @@ import numpy as np
 from bireme.core.base import device as devices
 from bireme.core.base import errors, flags
 from bireme.core.graph.graph import SYMBOLIC, Node, Sig, Unmade, Value, Zero, number_at, scalar_sig, shared
-from bireme.core.graph.segment import OPEN, Segment, announce, debug_mode, local, nodes
+from bireme.core.graph.segment import OPEN, Segment, announce, debug_mode, known, local, nodes, pending, reads_again
 from bireme.core.record import guards
 from bireme.core.run import lookup
 
@@ -32,16 +32,14 @@ def record(bound: Any, operands: list) -> list[Value]:
             if v.__class__ is tuple:
                 seg.numbers.append(v[1])
                 key.append(v[0])
-            elif v.segment is seg:
-                key.append(v.index)
-            elif v.leaf_of is seg:
-                key.append(~v.leaf)
-            else:
-                sig = _add_leaf(seg, v)
-                if sig is None:  # the segment had to be cut: everything pending is a leaf now
+                continue
+            r: Any = known(seg, v)
+            if r is None:
+                r = _add_leaf(seg, v)
+                if r is None:  # the segment had to be cut: everything pending is a leaf now
                     roll_back(seg)
                     return record(bound, _on_one_device(operands))
-                key.append(sig)
+            key.append(r)
         if len(seg.numbers) - seg.state.numbers == len(operands) and seg.device is not None and not seg.symbolic:
             if seg.device is not devices.current():  # made of nothing, on another device than what is pending
                 roll_back(seg)
@@ -71,18 +69,16 @@ def record(bound: Any, operands: list) -> list[Value]:
 
 def follow(seg: Segment, node: Node, numbers: Any, leaves: Collection[Value]) -> list[Value] | None:
     """Take a step that the tree knows; `leaves` are read for the first time. None if another thread cut the segment meanwhile."""
-    new, outs, index, device, values = Value.__new__, [], node.first, seg.device, seg.values
+    outs, values = [], seg.values
     try:
         if leaves:
             read_first(seg, leaves)
         if numbers:
             seg.numbers += numbers
-        for sig in node.outs:
-            v = new(Value)
-            v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = sig, None, seg, index, None, device, 0, None
+        for index, sig in enumerate(node.outs, node.first):
+            v = pending(seg, sig, index)
             values.append(ref(v))
             outs.append(v)
-            index += 1
         seg.state = node
     except BaseException:  # an interrupt in between
         roll_back(seg)
@@ -123,7 +119,7 @@ def _on_one_device(operands: list) -> list:
     found = {v.device for v in operands if v.__class__ is not tuple}
     far = [d for d in found if not d.is_cpu]
     if len(far) > 1:
-        raise errors.bad("operands", "tensors on one device", ", ".join(sorted(d.name for d in found)), hint="move one with .to(device)")
+        raise errors.bad("operands", "tensors on one device", described=", ".join(sorted(d.name for d in found)), hint="move one with .to(device)")
     return [v if v.__class__ is tuple or v.device in far or not far else move(v, far[0]) for v in operands]
 
 
@@ -202,7 +198,7 @@ def limit(seg: Segment) -> None:
 def run(seg: Segment) -> None:
     """Run a segment: everything somebody still holds becomes real, once."""
     if seg.symbolic:
-        raise errors.bad("value", "a graph that runs", "a value inside a graph being captured, which has no number yet", kind=RuntimeError)
+        raise errors.bad("value", "a graph that runs", described="a value inside a graph being captured, which has no number yet", kind=RuntimeError)
     with seg.lock:
         if local.segment is seg:
             _open_new()
@@ -281,14 +277,11 @@ class aside:
             run(local.segment)
         finally:
             local.segment = self._outer
-            for place, r in enumerate(self._outer.leaves):  # a value knows one segment that reads it: again the one outside
-                v = r()
-                if v is not None:
-                    v.leaf_of, v.leaf = self._outer, place
+            reads_again(self._outer)
 
 
 def _held_elsewhere(seg: Segment) -> set[int]:
-    """Arrays that a segment of another thread still reads: they must not be donated."""
+    """Arrays that another segment reads, a thread's or that of a graph being captured: they must not be donated."""
     others = [s for r in list(OPEN.values()) if (s := r()) is not None and s is not seg and s.arrays]
     return {id(a) for s in others for a in s.arrays} if others else set()
 
@@ -311,12 +304,12 @@ def force(v: Value) -> Any:
                 fill(seg) if seg.results else run(seg)
         if v.array is None:
             if v.marks == SYMBOLIC:
-                raise errors.bad("value", "a number", "an input of a graph being captured, which has none yet", kind=RuntimeError)
+                raise errors.bad("value", "a number", described="an input of a graph being captured, which has none yet", kind=RuntimeError)
             elif v.__class__ is Zero:
                 v.array = np.zeros(v.sig.shape, v.sig.dtype.np)
             elif v.__class__ is Unmade:
                 hint = "call initialize() of each parameter first, or load a state dict"
-                raise errors.bad("value", "numbers", "a parameter made inside LazyGuard, which has none yet", hint=hint, kind=RuntimeError)
+                raise errors.bad("value", "numbers", described="a parameter made inside LazyGuard, which has none yet", hint=hint, kind=RuntimeError)
             elif seg is not None and seg.error is not None:
                 raise seg.error
             else:
@@ -327,7 +320,14 @@ def force(v: Value) -> Any:
 
 
 def flush() -> None:
-    """Run everything this thread has pending."""
+    """Run everything that the current thread has recorded and not run yet.
+
+    Examples:
+        >>> y = bireme.ones([2]) + 1
+        >>> bireme.debug.flush()
+        >>> y.tolist()
+        [2.0, 2.0]
+    """
     run_closed()
     run(local.segment)
 

@@ -14,15 +14,17 @@ from bireme.core.graph.graph import Value
 from bireme.core.graph.segment import local
 from bireme.core.numpy_exec import planning
 
-NEAR = 32  # calls that are looked at
-FEW = 64  # elements of what is read
-SMALL = 1024  # bytes of everything on the way to it
+MAX_CALLS = 32  # calls that are looked at
+MAX_ELEMENTS = 64  # elements of what is read
+MAX_BYTES = 1024  # bytes of everything on the way to it
 
 
 def peek(v: Value) -> np.ndarray | None:
     """The array of a pending value, if integers alone lead to it from small arrays on the host; they have one answer in every tier."""
     seg = v.segment
-    if v.sig.size > FEW or v.sig.dtype.kind not in "ib" or seg is None or seg is not local.segment or seg.symbolic or local.trace is not None:
+    if v.sig.size > MAX_ELEMENTS or v.sig.dtype.kind not in "ib":
+        return None
+    if seg is None or seg is not local.segment or seg.symbolic or local.trace is not None:
         return None
     found = _computed(v, seg)
     if found is None or any(_computed(bad, seg) for bad, *_ in seg.guards if bad.segment is seg):
@@ -52,19 +54,19 @@ def _computed(v: Value, seg: Any) -> np.ndarray | None:
 def _way_to(v: Value, seg: Any) -> list | None:
     """The calls that lead to a value, in their order; None if they are too many, too large, or not of integers on the host."""
     wanted, found, node = {v.index}, [], seg.state
-    for _ in range(NEAR):
+    for _ in range(MAX_CALLS):
         if node.bound is None:
             return None
         own = range(node.first, node.end)
         if not wanted.isdisjoint(own):
-            if any(s.dtype.kind not in "ib" or s.nbytes > SMALL for s in node.outs):
+            if any(s.dtype.kind not in "ib" or s.nbytes > MAX_BYTES for s in node.outs):
                 return None
             for r in node.args:
                 if r.__class__ is not int:
                     continue
                 if r >= 0:
                     wanted.add(r)
-                elif seg.arrays[~r].__class__ is not np.ndarray or seg.arrays[~r].nbytes > SMALL:
+                elif seg.arrays[~r].__class__ is not np.ndarray or seg.arrays[~r].nbytes > MAX_BYTES:
                     return None
             wanted.difference_update(own)
             found.append(node)

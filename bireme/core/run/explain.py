@@ -18,7 +18,7 @@ _recent: deque[ref[Graph]] = deque(maxlen=32)
 
 
 class Note:
-    """What `explain` tells about one segment."""
+    """One row of ``explain``."""
 
     __slots__ = ("first", "last", "ops", "nbytes", "compiles", "compile_ms", "interpreted", "entry", "before", "_runs", "_reason", "_earlier")
 
@@ -43,7 +43,7 @@ class Note:
 
     @property
     def reason(self) -> str:
-        """What in the graph's key was new when it was met; found out when somebody asks."""
+        """What was new about the graph when it was first seen; computed when it is asked for."""
         if self._reason is None:
             earlier = [graph for r in self._earlier if (graph := r()) is not None]
             self.reason = "forgotten: it did not come back" if self.entry is None else _difference(self.entry.graph, earlier)
@@ -54,12 +54,12 @@ class Note:
         self._reason, self._earlier = told, ()
 
     def close(self) -> None:
-        """The engine forgets the graph: the note goes on without it."""
+        """Called when the engine drops the graph; the note stays."""
         self._runs, self.entry = (self.entry.met, self.entry.hits), None
 
 
 def met(entry: Any) -> None:
-    """A graph is met for the first time: remember it."""
+    """Remember a graph that is seen for the first time."""
     note = entry.note
     note.entry, note._earlier = entry, tuple(_recent)
     _notes.append(note)
@@ -67,7 +67,7 @@ def met(entry: Any) -> None:
 
 
 def _difference(graph: Graph, earlier: list[Graph]) -> str:
-    """Why no earlier graph served: the shape that changed, or the first operator that did."""
+    """Say why no earlier graph could be used: the shape that changed, or the first operator that did."""
     for old in reversed(earlier):
         if old.skeleton == graph.skeleton:
             for i, (a, b) in enumerate(zip(old.leaf_sigs, graph.leaf_sigs)):
@@ -91,7 +91,7 @@ def _difference(graph: Graph, earlier: list[Graph]) -> str:
 
 
 def _common(a: tuple, b: tuple) -> int:
-    """How many first elements are the same; halving, since tuples are compared faster than their elements."""
+    """Return the length of the common prefix; by bisection, since tuples compare faster than their elements."""
     low, high = 0, min(len(a), len(b))
     while low < high:
         middle = (low + high + 1) // 2
@@ -117,7 +117,7 @@ _local = _Local()
 
 
 def compiling(entry: Any, live: tuple, dead: tuple) -> None:
-    """Called before a compile; raises inside `no_recompile`."""
+    """Called before a compilation; raises an error inside ``no_recompile``."""
     if entry.compiled:
         entry.note.reason = "other results of the same calls are held than before"
     if _local.forbidden:
@@ -135,18 +135,28 @@ def compiled(entry: Any, seconds: float) -> None:
 
 
 def stats() -> dict[str, Any]:
-    """Counters since the start or the last `reset_stats`.
+    """Return the counters of the engine since the start or the last ``reset_stats``.
 
-    >>> sorted(bireme.debug.stats())[:3]
-    ['cache_hits', 'call_ms', 'compile_ms']
+    Returns:
+        A dict with, among others, the numbers of compilations (``compiles``), interpreted runs (``interprets``) and
+        cache hits (``cache_hits``), and the time spent compiling in milliseconds (``compile_ms``).
+
+    Examples:
+        >>> bireme.debug.reset_stats()
+        >>> value = (bireme.ones([2]) + 1).tolist()
+        >>> bireme.debug.stats()["interprets"]
+        1
     """
     return dict(STATS)
 
 
 def reset_stats() -> None:
-    """Set every counter to zero; `explain` then shows what ran since.
+    """Set all counters to zero; ``explain`` then shows only what runs afterwards.
 
-    >>> bireme.debug.reset_stats()
+    Examples:
+        >>> bireme.debug.reset_stats()
+        >>> bireme.debug.stats()["compiles"]
+        0
     """
     counters.reset()
     for note in _notes:
@@ -155,10 +165,19 @@ def reset_stats() -> None:
 
 @contextmanager
 def no_recompile() -> Iterator[None]:
-    """Inside this block a compile is an error that names its cause and line.
+    """Context manager inside which a compilation is an error that names its cause and line.
 
-    >>> with bireme.debug.no_recompile():
-    ...     y = bireme.to_tensor([1.0]) + 1
+    Put it around the steps after the first few, to be sure that none of them is slowed down by a compilation. It holds
+    for the current thread.
+
+    Returns:
+        A context manager.
+
+    Examples:
+        >>> with bireme.debug.no_recompile():
+        ...     y = bireme.to_tensor([1.0]) + 1
+        ...     y.tolist()
+        [2.0]
     """
     _local.forbidden += 1
     try:
@@ -168,7 +187,7 @@ def no_recompile() -> Iterator[None]:
 
 
 class Explanation(list):
-    """Rows of `explain`: a list of dicts that prints as a table."""
+    """Rows of ``explain``: a list of dicts that is printed as a table."""
 
     def __repr__(self) -> str:
         heads = ["segment", "ops", "met", "hits", "compiles", "compile_ms", "interpreted", "MB", "why"]
@@ -182,10 +201,21 @@ class Explanation(list):
 
 
 def explain() -> Explanation:
-    """Each segment that ran since the last `reset_stats`: lines, operators, hits and misses, what in its key was new, compile time, bytes.
+    """Return a table of the segments that ran since the last ``reset_stats``, and why they were compiled.
 
-    >>> print(bireme.debug.explain())  # doctest: +ELLIPSIS
-    segment ...
+    A segment is a sequence of operators that ran as one program.
+
+    Returns:
+        A list of dicts, printed as a table, with the keys ``segment`` (its lines in the user's code), ``ops`` (number
+        of operators), ``hits`` (runs by a known program), ``met`` (runs for which there was none), ``compiles``,
+        ``compile_ms``, ``interpreted`` (runs without a compiled program), ``MB`` (size of the results) and ``why``
+        (what was new about it).
+
+    Examples:
+        >>> bireme.debug.reset_stats()
+        >>> value = (bireme.ones([2]) + 1).tolist()
+        >>> [row["met"] + row["hits"] for row in bireme.debug.explain()]
+        [1]
     """
     rows = Explanation()
     for note in _notes:

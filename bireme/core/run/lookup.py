@@ -74,9 +74,10 @@ class Entry:
 
     def turn(self) -> None:
         """From programs of the whole to those that give the loss early, or back."""
-        others = self.others or ({}, [])
-        self.early, self.others = not self.early, (self.exact, self.compiled)
-        self.exact, self.compiled = others
+        with _lock:  # not while another thread compiles one of either kind
+            others = self.others or ({}, [])
+            self.early, self.others = not self.early, (self.exact, self.compiled)
+            self.exact, self.compiled = others
 
     def drop(self) -> None:
         """Let go of what was compiled."""
@@ -103,6 +104,7 @@ _calls = [0]  # in these graphs
 _families: OrderedDict[tuple, Family] = OrderedDict()
 _waiting: deque[Entry] = deque()  # those that have an interpreted program, the oldest first
 _lock = threading.RLock()
+_BY_XLA = ("xla", "xla_per_op")  # executors whose calls take three lists, see `executor`
 _pinned: dict[int, weakref.ref] = {}
 
 
@@ -186,6 +188,16 @@ def _compile_cost(graph: Graph) -> float:
     return SIMPLE * simple + OTHER * (len(graph.nodes) - simple) + RESULT * (len(graph.value_sigs) - len(graph.nodes))
 
 
+_settings = [(False, False)]  # the flags that choose a tier: a part of the look-up, so that the next run sees a change
+
+
+def _read_flags() -> None:
+    _settings[0] = (flags.deterministic.value, flags.interpret.value)
+
+
+flags.on_change(_read_flags)
+
+
 def execute(seg: Any, held: set[int]) -> None:
     """Run a cut segment: results go to `seg.results` in the same bytecode as the call."""
     shutdown.within(_execute, seg, held)
@@ -205,13 +217,14 @@ def _execute(seg: Any, held: set[int]) -> None:
         dead = _only_here(dead, arrays, held)
     counters.STATS["flushes"] += 1
     counters.STATS["nodes"] += state.depth
-    if entry.watch is not None:
-        loss_reads.look_back(entry, entry.watch)
-    key = (live, tuple(dead))
+    watch = entry.watch  # once: another thread that runs the same graph may take it away at any time
+    if watch is not None:
+        loss_reads.look_back(entry, watch)
+    key = (live, tuple(dead), _settings[0])
     program = entry.exact.get(key) if executor.forced() is None else None
     if program is None:
         try:
-            program = _choose(entry, live, key[1])
+            program = _choose(entry, key)
         except (MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as e:
             raise _failed(e, seg, entry) from e
     else:
@@ -223,10 +236,10 @@ def _execute(seg: Any, held: set[int]) -> None:
     seg.live = program.live
     vectors = entry.graph.pack(seg.numbers[: state.numbers]) if state.numbers else []
     try:
-        if program.tier in ("xla", "xla_per_op"):
+        if program.tier in _BY_XLA:
             start = time.perf_counter()
             counters.STATS["op_by_op"] += program.tier == "xla_per_op"
-            xla.run(seg, program, vectors, set(dead))
+            xla.call(seg, program, vectors, set(dead))
             counters.STATS["call_ms"] += (time.perf_counter() - start) * 1e3
         else:
             counters.STATS["interprets"] += program.tier == "interpreter"
@@ -235,8 +248,8 @@ def _execute(seg: Any, held: set[int]) -> None:
         raise _bad_index(seg, entry, vectors) or _failed(e, seg, entry) from e
     except (RuntimeError, MemoryError, TypeError, ValueError, LookupError, ArithmeticError) as e:
         raise _failed(e, seg, entry) from e
-    if entry.watch is not None:
-        entry.watch.remember(entry.graph, program, (*seg.early, *seg.results[0]))
+    if watch is not None and entry.watch is watch:
+        watch.remember(entry.graph, program, (*seg.early, *seg.results[0]))
 
 
 def _only_here(dead: list[int], arrays: list, held: set[int]) -> list[int]:
@@ -288,23 +301,23 @@ def _names(graph: Graph) -> str:
     return f"{len(graph.nodes)} operators ({few})"
 
 
-def _choose(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Program:
+def _choose(entry: Entry, key: tuple[tuple[int, ...], tuple[int, ...], tuple[bool, bool]]) -> Program:
     """The program for this liveness: one that serves, an interpreted one, or a new compile."""
     graph, device = entry.graph, entry.graph.device
     entry.met += 1
     wanted = executor.forced()
-    exact_only = flags.deterministic.value
+    live, dead, (exact_only, interpret) = key
     if wanted is not None:
         return Program(live, (), wanted.prepare(graph, live, (), device), len(graph.leaf_sigs), wanted.name)
     if Fork.child:
         if not device.is_cpu:
             raise Fork.error()
         return _interpreted(entry, live, keep=None)
-    may_interpret = (device.is_cpu or _by_host(entry)) and flags.interpret.value and not exact_only
+    may_interpret = (device.is_cpu or _by_host(entry)) and interpret and not exact_only
     if may_interpret and ((entry.cheap and device.is_cpu) or entry.met <= entry.patience):
         if entry.met == entry.patience == 1 and not entry.cheap and entry.family.graphs <= FIRST:  # of many shapes few are compiled
             entry.ahead = prefetch.begin(graph, live, _worth_donating(graph, live, dead))
-        return _interpreted(entry, live, keep=entry.cheap and device.is_cpu and (live, dead))
+        return _interpreted(entry, live, keep=entry.cheap and device.is_cpu and key)
     with _lock:
         program = None if exact_only else _serving(entry, live, dead)
         if program is None:
@@ -313,7 +326,7 @@ def _choose(entry: Entry, live: tuple[int, ...], dead: tuple[int, ...]) -> Progr
                     return _interpreted(entry, live, keep=None)
                 return _op_by_op(entry, live)
             program = _compile(entry, live, dead, exact_only)
-        entry.exact[live, dead] = program
+        entry.exact[key] = program
         if len(entry.exact) > 64:
             entry.exact.clear()
     return program
@@ -497,13 +510,22 @@ class Captured:
     def __init__(self, graph: Graph, inputs: list[Value], outputs: list[Value], seg: Any):
         self.graph = graph
         self.inputs = [v.leaf if v.leaf_of is seg else None for v in inputs]
+        self._sigs = [v.sig for v in inputs]
         self._leaves, self._numbers = list(seg.arrays), list(seg.numbers)
         # an output is a value of the graph, an input handed on as it is, or an array that was there before
         places = {id(v): i for i, v in enumerate(inputs)}
         self._outputs = [v.index if v.segment is seg else ("input", places[id(v)]) if id(v) in places else ("array", v.array) for v in outputs]
+        for array in (*self._leaves, *[i[1] for i in self._outputs if isinstance(i, tuple) and i[0] == "array"]):
+            if array is not None:
+                pin(array)  # tensors that it belongs to may let go of it
 
     def run(self, arrays: list, by: str = "xla") -> list:
-        """Run with one array per input."""
+        """Run with one array per input, of its shape and dtype."""
+        if len(arrays) != len(self.inputs):
+            raise errors.bad("run(arrays)", f"{len(self.inputs)} arrays, one for each input", len(arrays))
+        for i, (sig, a) in enumerate(zip(self._sigs, arrays)):
+            if tuple(a.shape) != sig.shape or a.dtype != sig.dtype.np:
+                raise errors.bad(f"run(arrays[{i}])", f"{sig}", described=f"{a.dtype}{list(a.shape)}")
         leaves = list(self._leaves)
         for leaf, array in zip(self.inputs, arrays):
             if leaf is not None:
@@ -511,10 +533,16 @@ class Captured:
         live = tuple(sorted({i for i in self._outputs if isinstance(i, int)}))
         results = {}
         if live:
-            call = executor.find(by).prepare(self.graph, live, (), self.graph.device)
-            out = xla.call_prepared(call, leaves, self.graph.pack(self._numbers)) if by == "xla" else call(leaves, self.graph.pack(self._numbers))
-            results = dict(zip(live, out))
+            results = dict(zip(live, shutdown.within(self._call, live, leaves, by)))
         return [results[i] if isinstance(i, int) else arrays[i[1]] if i[0] == "input" else i[1] for i in self._outputs]
+
+    def _call(self, live: tuple[int, ...], leaves: list, by: str) -> list:
+        call = executor.find(by).prepare(self.graph, live, (), self.graph.device)
+        vectors = self.graph.pack(self._numbers)
+        if by not in _BY_XLA:
+            return call(leaves, vectors)
+        with jax.default_device(self.graph.device.jax):
+            return xla.call_prepared(call, leaves, vectors)
 
 
 def forked() -> None:
@@ -528,7 +556,7 @@ def forked() -> None:
 
 def before_fork() -> None:
     """An array that is still being computed would never be there in the child."""
-    prefetch.settle()
+    prefetch.wait_for_all()
     if started():
         xla.wait_for_all()
 

@@ -58,10 +58,13 @@ def look_back(entry: Any, watch: Watch) -> None:
     """
     asked = watch.read == {"front"}
     watch.front, watch.rest = [], []
+    if flags.deterministic.value or executor.forced() is not None:  # no choice then; later, runs are counted anew
+        watch.runs = watch.against = 0
+        return
     if not watch.runs:
         return
     if entry.others is None:  # it has had programs of the whole alone
-        if not asked or flags.deterministic.value or executor.forced() is not None:
+        if not asked:
             entry.watch = None
         elif watch.runs == WATCHED and entry.compiled:
             entry.turn()

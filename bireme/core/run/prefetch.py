@@ -22,7 +22,7 @@ class Reading(threading.Thread):
 
     def run(self) -> None:
         try:
-            self._call = xla.read(self._graph, *self._wanted, self._graph.device)
+            self._call = xla.load(self._graph, *self._wanted, self._graph.device)
         except (RuntimeError, MemoryError, TypeError, ValueError, LookupError, ArithmeticError, OSError):
             return  # who wants the program prepares it, and is told
 
@@ -38,7 +38,7 @@ _now: list[Reading] = []
 
 def begin(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]) -> Reading | None:
     """Begin to read what was compiled for this graph; None where that is not worth a thread."""
-    if len(graph.nodes) < lowered_cache.LARGE or not graph.device.is_cpu:
+    if len(graph.nodes) < lowered_cache.MIN_CALLS or not graph.device.is_cpu:
         return None
     reading = Reading(graph, live, donate)
     reading.start()
@@ -46,7 +46,7 @@ def begin(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]) -> Readi
     return reading
 
 
-def settle() -> None:
+def wait_for_all() -> None:
     """Wait until nothing is being read: a fork in the middle of it would leave its locks closed in the child."""
     for reading in _now:
         reading.join()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from bireme.core.base import errors, registry
 from bireme.core.graph.graph import Zero
 from bireme.core.record import flush
-from bireme.core.tensor.backward_pass import Walk, add, freed, handle, key_of, leads
+from bireme.core.tensor.backward_pass import BackwardPass, add, freed, handle, key_of, leads
 from bireme.core.tensor.grad_mode import GradMode, enable_grad, state
 from bireme.core.tensor.tape import Edge, target_of, zeros
 from bireme.core.tensor.tensor import Tensor, read, wrap
@@ -21,40 +21,53 @@ def _seed(t: Tensor, g: Any, where: str) -> Tensor:
     if g is None:
         return registry.find("ones_like")(wrap(t._value))
     if not isinstance(g, Tensor):
-        raise errors.bad(where, "a Tensor or None", g, hint="The type of grad_tensor must be paddle.Tensor", kind=errors.Alien)
+        raise errors.bad(where, "a Tensor or None", g, hint="The type of grad_tensor must be paddle.Tensor", kind=errors.ArgumentTypeError)
     if g._sig.shape != sig.shape:
         if g._sig.size != 1 or sig.size != 1:  # one number is one number, [] or [1], as in Paddle
             hint = "Tensor shape not match, Tensor of grad_tensor has another"
-            raise errors.bad(where, f"the output's shape {list(sig.shape)}", f"shape {g.shape}", hint=hint, kind=errors.Unfit)
+            raise errors.bad(where, f"the output's shape {list(sig.shape)}", described=f"shape {g.shape}", hint=hint, kind=errors.ShapeError)
         g = registry.find("reshape")(g, list(sig.shape))
     return g if g._sig is sig else registry.find("cast")(g, sig.dtype)
 
 
 def _reject_stopped(t: Any, where: str) -> None:
     if not isinstance(t, Tensor):
-        raise errors.bad(where, "a Tensor", t, kind=errors.Alien)
+        raise errors.bad(where, "a Tensor", t, kind=errors.ArgumentTypeError)
 
 
-def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool = False) -> None:
-    """Accumulate gradients of `tensors` into the leaves they were computed from.
+def backward(
+    tensors: Tensor | Sequence[Tensor],
+    grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool = False,
+) -> None:
+    """Compute the gradients of tensors and accumulate them in the ``.grad`` of the leaf tensors.
 
-    >>> x = bireme.to_tensor([2.0], stop_gradient=False); bireme.autograd.backward([x * x]); x.grad.tolist()
-    [4.0]
+    Args:
+        tensors: A tensor or a list of tensors.
+        grad_tensors: Gradients of ``tensors`` to start from, a tensor or a list with None for ones. Default: None,
+            ones.
+        retain_graph: Keep what was saved for the backward pass, so that another one can follow. Default: False.
+
+    Examples:
+        >>> x = bireme.to_tensor([2.0], stop_gradient=False)
+        >>> bireme.autograd.backward([x * x])
+        >>> x.grad.tolist()
+        [4.0]
     """
-    roots = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
+    roots: list[Any] = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
     seeds = [None] * len(roots) if grad_tensors is None else list(grad_tensors) if isinstance(grad_tensors, (list, tuple)) else [grad_tensors]
     if not roots:
-        raise errors.bad("backward(tensors)", "at least one tensor", "an empty list", kind=errors.Unfit)
+        raise errors.bad("backward(tensors)", "at least one tensor", described="an empty list", kind=errors.ArgumentError)
     if not isinstance(retain_graph, bool):
-        raise errors.bad("backward(retain_graph)", "True or False", retain_graph, kind=errors.Alien)
+        raise errors.bad("backward(retain_graph)", "True or False", retain_graph, kind=errors.ArgumentTypeError)
     if len(seeds) != len(roots):
-        raise errors.bad("backward(grad_tensors)", f"{len(roots)} gradients", f"{len(seeds)}", kind=errors.Unfit)
+        raise errors.bad("backward(grad_tensors)", f"{len(roots)} gradients", described=f"{len(seeds)}", kind=errors.ArgumentError)
     if len({id(t) for t in roots}) != len(roots):
-        raise errors.bad("backward(tensors)", "no duplicate", "a tensor twice", kind=errors.Unfit)
+        raise errors.bad("backward(tensors)", "no duplicate", described="a tensor twice", kind=errors.ArgumentError)
     flush.backward_starts(frees=not retain_graph)
     outer, state.grad = state.grad, False  # no `with`: an interrupt at the door of __exit__ would leave it off
     try:
-        walk = Walk(False, outer)
+        current = BackwardPass(False, outer)
         for t, g in zip(roots, seeds):
             _reject_stopped(t, "backward(tensors)")
             read(t)
@@ -63,10 +76,10 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool = False)
                 got = "one that needs none, so nothing to do"
                 errors.warn(f"backward(tensor): expected a floating tensor that requires gradients, got {got}")
                 continue
-            walk.give(target, _seed(t, g, "backward(grad_tensor)"))
-        walk.run_remembered(retain_graph)
-        for leaf, g in walk.leaves.values():
-            accumulate(leaf, walk.hooked(leaf._hooks, g))
+            current.give(target, _seed(t, g, "backward(grad_tensor)"))
+        current.run_remembered(retain_graph)
+        for leaf, g in current.leaves.values():
+            accumulate(leaf, current.hooked(leaf._hooks, g))
             if leaf._after is not None:
                 for hook in list(leaf._after.values()):
                     hook()
@@ -106,31 +119,59 @@ def accumulate(leaf: Tensor, g: Tensor) -> None:
 
 
 @errors.named
-def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
-         only_inputs: bool = True, allow_unused: bool = False, no_grad_vars: Any = None) -> list[Tensor | None]:  # fmt: skip
-    """Gradients of `outputs` with respect to `inputs`, without touching any `.grad`.
+def grad(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool = False,
+    no_grad_vars: Tensor | Iterable[Tensor] | None = None,
+) -> list[Tensor | None]:
+    """Compute the gradients of ``outputs`` with respect to ``inputs``, without touching any ``.grad``.
 
-    >>> x = bireme.to_tensor([3.0], stop_gradient=False)
-    >>> bireme.grad(x * x, x)[0].tolist()
-    [6.0]
+    Args:
+        outputs: A tensor or a list of tensors.
+        inputs: A tensor or a list of tensors that ``outputs`` were computed from.
+        grad_outputs: Gradients of ``outputs`` to start from, a tensor or a list with None for ones. Default: None,
+            ones.
+        retain_graph: Keep what was saved for the backward pass. Default: None, which means True, as in Paddle.
+        create_graph: Record the computation of the gradients, so that they can be differentiated again. Default: False.
+        only_inputs: Must be True.
+        allow_unused: Return None for inputs that ``outputs`` do not depend on, instead of an error. Default: False.
+        no_grad_vars: A tensor or a list of tensors that no gradient flows through. Default: None.
+
+    Returns:
+        A list with the gradient of each input.
+
+    Raises:
+        ValueError: If an input is not used and ``allow_unused`` is False.
+
+    Examples:
+        >>> x = bireme.to_tensor([3.0], stop_gradient=False)
+        >>> (g,) = bireme.grad(x * x * x, x, create_graph=True)
+        >>> g.tolist(), bireme.grad(g, x)[0].tolist()
+        ([27.0], [18.0])
     """
-    outs = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
-    ins = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    outs: list[Any] = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+    ins: list[Any] = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
     for name, several in (("outputs", outs), ("inputs", ins)):
         if not several:
-            raise errors.bad(f"grad({name})", "at least one Tensor", several, kind=errors.Unfit)
+            raise errors.bad(f"grad({name})", "at least one Tensor", several, kind=errors.ArgumentError)
         if len({id(t) for t in several}) != len(several):
-            raise errors.bad(f"grad({name})", "no duplicate", "a tensor twice", kind=errors.Misfit)
+            raise errors.bad(f"grad({name})", "no duplicate", described="a tensor twice", kind=errors.ShapeError)
     seeds = [None] * len(outs) if grad_outputs is None else list(grad_outputs) if isinstance(grad_outputs, (list, tuple)) else [grad_outputs]
     if len(seeds) != len(outs):
-        raise errors.bad("grad(grad_outputs)", f"{len(outs)} gradients", f"{len(seeds)}", kind=errors.Unfit)
+        raise errors.bad("grad(grad_outputs)", f"{len(outs)} gradients", described=f"{len(seeds)}", kind=errors.ArgumentError)
     if only_inputs is not True:
-        raise errors.bad("grad(only_inputs)", "True", only_inputs, kind=errors.Unfit)
+        raise errors.bad("grad(only_inputs)", "True", only_inputs, kind=errors.ArgumentError)
     for name, switch in (("create_graph", create_graph), ("retain_graph", retain_graph), ("allow_unused", allow_unused)):
         if not isinstance(switch, bool) and (switch is not None or name != "retain_graph"):
-            raise errors.bad(f"grad({name})", "True or False", switch, kind=errors.Alien)
+            raise errors.bad(f"grad({name})", "True or False", switch, kind=errors.ArgumentTypeError)
     blocked = set()
-    for t in [] if no_grad_vars is None else list(no_grad_vars) if isinstance(no_grad_vars, (list, tuple, set)) else [no_grad_vars]:
+    stopped: Any = [] if no_grad_vars is None else no_grad_vars
+    for t in stopped if isinstance(stopped, (list, tuple, set)) else [stopped]:
         _reject_stopped(t, "grad(no_grad_vars)")
         read(t)
         if (target := target_of(t)) is not None:
@@ -147,7 +188,9 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     found = pulled(outs, seeds, ins, retain, create_graph, blocked)
     for i, g in enumerate(found):
         if g is None and not allow_unused:
-            raise errors.bad(f"grad(inputs[{i}])", "a tensor that the outputs depend on", "an unused one", hint="pass allow_unused=True to get None")
+            raise errors.bad(
+                f"grad(inputs[{i}])", "a tensor that the outputs depend on", described="an unused one", hint="pass allow_unused=True to get None"
+            )
     if not create_graph:
         return [None if g is None else wrap(read(g)) for g in found]
     return _apart(found, [*outs, *ins, *seeds])
@@ -173,17 +216,17 @@ def pulled(outs: list, seeds: list, ins: list, retain: bool, create_graph: bool,
     wanted: dict[Any, Tensor | None] = {key_of(t): None for t in targets if t is not None}
     outer = state.grad
     with GradMode(create_graph):
-        walk = Walk(create_graph, outer)
+        current = BackwardPass(create_graph, outer)
         roots = []
         for t, g in zip(outs, seeds):
             target = target_of(t)
             if target is not None:
                 roots.append(target)
-                walk.give(target, _seed(t, g, "grad(grad_outputs)"))
-        walk.run(retain, _useful(roots, wanted), wanted, blocked)
+                current.give(target, _seed(t, g, "grad(grad_outputs)"))
+        current.run(retain, _useful(roots, wanted), wanted, blocked)
         for key in wanted:
-            if key in walk.leaves:  # a leaf's own hooks belong to its `.grad`, as in Paddle
-                wanted[key] = walk.leaves[key][1]
+            if key in current.leaves:  # a leaf's own hooks belong to its `.grad`, as in Paddle
+                wanted[key] = current.leaves[key][1]
     return [None if t is None else wanted[key_of(t)] for t in targets]
 
 
@@ -267,11 +310,18 @@ class CustomEdge(Edge):
         return [None if g is None else next(moved) for g in gs]
 
 
-def _backward_method(self: Tensor, grad_tensor: Any = None, retain_graph: bool = False) -> None:
-    """Accumulate the gradient of this tensor into the leaves it was computed from; its own gradient is ones.
+def _backward_method(self: Tensor, grad_tensor: Tensor | None = None, retain_graph: bool = False) -> None:
+    """Compute the gradients of this tensor and accumulate them in the ``.grad`` of the leaf tensors.
 
-    >>> x = bireme.to_tensor([3.0], stop_gradient=False); (x * x).backward(); x.grad.tolist()
-    [6.0]
+    Args:
+        grad_tensor: Gradient of this tensor to start from. Default: None, ones.
+        retain_graph: Keep what was saved for the backward pass, so that another one can follow. Default: False.
+
+    Examples:
+        >>> x = bireme.to_tensor([3.0], stop_gradient=False)
+        >>> (x * x).backward()
+        >>> x.grad.tolist()
+        [6.0]
     """
     backward([self], None if grad_tensor is None else [grad_tensor], retain_graph)
 

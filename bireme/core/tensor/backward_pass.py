@@ -20,7 +20,7 @@ from bireme.core.tensor.grad_mode import GradMode
 from bireme.core.tensor.tensor import Tensor, read, wrap
 
 
-class Walk:
+class BackwardPass:
     """Gradients on their way, by edge and by leaf."""
 
     def __init__(self, create_graph: bool, outer: bool):
@@ -45,7 +45,7 @@ class Walk:
             else:
                 slot[1] = add(slot[1], g)
 
-    def run(self, retain: bool, useful: set | None, wanted: dict[Any, Tensor | None], blocked: set, path: Path | None = None) -> None:
+    def run(self, retain: bool, useful: set | None, wanted: dict[Any, Tensor | None], blocked: set, path: RememberedPass | None = None) -> None:
         border = flush.border()
         while self.heap:
             edge = heapq.heappop(self.heap)[2]
@@ -83,12 +83,13 @@ class Walk:
         passes = wiring.state.passes
         path = None if passes is None else passes.get(wiring.key)
         if path is None:
-            path = Path(wiring)
+            path = RememberedPass(wiring)
             self.run(True, None, {}, set(), path)
             if path.finish(self):
                 if passes is None:
                     passes = wiring.state.passes = {}
                 bounded(passes, 8)[wiring.key] = path
+                segment.nodes[0] += 1
         elif not path.repeat(self, wiring):
             self.run(retain, None, {}, set())
             return
@@ -116,9 +117,11 @@ class Walk:
                 if changed is None:
                     continue
                 if not isinstance(changed, Tensor):
-                    raise errors.bad("register_hook(hook)", "one that returns a Tensor or None", changed, kind=TypeError)
+                    raise errors.bad("register_hook(hook)", "one that returns a Tensor or None", changed, kind=errors.ArgumentTypeError)
                 if changed._sig.shape != g._sig.shape:
-                    raise errors.bad("register_hook(hook)", f"one that returns shape {g.shape}", f"shape {changed.shape}")
+                    raise errors.bad(
+                        "register_hook(hook)", f"one that returns shape {g.shape}", described=f"shape {changed.shape}", kind=errors.ShapeError
+                    )
                 g = changed if changed._sig is g._sig else registry.find("cast")(changed, g.dtype)
         return g
 
@@ -146,7 +149,7 @@ def handle(g: Tensor) -> Tensor:
 
 def freed(edge: Any) -> RuntimeError:
     told = f"backward: the graph through {edge.name} has been freed\n  hint: pass retain_graph=True to the first backward"
-    return errors.Freed(f"{told}\n  at {errors.place_of(errors.position())}")
+    return errors.FreedGraphError(f"{told}\n  at {errors.place_of(errors.position())}")
 
 
 # ---------------------------------------------------------------- passes that were walked before
@@ -164,27 +167,26 @@ class Wiring:
 
     __slots__ = ("edges", "key", "places", "seeds", "segment", "state")
 
-    def __init__(self, walk: Walk):
+    def __init__(self, current: BackwardPass):
         self.segment = seg = segment.local.segment
         self.state: Node = seg.state
-        self.edges: list[Any] = [r() for r in seg.edges]
+        # places count those that are left: which others there were is in no key
+        self.edges: list[Any] = [edge for r in seg.edges if (edge := r()) is not None]
         self.places: dict[Any, int] = {}
-        self.seeds: list[Value] = []  # gradients given by the user that the segment has not read yet
+        self.seeds: dict[Value, None] = {}  # gradients given by the user that the segment has not read yet
         self.key: tuple | None = None
-        if len(self.edges) < 8 or walk.leaves or segment.debug_mode.at_once or seg.symbolic:
+        if len(self.edges) < 8 or current.leaves or segment.debug_mode.at_once or seg.symbolic:
             return
-        code = self._code(walk)
+        code = self._code(current)
         if code is not None:
             self.key = tuple(code)
 
-    def _code(self, walk: Walk) -> list | None:
-        """The wiring as a list of numbers: by edge, its place in the segment, then for each operand a leaf or an edge."""
+    def _code(self, current: BackwardPass) -> list | None:
+        """The wiring as numbers: how many edges; of each its place in the segment, and by operand a leaf or an edge."""
         seg, places = self.segment, self.places
-        code: list[Any] = []
+        code: list[Any] = [len(self.edges)]
         owners: dict[int, Tensor] = {}
         for place, edge in enumerate(self.edges):
-            if edge is None:
-                continue
             if not edge.plain or edge.first < 0 or edge.hooks or edge.unpack is not None or edge.inputs is None or edge.order < changed[0]:
                 return None
             places[edge] = place
@@ -198,12 +200,13 @@ class Wiring:
                         return None
                     code.append((at << 20) + target[1])
                 else:
-                    v = target._value
-                    at = ~v.leaf if v.leaf_of is seg else ~v.index - _PENDING if v.segment is seg else None
+                    at = segment.known(seg, target._value)
+                    if at is not None and at >= 0:  # pending itself
+                        at = ~at - _PENDING
                     if at is None or owners.setdefault(at, target) is not target:
                         return None
                     code.append(at)
-        for edge, gs in walk.waiting.items():
+        for edge, gs in current.waiting.items():
             if edge not in places:
                 return None
             code.append(places[edge])
@@ -216,18 +219,10 @@ class Wiring:
 
     def _place_of(self, v: Value) -> Any:
         """Where a gradient given by the user is; one that the segment has not read yet is known by its Sig."""
-        seg = self.segment
-        if v.segment is seg:
-            return v.index
-        if v.leaf_of is seg:
-            return ~v.leaf
-        if v.array is None or v.device is not seg.device or v in self.seeds:
-            return None
-        self.seeds.append(v)
-        return v.sig
+        return segment.reference(self.segment, v, self.segment.device, self.seeds)
 
 
-class Path:
+class RememberedPass:
     """A pass as it was walked: where the segment ended, where its numbers came from, which value each leaf received."""
 
     __slots__ = ("end", "leaves", "numbers", "over", "places", "reads", "seeds", "segment", "start", "visited", "_before")
@@ -260,7 +255,7 @@ class Path:
         else:
             self.numbers = None
 
-    def finish(self, walk: Walk) -> bool:
+    def finish(self, current: BackwardPass) -> bool:
         """Whether the pass can be repeated: it has to be one run of steps from the start to the end of the segment."""
         seg, start = self.segment, self.start
         self.end = node = seg.state
@@ -279,7 +274,7 @@ class Path:
             self.over = self.over or node.over
             node = node.parent
         owners = {id(t): (self.places[e], i) for e in self.places for i, t in enumerate(e.inputs) if t is not None and t.__class__ is not tuple}
-        for leaf, g in walk.leaves.values():
+        for leaf, g in current.leaves.values():
             v = g._value
             if v.segment is not seg or v.index < start.end or id(leaf) not in owners:
                 return False
@@ -287,24 +282,18 @@ class Path:
         self.segment, self.places, self.seeds = None, {}, None
         return True
 
-    def repeat(self, walk: Walk, wiring: Wiring) -> bool:
+    def repeat(self, current: BackwardPass, wiring: Wiring) -> bool:
         """Take the segment to the end of the pass, and hand the gradients to the leaves."""
         seg, start, end, edges = wiring.segment, self.start, self.end, wiring.edges
         assert self.numbers is not None
         numbers = [edges[place].saved[i][1] for place, i in self.numbers]
-        new, device, made = Value.__new__, seg.device, {}
-        for _, _, index, sig in self.leaves:
-            made[index] = v = new(Value)
-            v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = sig, None, seg, index, None, device, 0, None
+        made = {index: segment.pending(seg, sig, index) for _, _, index, sig in self.leaves}
         values = [_GONE] * (end.end - start.end)
         for index, v in made.items():
             values[index - start.end] = ref(v)
         try:
-            for place, i in enumerate(self.reads, start.leaves):
-                v = wiring.seeds[i]
-                seg.leaves.append(ref(v))
-                seg.arrays.append(v.array)
-                v.leaf_of, v.leaf = seg, place
+            seeds = list(wiring.seeds)
+            flush.read_first(seg, [seeds[i] for i in self.reads])
             seg.numbers.extend(numbers)
             seg.values.extend(values)
             seg.state = end
@@ -314,10 +303,10 @@ class Path:
         if seg.closed:  # another thread cut it meanwhile
             return False
         counters.STATS["repeated_backwards"] += 1
-        walk.heap, walk.waiting = [], {}
+        current.heap, current.waiting = [], {}
         for place, i, index, _ in self.leaves:
             leaf = edges[place].inputs[i]
-            walk.leaves[id(leaf)] = [leaf, wrap(made[index])]
+            current.leaves[id(leaf)] = [leaf, wrap(made[index])]
         if self.over:
             flush.limit(seg)
         return True

@@ -7,7 +7,9 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Mode(threading.local):
@@ -19,7 +21,7 @@ state = _Mode()
 
 
 class _InMode(Generator):
-    """A generator that runs in a grad mode of its own; its caller, between two steps, does not."""
+    """A generator that runs in a grad mode of its own, which its caller does not see."""
 
     def __init__(self, it: Any, enabled: bool):
         self._it, self._enabled = it, enabled
@@ -38,7 +40,7 @@ class _InMode(Generator):
 
 
 class GradMode:
-    """Context manager and decorator that sets whether edges are recorded; restores what was before."""
+    """Context manager and decorator that sets whether gradients are recorded, and restores the mode at its end."""
 
     def __init__(self, enabled: bool):
         self._enabled = enabled
@@ -47,7 +49,7 @@ class GradMode:
     DECORATED_BY_MARKER_ATTR = "__decorated_by__"  # the attribute of a decorated function that holds its decorator
 
     def clone(self) -> GradMode:
-        """Another one of the same kind."""
+        """Return another context manager of the same kind."""
         new = object.__new__(type(self))
         new.__dict__ |= vars(self) | {"_before": []}
         return new
@@ -59,7 +61,7 @@ class GradMode:
     def __exit__(self, *exc: Any) -> None:
         state.grad = self._before.pop()
 
-    def __call__(self, function: Callable) -> Callable:
+    def __call__(self, function: F) -> F:
         made: Any = self._decorated(function)
         with contextlib.suppress(TypeError, ValueError):  # what was not written in Python may have none
             made.__signature__ = inspect.signature(function)
@@ -88,13 +90,16 @@ class GradMode:
 
 
 class no_grad(GradMode):
-    """Record no gradients, as a context manager or a decorator.
+    """Context manager and decorator that disables the recording of gradients.
 
-    >>> x = bireme.to_tensor([1.0], stop_gradient=False)
-    >>> with bireme.no_grad():
-    ...     y = x * 2
-    >>> y.stop_gradient
-    True
+    The setting holds for the current thread.
+
+    Examples:
+        >>> x = bireme.to_tensor([1.0], stop_gradient=False)
+        >>> with bireme.no_grad():
+        ...     y = x * 2
+        >>> y.stop_gradient
+        True
     """
 
     def __init__(self) -> None:
@@ -102,11 +107,12 @@ class no_grad(GradMode):
 
 
 class enable_grad(GradMode):
-    """Record gradients again inside `no_grad`, as a context manager or a decorator.
+    """Context manager and decorator that enables the recording of gradients inside ``no_grad``.
 
-    >>> with bireme.no_grad(), bireme.enable_grad():
-    ...     bireme.is_grad_enabled()
-    True
+    Examples:
+        >>> with bireme.no_grad(), bireme.enable_grad():
+        ...     bireme.is_grad_enabled()
+        True
     """
 
     def __init__(self) -> None:
@@ -114,11 +120,15 @@ class enable_grad(GradMode):
 
 
 class set_grad_enabled(GradMode):
-    """Set whether gradients are recorded, at once and for the block if used with `with`.
+    """Enable or disable the recording of gradients, at once or as a context manager or decorator.
 
-    >>> with bireme.set_grad_enabled(False):
-    ...     bireme.is_grad_enabled()
-    False
+    Args:
+        mode: Whether gradients are recorded.
+
+    Examples:
+        >>> with bireme.set_grad_enabled(False):
+        ...     bireme.is_grad_enabled()
+        False
     """
 
     def __init__(self, mode: bool):
@@ -130,31 +140,43 @@ class set_grad_enabled(GradMode):
         self._before.append(self._outer)
         state.grad = self._enabled
 
-    def __call__(self, function: Callable) -> Callable:
+    def __call__(self, function: F) -> F:
         state.grad = self._outer  # as a decorator it says nothing about now
         return super().__call__(function)
 
 
 def is_grad_enabled() -> bool:
-    """Whether gradients are recorded now.
+    """Return whether gradients are recorded in the current thread.
 
-    >>> bireme.is_grad_enabled()
-    True
+    Returns:
+        A bool.
+
+    Examples:
+        >>> bireme.is_grad_enabled()
+        True
     """
     return state.grad
 
 
 class saved_tensors_hooks:
-    """Pack what operators save for backward (say, to the host) and unpack it when it is needed.
+    """Context manager that packs what operators save for the backward pass, and unpacks it when it is needed.
 
-    >>> x = bireme.to_tensor([2.0], stop_gradient=False)
-    >>> with bireme.autograd.saved_tensors_hooks(lambda t: t.numpy(), lambda a: bireme.to_tensor(a)):
-    ...     y = x * x
-    >>> y.backward(); x.grad.tolist()
-    [4.0]
+    It is used to keep saved tensors on the host, on disk or compressed.
+
+    Args:
+        pack_hook: Function that takes a tensor and returns any object, which is saved instead.
+        unpack_hook: Function that takes that object and returns a tensor with the values of the first.
+
+    Examples:
+        >>> x = bireme.to_tensor([2.0], stop_gradient=False)
+        >>> with bireme.autograd.saved_tensors_hooks(lambda t: t.numpy(), lambda a: bireme.to_tensor(a)):
+        ...     y = x * x
+        >>> y.backward()
+        >>> x.grad.tolist()
+        [4.0]
     """
 
-    def __init__(self, pack_hook: Callable, unpack_hook: Callable):
+    def __init__(self, pack_hook: Callable[..., Any], unpack_hook: Callable[[Any], Any]):
         self._hooks = (pack_hook, unpack_hook)
         self._before: list = []
 

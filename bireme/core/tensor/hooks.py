@@ -11,27 +11,40 @@ from bireme.core.tensor.tensor import Tensor, read, wrap
 
 
 class RemovableHandle:
-    """What registering a hook returns; `remove()` takes the hook away."""
+    """Handle of a registered hook."""
 
     def __init__(self, hooks: dict, key: int):
         self._hooks, self._key = hooks, key
 
     def remove(self) -> bool:
-        """Take the hook away; False if that was done before."""
+        """Remove the hook; returns False if it was removed before."""
         return self._hooks.pop(self._key, None) is not None
 
 
-def register_hook(self: Tensor, hook: Callable) -> RemovableHandle:
-    """Call `hook(grad)` when the gradient of this tensor is known; what it returns replaces the gradient.
+def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+    """Register a function that is called when the gradient of this tensor is computed.
 
-    >>> x = bireme.to_tensor([1.0], stop_gradient=False); h = x.register_hook(lambda g: g * 2); (x * 3).backward(); x.grad.tolist()
-    [6.0]
+    Args:
+        hook: Function that takes the gradient; if it returns a tensor, that replaces the gradient.
+
+    Returns:
+        A handle with a method ``remove()``.
+
+    Raises:
+        RuntimeError: If the tensor has ``stop_gradient=True``.
+
+    Examples:
+        >>> x = bireme.to_tensor([1.0], stop_gradient=False)
+        >>> handle = x.register_hook(lambda g: g * 2)
+        >>> (x * 3).backward()
+        >>> x.grad.tolist()
+        [6.0]
     """
     if not callable(hook):
-        raise errors.bad("register_hook(hook)", "a callable", hook, kind=TypeError)
+        raise errors.bad("register_hook(hook)", "a callable", hook, kind=errors.ArgumentTypeError)
     read(self)
     if self.stop_gradient:
-        raise errors.bad("register_hook()", "a tensor that requires gradients", "one with stop_gradient=True", kind=RuntimeError)
+        raise errors.bad("register_hook()", "a tensor that requires gradients", described="one with stop_gradient=True", kind=RuntimeError)
     hooks = _hooks_of(self)
     key = now()
     hooks[key] = hook
@@ -39,12 +52,12 @@ def register_hook(self: Tensor, hook: Callable) -> RemovableHandle:
 
 
 def _register_backward_hook(self: Tensor, hook: Callable) -> None:
-    """Call `hook()` whenever a gradient has been added to this leaf."""
+    """Call ``hook()`` whenever a gradient has been added to this leaf."""
     if not callable(hook):
-        raise errors.bad("_register_backward_hook(hook)", "a callable", hook, kind=TypeError)
+        raise errors.bad("_register_backward_hook(hook)", "a callable", hook, kind=errors.ArgumentTypeError)
     read(self)
     if self.stop_gradient or self._edge is not None:
-        raise errors.bad("_register_backward_hook()", "a leaf that requires gradients", "another tensor")
+        raise errors.bad("_register_backward_hook()", "a leaf that requires gradients", described="another tensor")
     self._after = {**(self._after or {}), now(): hook}
 
 
@@ -60,10 +73,17 @@ def _hooks_of(t: Tensor) -> dict:
 
 
 def retain_grads(self: Tensor) -> None:
-    """Keep the gradient of this intermediate result in its `.grad`; a tensor without gradients stays as it is, as in Paddle.
+    """Keep the gradient of this intermediate result in its ``.grad``.
 
-    >>> x = bireme.to_tensor([1.0], stop_gradient=False); y = x * 2; y.retain_grads(); (y * y).backward(); y.grad.tolist()
-    [4.0]
+    A tensor with ``stop_gradient=True`` and a leaf are left as they are.
+
+    Examples:
+        >>> x = bireme.to_tensor([1.0], stop_gradient=False)
+        >>> y = x * 2
+        >>> y.retain_grads()
+        >>> (y * y).backward()
+        >>> y.grad.tolist()
+        [4.0]
     """
     read(self)
     if self.stop_gradient or self._edge is None:

@@ -15,12 +15,12 @@ from bireme.core.tensor.tensor import Tensor, read
 def write_out(out: Any, result: Any, name: str) -> Any:
     if isinstance(result, (list, tuple)):
         if not isinstance(out, (list, tuple)) or len(out) != len(result):
-            raise errors.bad(f"{name}(out)", f"{len(result)} Tensors", out, kind=TypeError)
+            raise errors.bad(f"{name}(out)", f"{len(result)} Tensors", out, kind=errors.NotATensorError)
         for o, r in zip(out, result):
             write_out(o, r, name)
         return type(result)(*out) if hasattr(result, "_fields") else out  # a named tuple stays one
     if not isinstance(out, Tensor):
-        raise errors.bad(f"{name}(out)", "a Tensor", out, kind=TypeError)
+        raise errors.bad(f"{name}(out)", "a Tensor", out, kind=errors.NotATensorError)
     # a leaf too is taken, unlike by in-place operators: what it was has no part in what it becomes
     if out._value.sig is result._value.sig and not _is_leaf(out):
         return assign_inplace(out, result, f"{name}(out)")
@@ -57,7 +57,7 @@ def _is_leaf(x: Tensor) -> bool:
 
 def _must_not_be_leaf(x: Tensor, where: str) -> None:
     if _is_leaf(x):
-        raise errors.bad(where, "a tensor that is no leaf, or no_grad()", "a leaf that requires gradients", kind=ValueError)
+        raise errors.bad(where, "a tensor that is no leaf, or no_grad()", described="a leaf that requires gradients")
 
 
 def _changed(name: str) -> str:
@@ -104,7 +104,7 @@ def assign_inplace(x: Tensor, new: Tensor, name: str, since: int | None = None, 
         segment.local.trace.spoiled = True
     _must_not_be_leaf(x, _changed(name))
     if new._value.sig.shape != value.sig.shape:
-        raise errors.bad(_changed(name), f"a result of x's shape {x.shape}", f"shape {new.shape}", kind=ValueError)
+        raise errors.bad(_changed(name), f"a result of x's shape {x.shape}", described=f"shape {new.shape}", kind=errors.ShapeError)
     if new._value.sig.dtype is not value.sig.dtype and not retype:
         new = registry.find("cast")(new, value.sig.dtype)
     if new is x:
@@ -131,7 +131,9 @@ def retypes(x: Tensor, new: Tensor, made: Any, name: str) -> bool:
         return False
     wider = options.get("retype") or dtypes.promote(old, kind) is kind or (options.get("floats") and old.kind in "bi" and kind.kind == "f")
     if not wider or x._view is not None:
-        raise errors.bad(f"{name}(x)", f"a result of x's type {old.name}", kind.name, hint=f"use x = x.{made.name}(...)", kind=TypeError)
+        raise errors.bad(
+            f"{name}(x)", f"a result of x's type {old.name}", described=kind.name, hint=f"use x = x.{made.name}(...)", kind=errors.ArgumentTypeError
+        )
     return True
 
 

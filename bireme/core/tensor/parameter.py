@@ -82,7 +82,7 @@ class Parameter(Tensor):
         fill = self.__dict__.pop("_init_func", None)
         if fill is None:
             raise errors.bad(
-                "initialize()", "a parameter made inside LazyGuard, once", "one that has its values", kind=errors.Unfit
+                "initialize()", "a parameter made inside LazyGuard, once", described="one that has its values", kind=errors.ArgumentError
             )
         fill(self)
 

@@ -13,16 +13,28 @@ _options: dict[str, Any] = {"precision": 8, "threshold": 1000, "edgeitems": 3, "
 
 def set_printoptions(precision: int | None = None, threshold: int | None = None, edgeitems: int | None = None,
                      sci_mode: bool | None = None, linewidth: int | None = None) -> None:  # fmt: skip
-    """How tensors print: digits, size from which they are cut short, what is left at the edges, length of a line.
+    """Set how tensors are printed; what is not given stays as it is.
 
-    >>> bireme.set_printoptions(precision=8)
+    Args:
+        precision: Number of digits after the point. Default: None.
+        threshold: Number of elements above which a tensor is summarized. Default: None.
+        edgeitems: Number of elements at each end of a dimension in a summary. Default: None.
+        sci_mode: Use scientific notation. Default: None.
+        linewidth: Number of characters per line. Default: None.
+
+    Examples:
+        >>> bireme.set_printoptions(precision=2)
+        >>> print(bireme.to_tensor([1.23456]))
+        Tensor(shape=[1], dtype=float32, place=Place(cpu), stop_gradient=True,
+               [1.23])
+        >>> bireme.set_printoptions(precision=8)
     """
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     for name, n in given.items():
         if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0):
-            raise errors.bad(f"set_printoptions({name})", "an integer of 0 or more", n, kind=TypeError)
+            raise errors.bad(f"set_printoptions({name})", "an integer of 0 or more", n, kind=errors.ArgumentTypeError)
     if sci_mode is not None and not isinstance(sci_mode, bool):
-        raise errors.bad("set_printoptions(sci_mode)", "True or False", sci_mode, kind=TypeError)
+        raise errors.bad("set_printoptions(sci_mode)", "True or False", sci_mode, kind=errors.ArgumentTypeError)
     _options.update({k: v for k, v in (given | {"sci_mode": sci_mode}).items() if v is not None})
 
 

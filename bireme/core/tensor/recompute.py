@@ -11,21 +11,13 @@ from weakref import WeakKeyDictionary, ref
 
 from bireme.core.base import registry
 from bireme.core.graph import segment
-from bireme.core.graph.graph import Node, Number, Sig, Value, Zero
+from bireme.core.graph.graph import Node, Number, Sig, Value, Zero, number_at
 from bireme.core.tensor import backward, tape
 from bireme.core.tensor.backward_pass import add, key_of
 from bireme.core.tensor.grad_mode import GradMode, state
 from bireme.core.tensor.parameter import Parameter
+from bireme.core.tensor.recording import Call, Recording
 from bireme.core.tensor.tensor import Tensor, read, wrap
-
-
-class Step:
-    """One call of a region: operands are numbers (tuples), results of earlier steps (>= 0) or what came from outside (< 0)."""
-
-    __slots__ = ("bound", "edge", "first", "operands", "width")
-
-    def __init__(self, bound: Any, operands: list, first: int, width: int, edge: Any):
-        self.bound, self.operands, self.first, self.width, self.edge = bound, operands, first, width, edge
 
 
 class Region:
@@ -33,7 +25,9 @@ class Region:
 
     def __init__(self) -> None:
         self.since = tape.now()
-        self.steps: list[Step] = []
+        self.calls: list[Call] = []
+        self.edges: list[Any] = []  # of each call, None where it has none
+        self.numbers: list[Any] = []
         self.outside: list[Value] = []
         self._place_outside: dict[int, int] = {}
         self._made: WeakKeyDictionary[Value, int] = WeakKeyDictionary()
@@ -69,8 +63,9 @@ class Region:
                 node = node.parent
             shift = self._size - start.end
             for node in reversed(nodes):
-                operands = [self._operand(seg, r, start.end, shift) for r in node.args]
-                self.steps.append(Step(node.bound, operands, node.first + shift, len(node.outs), edges.get(node.first)))
+                args = tuple([self._argument(seg, r, start.end, shift) for r in node.args])
+                self.calls.append(Call(node.bound, args, node.first + shift, len(node.outs)))
+                self.edges.append(edges.get(node.first))
             for i in range(start.end, seg.state.end):
                 v = seg.values[i]()
                 if v is not None:
@@ -78,9 +73,11 @@ class Region:
             self._size += seg.state.end - start.end
             self._start = seg.state
 
-    def _operand(self, seg: segment.Segment, r: Any, first: int, shift: int) -> Any:
+    def _argument(self, seg: segment.Segment, r: Any, first: int, shift: int) -> Any:
+        """An argument of a node as one of the region: its results and numbers are counted through all segments."""
         if r.__class__ is Number:
-            return r.dtype, seg.numbers[r.place]
+            self.numbers.append(seg.numbers[r.place])
+            return number_at(r.dtype, len(self.numbers) - 1)
         if r >= first:
             return r + shift
         return self.place_of(_pending(seg, r) if r >= 0 else _leaf(seg, ~r))
@@ -101,7 +98,7 @@ class Region:
         if self.lost or not made:
             return results
         try:
-            again = Replay(self, made)
+            again = Recomputation(self, made)
         except LookupError:  # a gradient of the user's own, with every call run at once: nothing is recomputed
             return results
         edge = backward.CustomEdge("recompute", tuple(again.targets), tuple(again.sigs), tuple([t._sig for t in made]), again)
@@ -143,8 +140,8 @@ def _leaf(seg: segment.Segment, place: int) -> Value:
     return v
 
 
-class Replay:
-    """Gradients of a region's results by recording its steps again; it keeps what the region read, nothing that it made.
+class Recomputation:
+    """Gradients of a region's results by recording its calls again; it keeps what the region read, nothing that it made.
 
     A target is None, an int (a place in `targets`, where gradients leave the region) or (number of an edge, output).
     """
@@ -157,24 +154,25 @@ class Replay:
         self._edges: dict[Any, int] = {}
         self._places: dict[Any, int] = {}
         self._custom: dict[int, tuple] = {}  # edges whose gradient is a Python function
-        self._step_of = {s.edge: s for s in region.steps if s.edge is not None}
+        self._call_of = {edge: call for call, edge in zip(region.calls, region.edges) if edge is not None}
         self._wanted: set[int] = set()
-        self._steps: list[tuple] = []
+        self._about: dict[int, tuple] = {}  # by a call's first result: targets of its operands, number of its edge, hooks
         self._roots = [(place := self._want(read(t)), self._target(tape.target_of(t), t._sig, place)) for t in results]
-        for s in reversed(region.steps):
-            if self._wanted.isdisjoint(range(s.first, s.first + s.width)):
+        needed: list[Call] = []
+        for i in reversed(range(len(region.calls))):
+            call, edge = region.calls[i], region.edges[i]
+            if self._wanted.isdisjoint(range(call.first, call.first + call.width)):
                 continue
-            self._wanted.update([r for r in s.operands if r.__class__ is int and r >= 0])
-            edge = s.edge
+            needed.append(call)
+            self._wanted.update([r for r in call.args if r.__class__ is int and r >= 0])
             if edge is None or edge.inputs is None:
-                self._steps.append((s, [None] * len(s.operands), None, None))
+                self._about[call.first] = ([None] * len(call.args), None, None)
             else:
-                targets = [self._target(t, sig, r) for t, sig, r in zip(edge.inputs, edge.sigs, s.operands)]
-                self._steps.append((s, targets, self._edges.setdefault(edge, len(self._edges)), edge.hooks))
-        self._steps.reverse()
-        for s, *_ in self._steps:
-            s.edge = None  # it holds what it saved
-        del self._region, self._edges, self._places, self._step_of, self._wanted
+                targets = [self._target(t, sig, r) for t, sig, r in zip(edge.inputs, edge.sigs, call.args)]
+                self._about[call.first] = (targets, self._edges.setdefault(edge, len(self._edges)), edge.hooks)
+        self.recording = Recording(needed[::-1], region.numbers)
+        # an edge holds what it saved: nothing here keeps one
+        del self._region, self._edges, self._places, self._call_of, self._wanted
 
     def _want(self, v: Value) -> int:
         place = self._region.place_of(v)
@@ -196,16 +194,17 @@ class Replay:
         if edge not in self._edges:
             number = self._edges[edge] = len(self._edges)
             if edge.plain:
-                step = self._step_of.get(edge)
-                if step is None:  # recording it cut the segment, so the edge came after the cut
-                    step = None if place is None else next(s for s in self._region.steps if s.first <= place < s.first + s.width)
-                    if step is None:
+                call = self._call_of.get(edge)
+                if call is None:  # recording it cut the segment, so the edge came after the cut
+                    if place is None:
                         raise LookupError
-                    step.edge = edge
-                self._wanted.add(step.first)
+                    region = self._region
+                    at = next(i for i, c in enumerate(region.calls) if c.first <= place < c.first + c.width)
+                    call, region.edges[at] = region.calls[at], edge
+                self._wanted.add(call.first)
             else:
                 inputs = [self._target(t, s) for t, s in zip(edge.inputs, edge.sigs)]
-                inner = edge.function if isinstance(edge.function, Replay) else None
+                inner = edge.function if isinstance(edge.function, Recomputation) else None
                 reads = [] if inner is None else [self._want(v) for v in inner._outside]  # a region inside this one
                 self._custom[number] = (edge.name, inputs, edge.sigs, edge.out_sigs, edge.function, edge.hooks, reads)
         return self._edges[edge], i
@@ -225,48 +224,54 @@ class Replay:
                 sums[place] = g if sums[place] is None else add(sums[place], g)
         return sums
 
-    def on(self, outside: list[Value]) -> Replay:
+    def on(self, outside: list[Value]) -> Recomputation:
         """The same reading other values."""
-        new = Replay.__new__(Replay)
+        new = Recomputation.__new__(Recomputation)
         new.__dict__.update(self.__dict__, _outside=outside)
         return new
 
 
 class _Again:
-    """One recording of a region's steps on values that are tied to the incoming gradient.
+    """A region's calls recorded once more, on values that are tied to the incoming gradient.
 
     Without the tie the compiler would see the same calculation twice, do it once, and keep everything after all.
     """
 
-    def __init__(self, plan: Replay, g: Tensor, create_graph: bool):
+    def __init__(self, plan: Recomputation, g: Tensor, create_graph: bool):
         self._plan = plan
         self.entries: dict[int, list[Tensor]] = {}  # by target, the tensors at which gradients leave
         self._values: dict[int, Value] = {}
         self._edges: dict[int, Any] = {}
         self._tensors: dict[tuple[int, int], Tensor] = {}
         self._tie(g, create_graph)
-        for s, targets, number, hooks in plan._steps:
-            operands = [self._numbers.get((s.first, i), r) if r.__class__ is tuple else self.tensor(r, targets[i]) for i, r in enumerate(s.operands)]
-            made = tape.apply(s.bound, operands)
-            for i, t in enumerate(made):
-                self._values[s.first + i] = t._value
-            if number is not None:
-                edge = next(t._edge for t in made if t._edge is not None)[0]
-                self._edges[number] = edge
-                if hooks:
-                    edge.hooks = hooks
+        plan.recording.again(self._operands, self._done)
+
+    def _operands(self, call: Call) -> list:
+        targets, _, _ = self._plan._about[call.first]
+        number = self._plan.recording.number
+        return [self.tensor(r, target) if r.__class__ is int else self._numbers.get(r.place, number(r)) for r, target in zip(call.args, targets)]
+
+    def _done(self, call: Call, made: list[Tensor]) -> None:
+        for i, t in enumerate(made):
+            self._values[call.first + i] = t._value
+        _, number, hooks = self._plan._about[call.first]
+        if number is not None:
+            edge = next(t._edge for t in made if t._edge is not None)[0]
+            self._edges[number] = edge
+            if hooks:
+                edge.hooks = hooks
 
     def _tie(self, g: Tensor, create_graph: bool) -> None:
         """Pass what the steps read, and the numbers of those that read nothing else, through one barrier with the gradient."""
         plan = self._plan
         reads: dict[tuple[int, Any], None] = {(r, None): None for r, _ in plan._roots if r < 0}
-        numbers: list[tuple[tuple[int, int], tuple]] = []
-        for s, targets, _, _ in plan._steps:
-            for r, target in zip(s.operands, targets):
+        numbers: list[Number] = []
+        for call in plan.recording.calls:
+            for r, target in zip(call.args, plan._about[call.first][0]):
                 if r.__class__ is int and r < 0:
                     reads[r, target if target.__class__ is int else None] = None
-            if all(r.__class__ is tuple for r in s.operands):
-                numbers += [((s.first, i), r) for i, r in enumerate(s.operands)]
+            if all(r.__class__ is Number for r in call.args):
+                numbers += call.args
         for *_, inner in plan._custom.values():
             for r in inner:
                 if r < 0:
@@ -280,12 +285,12 @@ class _Again:
             else:
                 places.append((r, p))
         sources = [tape.restored(plan._outside[~r], None if p is None or not create_graph else plan.targets[p]) for r, p in places]
-        operands = [*sources, *[n for _, n in numbers], g]
+        operands = [*sources, *map(plan.recording.number, numbers), g]
         with GradMode(create_graph):
             tied = tape.apply(registry.find("tie").bind((1 - len(operands), 1), ()), operands)
         for (r, p), t in zip(places, tied):
             self._enter(r, p, t)
-        self._numbers = {where: t for (where, _), t in zip(numbers, tied[len(places) :])}
+        self._numbers = {r.place: t for r, t in zip(numbers, tied[len(places) :])}
 
     def _enter(self, r: int, place: int | None, t: Tensor) -> None:
         """What came from outside, and where its gradient goes."""
@@ -314,7 +319,7 @@ class _Again:
         found = self._edges.get(number)
         if found is None:
             name, inputs, sigs, out_sigs, function, hooks, reads = self._plan._custom[number]
-            if isinstance(function, Replay):
+            if isinstance(function, Recomputation):
                 function = function.on([self._values[r] for r in reads])
             found = self._edges[number] = backward.CustomEdge(
                 name, tuple([self._mapped(t, s) for t, s in zip(inputs, sigs)]), sigs, out_sigs, function

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 from weakref import ref
 
-from bireme.core.base import registry
+from bireme.core.base import errors, registry
 from bireme.core.base.dtype import DType
 from bireme.core.graph import segment
 from bireme.core.graph.graph import Node, Value, scalar_sig
@@ -114,10 +114,12 @@ class Edge(_Seldom):
         else:
             v = saved
             if v.marks > self.order and not unread:  # changed in place by an operator that came later
-                raise RuntimeError(
-                    f"backward: {self.name} needs a tensor of shape {list(v.sig.shape)} that an in-place operator has changed since\n"
-                    f"  {v.marks}\n"
-                    f"  hint: use the operator without the trailing underscore, or clone() before changing it"
+                raise errors.bad(
+                    "backward()",
+                    f"the tensor that {self.name} read to be unchanged",
+                    described=f"a tensor of shape {list(v.sig.shape)} that an inplace operator has modified since: {v.marks}",
+                    hint="use the operator without the trailing underscore, or clone() before changing it",
+                    kind=errors.InplaceError,
                 )
         return restored(v, source if create_graph else None)
 
@@ -187,16 +189,11 @@ def apply(bound: Any, operands: list) -> list[Tensor]:
         if not t.stop_gradient:
             needs = True
         if key is not None:
-            v = t._value
-            if v.segment is seg:
-                key.append(v.index)
-            elif v.leaf_of is seg:
-                key.append(~v.leaf)
-            elif v.array is not None and v.device is seg.device and segment.local.waiting is None and v not in leaves:
-                key.append(v.sig)
-                leaves[v] = None
-            else:
+            r = segment.reference(seg, t._value, seg.device, leaves)
+            if r is None:
                 key = None
+            else:
+                key.append(r)
     if key is not None and len(numbers) < len(operands):  # made of nothing, it belongs on the current device, which `record` looks at
         node = seg.state.get(tuple(key))
         if node is not None and not node.over and not segment.debug_mode.at_once:
@@ -227,9 +224,9 @@ def step(seg: segment.Segment, node: Node, operands: list, numbers: Sequence, le
     return outs
 
 
-def step_to_one(seg: segment.Segment, node: Node, operands: list, numbers: Sequence, leaves: list[Value], needs: bool) -> Tensor | None:
+def step_to_one(seg: segment.Segment, node: Node, operands: list, numbers: Sequence, leaves: Collection[Value], needs: bool) -> Tensor | None:
     """The same where the step has one result, which nearly all have: without lists, because it is what most calls come to."""
-    v = Value.__new__(Value)
+    v = Value.__new__(Value)  # as `segment.pending` does: that call would be 3 % of an `x + y`
     v.sig, v.array, v.segment, v.index, v.leaf_of, v.device, v.marks, v.bounds = node.outs[0], None, seg, node.first, None, seg.device, 0, None
     try:
         if leaves:

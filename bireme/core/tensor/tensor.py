@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import jax
@@ -26,12 +26,29 @@ _serial = [0]
 
 
 class Tensor(OnHost):
-    """A multi-dimensional array. `stop_gradient` is True unless somebody asked for gradients.
+    """A multi-dimensional array on a device, through which gradients can be computed.
 
-    As in Paddle, numbers one after the other are extents, and a list gives float32: `to_tensor` is what looks at numbers.
+    Use ``bireme.to_tensor`` to create one. The constructor is Paddle's: several ints are a shape, and a list gives
+    float32 whatever its numbers are. ``stop_gradient`` is True unless gradients are asked for.
 
-    >>> bireme.Tensor([1, 2]).tolist(), bireme.Tensor(2, 3).shape
-    ([1.0, 2.0], [2, 3])
+    Args:
+        value: A list, a number, an array or a tensor, which are copied; or the first of several ints, which are the
+            shape of a tensor of zeros. Default: None, an empty tensor.
+        dtype: Dtype; for a list float32. Default: None, that of ``value``.
+        place: Device. Default: None, the current one.
+        *more: Further ints of a shape, or ``stop_gradient``; or Paddle's other positional arguments.
+        stop_gradient: Whether no gradient is computed for it. Default: True.
+        name: Name. Default: None, a generated one.
+        persistable: Kept as an attribute, as Paddle does for parameters and buffers. Default: False.
+        zero_copy: Has no effect: memory is never shared with ``value``.
+        dims: Shape of a tensor of zeros, with ``dtype``. Default: None.
+        type: Has no effect.
+        data: Same as ``value``. Default: None.
+        device: Same as ``place``. Default: None.
+
+    Examples:
+        >>> bireme.Tensor([1, 2]).tolist(), bireme.Tensor(2, 3).shape
+        ([1.0, 2.0], [2, 3])
     """
 
     __slots__ = ("_value", "_edge", "stop_gradient", "_view", "__dict__", "__weakref__")
@@ -48,6 +65,21 @@ class Tensor(OnHost):
     _version = 0
     _name: str | None = None
     persistable = False
+
+    if TYPE_CHECKING:  # `ops` installs these when it is imported
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __getitem__(self, item: Any, /) -> Tensor: ...
+        def __setitem__(self, item: Any, value: Any, /) -> None: ...
+        def _unary(self) -> Tensor: ...
+        def _binary(self, other: Any, /) -> Tensor: ...
+
+        __abs__ = __neg__ = __pos__ = __invert__ = _unary
+        __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = __matmul__ = _binary
+        __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = __rmatmul__ = _binary
+        __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = __lt__ = __le__ = __gt__ = __ge__ = _binary
+        __rand__ = __ror__ = __rxor__ = __rlshift__ = __rrshift__ = _binary
+        __eq__ = __ne__ = _binary  # type: ignore[assignment]  # elementwise
 
     def __init__(self, value: Any = None, dtype: Any = None, place: Any = None, *more: Any, stop_gradient: bool = True,
                  name: str | None = None, persistable: bool = False, zero_copy: bool = False, dims: Any = None, type: Any = None,
@@ -86,17 +118,17 @@ class Tensor(OnHost):
 
     @property
     def shape(self) -> list[int]:
-        """Extents, as a list."""
+        """Shape, as a list of ints."""
         return list(self._value.sig.shape)
 
     @property
     def dtype(self) -> DType:
-        """Element type."""
+        """Data type of the elements."""
         return self._value.sig.dtype
 
     @property
     def ndim(self) -> int:
-        """Number of axes."""
+        """Number of dimensions."""
         return self._value.sig.ndim
 
     @property
@@ -106,27 +138,27 @@ class Tensor(OnHost):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the elements."""
+        """Size of the elements in bytes."""
         return self._value.sig.nbytes
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element."""
+        """Size of one element in bytes."""
         return self._value.sig.dtype.itemsize
 
     @property
     def place(self) -> Place:
-        """Where it lives."""
+        """Device that the tensor is stored on."""
         return self._value.device.place
 
     @property
     def is_leaf(self) -> bool:
-        """True if no recorded operator made it."""
+        """Whether the tensor was not computed by a recorded operator."""
         return self.stop_gradient or _edge_of(self) is None
 
     @property
     def requires_grad(self) -> bool:
-        """The opposite of `stop_gradient`."""
+        """Whether gradients are computed for it: the opposite of ``stop_gradient``."""
         return not self.stop_gradient
 
     @requires_grad.setter
@@ -135,13 +167,13 @@ class Tensor(OnHost):
 
     @property
     def inplace_version(self) -> int:
-        """How often an in-place operator changed it."""
+        """Number of inplace operations on the tensor so far."""
         view = self._view
         return self._version if view is None else view.cell.inplace_version
 
     @property
     def name(self) -> str:
-        """A name that is unique in the process unless the user set it."""
+        """Name, unique in the process unless the user has set it."""
         if self._name is None:
             _serial[0] += 1
             self._name = f"generated_tensor_{_serial[0] - 1}"
@@ -150,27 +182,27 @@ class Tensor(OnHost):
     @name.setter
     def name(self, name: str) -> None:
         if not isinstance(name, str):
-            raise errors.bad("name", "a str", name, kind=TypeError)
+            raise errors.bad("name", "a str", name, kind=errors.ArgumentTypeError)
         self._name = name
 
     def dim(self) -> int:
-        """Number of axes, as a method."""
+        """Return the number of dimensions."""
         return self._value.sig.ndim
 
     ndimension = dim
 
     def element_size(self) -> int:
-        """Bytes of one element, as a method."""
+        """Return the size of one element in bytes."""
         return self._value.sig.dtype.itemsize
 
     # ------------------------------------------------------------ values leave the engine
 
     def _array(self) -> Any:
-        """The array, real."""
+        """The array, computed."""
         return flush.force(read(self))
 
     def _host(self) -> np.ndarray:
-        """The values on the host, not to be written into."""
+        """The values on the host, read-only."""
         v = read(self)
         found = None
         if v.array is None:
@@ -193,10 +225,13 @@ class Tensor(OnHost):
         return found
 
     def numpy(self, *_: Any) -> np.ndarray:
-        """A copy of the values as a NumPy array; runs what is pending.
+        """Return a copy of the values as a NumPy array; waits until they are computed.
 
-        >>> bireme.to_tensor([1, 2]).numpy().tolist()
-        [1, 2]
+        A bfloat16 tensor becomes an array of ``ml_dtypes.bfloat16``.
+
+        Examples:
+            >>> bireme.to_tensor([1, 2]).numpy().tolist()
+            [1, 2]
         """
         return np.array(dtypes.as_paddle_shows(self._host()))
 
@@ -204,35 +239,46 @@ class Tensor(OnHost):
     numpy.__signature__ = inspect.signature(lambda self: None)  # type: ignore[attr-defined]  # functions may have one
 
     def item(self, *args: int) -> Any:
-        """One element as a Python number; runs what is pending.
+        """Return one element as a Python number; waits until it is computed.
 
-        >>> bireme.to_tensor([[5, 6]]).item(1)
-        6
+        Args:
+            *args: Index of the element: one int for the flattened tensor, or one per dimension. It may be left out if
+                there is only one element.
+
+        Returns:
+            An int, float, bool or complex.
+
+        Examples:
+            >>> bireme.to_tensor([[5, 6]]).item(1), bireme.to_tensor([[5, 6]]).item(0, 1)
+            (6, 6)
         """
         host = self._host()
         if not args and host.size != 1:
-            raise errors.bad("item()", "a tensor of one element", f"shape {self.shape}", hint="give an index: item(i)")
+            raise errors.bad(
+                "item()", "a tensor of one element", described=f"shape {self.shape}", hint="give an index: item(i)", kind=errors.ShapeError
+            )
         for i in args[0] if len(args) == 1 and isinstance(args[0], tuple) else args:
             if isinstance(i, bool) or not isinstance(i, (int, np.integer, Tensor)):
-                raise errors.bad("item(index)", "an integer", i, kind=TypeError)
+                raise errors.bad("item(index)", "an integer", i, kind=errors.ArgumentTypeError)
         try:
             return _python(host.item(*args) if host.dtype.kind in "biufc" and host.dtype.isbuiltin else host.astype(np.float32).item(*args))
         except (IndexError, ValueError, TypeError, OverflowError):
-            raise errors.bad("item(index)", f"an index within shape {self.shape}", list(args), kind=errors.OutOfRange) from None
+            raise errors.bad("item(index)", f"an index within shape {self.shape}", list(args), kind=errors.OutOfRangeError) from None
 
     def tolist(self) -> Any:
-        """The values as nested lists of Python numbers; runs what is pending.
+        """Return the values as nested lists of Python numbers; waits until they are computed.
 
-        >>> bireme.to_tensor([[1.5]]).tolist()
-        [[1.5]]
+        Examples:
+            >>> bireme.to_tensor([[1.5]]).tolist()
+            [[1.5]]
         """
         host = self._host()
         return host.tolist() if host.dtype.isbuiltin else host.astype(np.float32).tolist()
 
     def _number(self, kind: type, hint: str | None = None) -> Any:
-        """The one element as a Python number of a kind."""
+        """The one element as a Python number of a type."""
         if self._value.sig.size != 1:
-            raise errors.bad(f"{kind.__name__}(x)", "a tensor of one element", f"shape {self.shape}", hint=hint, kind=errors.Unfit)
+            raise errors.bad(f"{kind.__name__}(x)", "a tensor of one element", described=f"shape {self.shape}", hint=hint, kind=errors.ShapeError)
         return kind(self.item())
 
     def __bool__(self) -> bool:
@@ -249,20 +295,20 @@ class Tensor(OnHost):
 
     def __index__(self) -> int:
         if self._value.sig.size != 1:
-            raise errors.bad("index", "a tensor of one element", f"shape {self.shape}", kind=errors.Unfit)
+            raise errors.bad("index", "a tensor of one element", described=f"shape {self.shape}", kind=errors.ShapeError)
         found = self.item() if self._value.sig.dtype.kind in "ibf" else None
         if found is None or found != int(found):
             got = self.dtype.name if found is None else found
-            raise errors.bad("index", "an integer tensor, or one with a whole number", got, kind=TypeError)
+            raise errors.bad("index", "an integer tensor, or one with a whole number", got, kind=errors.ArgumentTypeError)
         return int(found)
 
     def __len__(self) -> int:
         if self._value.sig.ndim == 0:
-            raise errors.bad("len(x)", "a tensor with at least one axis", "a 0-d tensor", kind=errors.NoLength)
+            raise errors.bad("len(x)", "a tensor with at least one axis", described="a 0-d tensor", kind=errors.ArgumentTypeError)
         return self._value.sig.shape[0]
 
     def __iter__(self) -> Any:
-        return iter([self[i] for i in range(len(self))])  # type: ignore[index]  # installed by ops.index
+        return iter([self[i] for i in range(len(self))])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         host = dtypes.as_paddle_shows(self._host())
@@ -272,7 +318,7 @@ class Tensor(OnHost):
     def __dlpack__(self, *, stream: Any = None, **kwargs: Any) -> Any:
         if not self.stop_gradient:  # who reads it elsewhere does not know of gradients, and would cut them silently
             hint = "pass x.detach()"
-            raise errors.bad("__dlpack__", "a tensor without gradients", "one with stop_gradient=False", hint, kind=RuntimeError)
+            raise errors.bad("__dlpack__", "a tensor without gradients", described="one with stop_gradient=False", hint=hint, kind=RuntimeError)
         return self._exported().__dlpack__(stream=stream, **kwargs)
 
     def _to_dlpack(self) -> Any:
@@ -321,10 +367,16 @@ class Tensor(OnHost):
             store(self, v)
 
     def set_value(self, value: Any) -> None:
-        """Replace the values; shape must agree, and the dtype stays.
+        """Replace the values; shape and dtype must agree.
 
-        >>> x = bireme.zeros([2]); x.set_value([1.0, 2.0]); x.tolist()
-        [1.0, 2.0]
+        Args:
+            value: A tensor of the same shape and dtype, or an array or list of the same shape.
+
+        Examples:
+            >>> x = bireme.zeros([2])
+            >>> x.set_value([1.0, 2.0])
+            >>> x.tolist()
+            [1.0, 2.0]
         """
         self._replace(value, "set_value(value)")
 
@@ -337,13 +389,21 @@ class Tensor(OnHost):
             except errors.TELLING as e:
                 raise errors.renamed(e, where.partition("(")[0], ())  # noqa: B904  # the same error, by the name that the user called
         if new.sig.shape != self._value.sig.shape:
-            raise errors.bad(where, f"shape {self.shape}", f"shape {list(new.sig.shape)}", kind=errors.Unfit)
+            raise errors.bad(where, f"shape {self.shape}", described=f"shape {list(new.sig.shape)}", kind=errors.ShapeError)
         if new.sig.dtype is not self.dtype:
-            raise errors.bad(where, self.dtype.name, new.sig.dtype.name, kind=errors.Unfit)
+            raise errors.bad(where, self.dtype.name, described=new.sig.dtype.name, kind=errors.ArgumentError)
         store(self, new)
 
     def copy_(self, other: Any, *args: Any) -> Tensor:
-        """Replace the values by those of another tensor."""
+        """Replace the values by those of another tensor.
+
+        Args:
+            other: A tensor of the same dtype, whose shape is taken as well, or an array of the same shape.
+            *args: Has no effect.
+
+        Returns:
+            The tensor itself.
+        """
         if isinstance(other, Tensor) and other._value.sig.dtype is self.dtype and other._value.sig.shape != self._value.sig.shape:
             self._value, self._edge, self._view = copy_value(read(other)), None, None  # as in Paddle, it takes the other's shape
         else:
@@ -354,13 +414,13 @@ class Tensor(OnHost):
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient that `backward` accumulated here, or None."""
+        """Gradient that ``backward`` has accumulated, or None."""
         return self._grad
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         if value is not None and not isinstance(value, Tensor):
-            raise errors.bad("grad", "a Tensor or None", value, kind=TypeError)
+            raise errors.bad("grad", "a Tensor or None", value, kind=errors.NotATensorError)
         if value is None or value is self._grad:
             self._grad = value
             return
@@ -373,10 +433,17 @@ class Tensor(OnHost):
             held._edge = None
 
     def clear_gradient(self, set_to_zero: bool = True, /) -> None:
-        """Set the gradient to zeros, or to None with `set_to_zero=False`.
+        """Reset the gradient.
 
-        >>> x = bireme.to_tensor([1.0], stop_gradient=False); (x * x).backward(); x.clear_gradient(); x.grad.tolist()
-        [0.0]
+        Args:
+            set_to_zero: Set it to zeros; if False, to None. Default: True.
+
+        Examples:
+            >>> x = bireme.to_tensor([1.0], stop_gradient=False)
+            >>> (x * x).backward()
+            >>> x.clear_gradient()
+            >>> x.grad.tolist()
+            [0.0]
         """
         if self._grad is not None:
             if set_to_zero:
@@ -393,26 +460,44 @@ class Tensor(OnHost):
         self.clear_gradient()
 
     def gradient(self) -> np.ndarray | None:
-        """The gradient as a NumPy array, or None."""
+        """Return the gradient as a NumPy array, or None."""
         return None if self._grad is None else self._grad.numpy()
 
     # ------------------------------------------------------------ where it lives
 
     def cpu(self) -> Tensor:
-        """The tensor on the host."""
+        """Return the tensor in host memory; itself if it is there."""
         return self._to_device(devices.Device("cpu", 0))
 
     def cuda(self, device_id: int | None = None, blocking: bool = True) -> Tensor:
-        """The tensor on a GPU; an error where there is none."""
+        """Return the tensor on a GPU; itself if it is there.
+
+        Args:
+            device_id: Index of the GPU, or a place. Default: None, 0.
+            blocking: Has no effect.
+
+        Returns:
+            A tensor.
+
+        Raises:
+            ValueError: If there is no such GPU.
+        """
         if isinstance(device_id, Place):
             return self._to_device(devices.parse(device_id, "cuda(device_id)"), "cuda(device_id)")
         number = 0 if device_id is None else device_id
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise errors.bad("cuda(device_id)", "the number of a GPU", device_id, kind=TypeError)
+            raise errors.bad("cuda(device_id)", "the number of a GPU", device_id, kind=errors.ArgumentTypeError)
         return self._to_device(devices.Device("gpu", number), "cuda(device_id)")
 
     def pin_memory(self, blocking: bool = True) -> Tensor:
-        """The tensor on the host, ready to be copied to a device."""
+        """Return the tensor in host memory, which XLA copies from as it is.
+
+        Args:
+            blocking: Has no effect.
+
+        Returns:
+            A tensor.
+        """
         return self.cpu()
 
     def _to_device(self, device: devices.Device, where: str = "to(device)") -> Tensor:
@@ -424,7 +509,7 @@ class Tensor(OnHost):
     # ------------------------------------------------------------ copying and pickling by the user's own code
 
     def __deepcopy__(self, memo: dict) -> Tensor:
-        """A leaf of its own: the numbers, without the history and the gradient."""
+        """Copy the values into a new leaf, without history and gradient."""
         waits = "_init_func" in self.__dict__  # there are no numbers yet
         new = _like(self, read(self) if waits else copy_value(read(self)))
         memo[id(self)] = new
@@ -454,7 +539,9 @@ def _as_paddle_has_them(value: Any, dtype: Any, place: Any, stop_gradient: Any, 
         zeros = np.zeros(list(extents), dtypes.of(kind).np)
         return zeros, None, None, True, place if isinstance(place, str) else name, persistable or bool(more[1:2] and more[1])
     if not isinstance(dtype, Place) or len(more) > 3:
-        raise errors.bad("Tensor()", "a value, a dtype, a place and stop_gradient", f"{3 + len(more)} arguments", kind=TypeError)
+        raise errors.bad(
+            "Tensor()", "a value, a dtype, a place and stop_gradient", described=f"{3 + len(more)} arguments", kind=errors.ArgumentTypeError
+        )
     by_name = isinstance(place, str)
     keeps = persistable or (isinstance(place, bool) and place) or (isinstance(value, Tensor) and value.persistable and not by_name)
     stays = more[2] if len(more) > 2 else stop_gradient
@@ -553,7 +640,7 @@ def value_of(data: Any, dtype: Any = None, place: Any = None) -> Value:
     else:
         host = host_array(data, want)
     if host.dtype.kind not in "biufc" and host.dtype not in KNOWN:
-        raise errors.bad("to_tensor(data)", "numbers", f"an array of dtype {host.dtype}", kind=TypeError)
+        raise errors.bad("to_tensor(data)", "numbers", described=f"an array of dtype {host.dtype}", kind=errors.ArgumentTypeError)
     if host.dtype == np.uint16 and want in (None, dtypes.bfloat16):
         host = host.view(dtypes.bfloat16.np)  # NumPy has no bfloat16: Paddle's arrays carry its bits
     if want is not None and host.dtype != want.np:

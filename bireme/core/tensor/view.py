@@ -7,9 +7,11 @@ on records those operators again; writing into it records their inverses and giv
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from weakref import ref
 
+from bireme.core.base import registry
 from bireme.core.graph import segment
 from bireme.core.graph.bound import bounded
 from bireme.core.graph.graph import Sig, Value, scalar_sig
@@ -161,9 +163,36 @@ def attach(out: Tensor, x: Tensor, bound: Any, numbers: list) -> None:
     elif view.path and not _shares(view, bound, numbers):
         return
     cell = view.cell
-    out._view = View(cell, (*view.path, (bound, numbers)), view.tracked and grad_mode.state.grad, view.own)
+    path = (*view.path, (bound, numbers))
+    if len(path) > MAX_PATH:
+        path = _shortened(cell.value.sig, path)
+    out._view = View(cell, path, view.tracked and grad_mode.state.grad, view.own)
     cell.add(out)
     segment.local.segment.cells.append(ref(cell))
+
+
+MAX_PATH = 4  # steps; a longer path is told in fewer: that of `v = v[1:]` in a loop would have one for each round
+
+
+def _shortened(sig: Sig, path: tuple) -> tuple:
+    """A path in fewer steps to the same elements; what comes before a view in another type stays."""
+    kept, start = 0, sig
+    sigs: list[Sig] = []
+    for i, (bound, numbers) in enumerate(path):
+        out = bound.infer((sig, *_sigs(numbers)))[0]
+        if out.dtype is not sig.dtype:
+            kept, start, sigs = i + 1, out, []
+        sigs.append(out)
+        sig = out
+    found = _layout(start, path[kept:])
+    if found is None or len(path) - kept <= MAX_PATH:
+        return path
+    strides, first = found
+    shapes = [s.shape for s in sigs if s.size == start.size]
+    for steps in registry.find("strided_view").path_rule(start, sig.shape, strides, first, shapes):
+        if _layout(start, steps) == found:
+            return (*path[:kept], *steps)
+    return path
 
 
 _known: dict[tuple, bool] = {}
@@ -178,16 +207,20 @@ def _shares(view: View, bound: Any, numbers: list) -> bool:
     return found
 
 
-def _layout(sig: Sig, path: tuple) -> tuple[tuple[int, ...], int] | None:
+def _layout(sig: Sig, path: Sequence) -> tuple[tuple[int, ...], int] | None:
     strides, first = in_a_row(sig.shape), 0
     for bound, numbers in path:
-        out = bound.infer((sig, *[scalar_sig(n[0]) if n.__class__ is tuple else n._value.sig for n in numbers]))[0]
+        out = bound.infer((sig, *_sigs(numbers)))[0]
         rule = bound.op.layout_rule
         found = (in_a_row(out.shape), first) if rule is None else rule(sig, strides, first, bound, numbers)
         if found is None:
             return None
         (strides, first), sig = found, out
     return strides, first
+
+
+def _sigs(numbers: list) -> list[Sig]:
+    return [scalar_sig(n[0]) if n.__class__ is tuple else n._value.sig for n in numbers]
 
 
 def in_a_row(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -34,7 +34,7 @@ from bireme.core.graph.graph import Graph, Sig
 from bireme.core.numpy_exec import blas
 from bireme.core.xla_exec import compile_cache
 
-LARGE = 64  # calls: fewer are traced in some 20 ms
+MIN_CALLS = 64  # calls: fewer are traced in some 20 ms
 HEAD = b"a graph traced by bireme, 2\n"
 _BEGAN = time.time()
 _PLAIN = (bool, int, float, complex, str, type(None))
@@ -89,7 +89,7 @@ def _read(name: str) -> tuple[dict, bytes] | None:
     return json.loads(options), text
 
 
-def written(name: str) -> bool:
+def is_stored(name: str) -> bool:
     """Whether there is a whole file for it."""
     return _read(name) is not None
 
@@ -129,7 +129,7 @@ def _make_room(folder: Path) -> None:
 
 def name(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device, part: str = "whole") -> str | None:
     """The digest of a graph or a part and of all that its text depends on; None where it is small, has no name, or nothing is kept."""
-    if len(graph.nodes) < LARGE or not _writable() or not compile_cache.at_hand():
+    if len(graph.nodes) < MIN_CALLS or not _writable() or not compile_cache.at_hand():
         return None
     bounds: dict[Any, str] = {}
     try:
@@ -173,7 +173,7 @@ def _value(x: Any) -> str:
 @functools.cache
 def _ours(op: Any) -> bool:
     """Whether an operator is what this package's source says: another's may be a different one tomorrow."""
-    rules = [op.body, op.grad_rule, *op.lowerings.values()]
+    rules = [op.body, op.grad_rule, *op.lowerings.values(), *op.grad_lowerings.values()]
     return registry.OPS.get(op.name) is op and all(r is None or getattr(r, "__module__", "").startswith("bireme.") for r in rules)
 
 

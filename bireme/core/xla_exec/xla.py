@@ -19,16 +19,13 @@ from bireme.core.graph import executor
 from bireme.core.graph.graph import Graph, Sig
 from bireme.core.xla_exec import compile_cache, lowered_cache, lowering, matmul_backend, split_step
 
-# on CUDA, autotuning Triton's matrix kernels against cuBLAS's takes some 7 s for each shape and gains about 1 %, that of other
-# kernels a fifth of the compile and gains nothing; values in half precision stay in it between kernels: the compiler would
-# leave out the rounding, and move twice the bytes in float32
+# Half precision is rounded to where a program says so: the compiler would leave it out, `x - x.astype("bfloat16")` would be 0 and
+# on CUDA twice the bytes would move in float32. On CUDA, autotuning Triton's matrix kernels against cuBLAS's takes some 7 s for
+# each shape and gains about 1 %, that of other kernels a fifth of the compile and gains nothing.
+EXACT = {"xla_allow_excess_precision": False}
 OPTIONS: dict[str, dict[str, Any]] = {
-    "cpu": {"xla_backend_optimization_level": 1},
-    "cuda": {
-        "xla_gpu_enable_triton_gemm": False,
-        "xla_gpu_experimental_enable_fusion_autotuner": False,
-        "xla_allow_excess_precision": False,
-    },
+    "cpu": {"xla_backend_optimization_level": 1, **EXACT},
+    "cuda": {"xla_gpu_enable_triton_gemm": False, "xla_gpu_experimental_enable_fusion_autotuner": False, **EXACT},
 }
 _NO_SUCH_OPTION = re.compile("No such compile option: '([^']+)'|While setting option ([a-z0-9_]+), '[^']*' is not a valid")
 
@@ -79,10 +76,10 @@ class Xla:
         return _made(lowering.function(graph, live, device.platform), graph, donate, device, lowered_cache.name(graph, live, donate, device))
 
 
-def read(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
+def load(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device) -> Any:
     """What `Xla.prepare` gives, if an earlier process has written it down; else None."""
     name = lowered_cache.name(graph, live, donate, device)
-    known = name is not None and lowered_cache.written(name)
+    known = name is not None and lowered_cache.is_stored(name)
     return _made(lowering.function(graph, live, device.platform), graph, donate, device, name) if known else None
 
 
@@ -158,10 +155,10 @@ def _compiled(lowered: Any, options: dict[str, Any]) -> Any:
             _unknown.add(found[found.lastindex or 0])  # for every later compile too
 
 
-def run(seg: Any, program: Any, vectors: list, dead: set[int]) -> None:
+def call(seg: Any, program: Any, vectors: list, dead: set[int]) -> None:
     """Call a compiled program with a segment's leaves; the results reach `seg.results` in one bytecode."""
     arrays, device = seg.arrays, seg.device
-    host = _settle(seg, arrays, device)
+    host = _move_to_device(seg, arrays, device)
     donated = [arrays[i] if i in dead or isinstance(arrays[i], np.ndarray) else put(arrays[i], device) for i in program.donate]
     args = (donated, [arrays[i] for i in program.kept], vectors)
     in_x64(_call, seg, program, args, host)
@@ -206,7 +203,7 @@ def call_prepared(call: Any, leaves: list, vectors: list) -> list:
         return call([], [jnp.asarray(a) for a in leaves], vectors)
 
 
-def _settle(seg: Any, arrays: list, device: Device) -> tuple[int, ...]:
+def _move_to_device(seg: Any, arrays: list, device: Device) -> tuple[int, ...]:
     """Host arrays that will be read again are moved to the device once, not at every call; returns those that stay."""
     stay = []
     for i, a in enumerate(arrays):

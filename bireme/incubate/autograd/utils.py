@@ -11,9 +11,16 @@ __all__ = ["as_tensors", "disable_prim", "enable_prim", "prim_enabled"]
 
 
 def as_tensors(xs: Any) -> Any:
-    """A tensor or a list of them as a tuple; None stays None.
+    """Return a tensor or a list of tensors as a tuple; None stays None.
 
-    >>> len(bireme.incubate.autograd.utils.as_tensors(bireme.ones([2])))
-    1
+    Args:
+        xs: A tensor, a list or tuple of them, or None.
+
+    Returns:
+        A tuple, or None.
+
+    Examples:
+        >>> len(bireme.incubate.autograd.utils.as_tensors(bireme.ones([2])))
+        1
     """
     return (xs,) if isinstance(xs, Tensor) else tuple(xs) if isinstance(xs, (list, tuple)) else xs

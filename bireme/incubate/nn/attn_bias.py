@@ -15,9 +15,7 @@ from bireme.ops import concat, to_tensor
 
 def _filled(keeps: np.ndarray, shape: Any, dtype: Any) -> Tensor:
     """0 where a mask keeps and -inf elsewhere, as a tensor of the given shape; the mask is its last two axes."""
-    return to_tensor(np.broadcast_to(np.where(keeps, 0.0, -np.inf).astype(np.float32), tuple(shape)).copy()).astype(
-        dtype
-    )
+    return to_tensor(np.broadcast_to(np.where(keeps, 0.0, -np.inf).astype(np.float32), tuple(shape)).copy()).astype(dtype)
 
 
 class AttentionBias:
@@ -100,7 +98,7 @@ class BlockDiagonalMask(AttentionBias):
 
     def __init__(self, q_lens: list[int], k_lens: list[int], batches: list[int] | None = None):
         if len(q_lens) != len(k_lens) or any(not isinstance(n, int) or n < 0 for n in (*q_lens, *k_lens)):
-            raise errors.bad("BlockDiagonalMask()", "as many lengths of keys as of queries", f"{q_lens} and {k_lens}")
+            raise errors.bad("BlockDiagonalMask()", "as many lengths of keys as of queries", described=f"{q_lens} and {k_lens}")
         self._q_lens, self._k_lens, self._batches = list(q_lens), list(k_lens), batches
 
     @classmethod
@@ -141,9 +139,7 @@ class BlockDiagonalMask(AttentionBias):
         return cls(lens, list(lens), [t.shape[0] for t in tensors]), concat(rows, 1)
 
     @classmethod
-    def from_tensor_lists_qkv(
-        cls, tensors_q: list[Tensor], tensors_k: list[Tensor], tensors_v: list[Tensor] | None = None
-    ) -> tuple:
+    def from_tensor_lists_qkv(cls, tensors_q: list[Tensor], tensors_k: list[Tensor], tensors_v: list[Tensor] | None = None) -> tuple:
         """Concatenate batches of queries, keys and values and create their mask.
 
         Args:
@@ -233,7 +229,7 @@ class BlockDiagonalMask(AttentionBias):
             raise errors.bad(
                 "BlockDiagonalMask.split(tensor)",
                 "queries and keys of the same lengths",
-                f"{self._q_lens} and {self._k_lens}",
+                described=f"{self._q_lens} and {self._k_lens}",
             )
         return self._parts(tensor, self._q_lens)
 

@@ -48,12 +48,10 @@ def memory_efficient_attention(
         [1, 2, 1, 4]
     """
     if attn_bias is not None and not isinstance(attn_bias, (Tensor, AttentionBias)):
-        raise errors.bad(
-            "memory_efficient_attention(attn_bias)", "a Tensor, a mask of attn_bias, or None", attn_bias, kind=TypeError
-        )
+        raise errors.bad("memory_efficient_attention(attn_bias)", "a Tensor, a mask of attn_bias, or None", attn_bias, kind=errors.NotATensorError)
     if query.ndim != 4 or key.ndim != 4:
         raise errors.bad(
-            "memory_efficient_attention(query)", "shape [batch, length, heads, width]", f"shape {query.shape}"
+            "memory_efficient_attention(query)", "shape [batch, length, heads, width]", described=f"shape {query.shape}", kind=errors.ShapeError
         )
     if scale is not None:
         query = query * (scale * query.shape[-1] ** 0.5)

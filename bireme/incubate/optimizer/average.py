@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,20 +20,32 @@ _MOST = 16384  # so many values go into one sum: more would be lost in its round
 
 
 class ModelAverage(Optimizer):
-    """Sums the parameters up at each step, over a window that grows with the steps: `average_window_rate` of them, within bounds.
+    """Averages the parameters over the last steps, to evaluate or save the average in their place.
 
-    >>> w = bireme.to_tensor([1.0], stop_gradient=False)
-    >>> sgd, mean = bireme.optimizer.SGD(1.0, parameters=[w]), bireme.incubate.ModelAverage(1.0, [w])
-    >>> for _ in range(2):
-    ...     (w * 1.0).sum().backward()
-    ...     sgd.step()
-    ...     mean.step()
-    ...     sgd.clear_grad()
-    >>> with mean.apply():
-    ...     w.tolist()
-    [-0.5]
-    >>> w.tolist()
-    [-1.0]
+    Call ``step`` after each step of the optimizer that trains the parameters. The average covers a window that grows
+    with the number of steps: ``average_window_rate`` of them, between ``min_average_window`` and
+    ``max_average_window``.
+
+    Args:
+        average_window_rate: Length of the window as a fraction of the steps so far.
+        parameters: The parameters to average.
+        min_average_window: The shortest window, in steps. Default: 10000.
+        max_average_window: The longest window, in steps. Default: 10000.
+        name: Becomes part of the keys of ``state_dict()``. Default: None.
+
+    Examples:
+        >>> w = bireme.to_tensor([1.0], stop_gradient=False)
+        >>> sgd, mean = bireme.optimizer.SGD(1.0, parameters=[w]), bireme.incubate.ModelAverage(1.0, [w])
+        >>> for _ in range(2):
+        ...     (w * 1.0).sum().backward()
+        ...     sgd.step()
+        ...     mean.step()
+        ...     sgd.clear_grad()
+        >>> with mean.apply():
+        ...     w.tolist()
+        [-0.5]
+        >>> w.tolist()
+        [-1.0]
     """
 
     _accumulator_names = ("sum_1", "sum_2", "sum_3", "restore")
@@ -41,7 +53,7 @@ class ModelAverage(Optimizer):
     def __init__(
         self,
         average_window_rate: float,
-        parameters: Any = None,
+        parameters: Iterable[Tensor] | None = None,
         min_average_window: int = 10000,
         max_average_window: int = 10000,
         name: str | None = None,
@@ -52,7 +64,7 @@ class ModelAverage(Optimizer):
 
     @no_grad()
     def step(self) -> None:
-        """Add the parameters that have a gradient to their sums."""
+        """Add the parameters that have a gradient to the sums."""
         for p in self._parameter_list:
             if p.stop_gradient or p.grad is None:
                 continue
@@ -64,8 +76,10 @@ class ModelAverage(Optimizer):
             if updates % _MOST == 0:
                 second._assign_value(second + first)
                 first._assign_value(first * 0.0)
-            if recent >= self.min_average_window and recent >= min(self.max_average_window, int(updates * self.average_window)):
-                # the window is full: what it holds is kept beside the next one
+            if recent >= self.min_average_window and recent >= min(
+                self.max_average_window, int(updates * self.average_window)
+            ):
+                # the window is full: its sum is kept, and the next one begins
                 third._assign_value(first + second)
                 first._assign_value(first * 0.0)
                 second._assign_value(second * 0.0)
@@ -73,12 +87,34 @@ class ModelAverage(Optimizer):
             slot.pows = (recent, old, updates)
 
     # nothing is returned, where other optimizers return what they did
-    def minimize(self, loss: Tensor, startup_program: Any = None, parameters: Any = None, no_grad_set: Any = None) -> None:  # type: ignore[override]
-        """The same as `step`: there is nothing to minimise here."""
+    def minimize(  # type: ignore[override]  # Paddle's signature
+        self,
+        loss: Tensor,
+        startup_program: Any = None,
+        parameters: Iterable[Tensor] | None = None,
+        no_grad_set: Iterable[Tensor | str] | None = None,
+    ) -> None:
+        """Same as ``step``: nothing is minimized here.
+
+        Args:
+            loss: Has no effect.
+            startup_program: Has no effect.
+            parameters: Has no effect.
+            no_grad_set: Has no effect.
+        """
         self.step()
 
     def apply(self, executor: Any = None, need_restore: bool = True) -> contextlib.AbstractContextManager[None]:
-        """Put the means into the parameters, for the time of a `with` unless `need_restore` is False."""
+        """Replace the parameters by their averages, inside a ``with`` block.
+
+        Args:
+            executor: Has no effect.
+            need_restore: Restore the parameters at the end of the block; if False, call ``restore`` yourself. Default:
+                True.
+
+        Returns:
+            A context manager.
+        """
         return self._applied(need_restore)
 
     @contextlib.contextmanager
@@ -97,7 +133,11 @@ class ModelAverage(Optimizer):
 
     @no_grad()
     def restore(self, executor: Any = None) -> None:
-        """Put the parameters back to what they were before `apply`."""
+        """Set the parameters to what they were before ``apply``.
+
+        Args:
+            executor: Has no effect.
+        """
         for slot in self._slots.values():
             slot.param._assign_value(slot.state["restore"].astype(slot.param.dtype))
 
@@ -107,7 +147,9 @@ class ModelAverage(Optimizer):
         return (*self._accumulator_names, *_COUNTS)
 
     def _shared_state(self, slots: list[Slot]) -> dict[str, Tensor]:
-        counted = [(f"{self._key(slot.param, name)}_0", slot.pows[i]) for i, name in enumerate(_COUNTS) for slot in slots]
+        counted = [
+            (f"{self._key(slot.param, name)}_0", slot.pows[i]) for i, name in enumerate(_COUNTS) for slot in slots
+        ]
         return {key: to_tensor([n], dtype=dtypes.int64) for key, n in counted}
 
     def _loaded(self, where: str, value: Any, p: Tensor, name: str) -> Any:

@@ -25,9 +25,7 @@ flash_attn_varlen_func = flash_attention_v3_varlen
 
 
 @contextlib.contextmanager
-def sdp_kernel(
-    enable_math: bool = False, enable_flash: bool = True, enable_mem_efficient: bool = True
-) -> Iterator[None]:
+def sdp_kernel(enable_math: bool = False, enable_flash: bool = True, enable_mem_efficient: bool = True) -> Iterator[None]:
     """Context manager that names the kernels attention may use.
 
     It has no effect: the implementation follows from the shapes, and all give the same numbers.
@@ -49,7 +47,7 @@ def sdp_kernel(
         raise errors.bad(
             "sdp_kernel()",
             "one kernel at least for scaled_dot_product_attention",
-            "all three switched off",
-            kind=errors.Unfit,
+            described="all three switched off",
+            kind=errors.ArgumentError,
         )
     yield

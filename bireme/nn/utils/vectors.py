@@ -27,12 +27,10 @@ def parameters_to_vector(parameters: Iterable[Tensor], name: str | None = None) 
     """
     given = list(parameters)
     if not given:
-        raise errors.bad("parameters_to_vector(parameters)", "at least one parameter", "none", kind=IndexError)
+        raise errors.bad("parameters_to_vector(parameters)", "at least one parameter", described="none", kind=IndexError)
     for p in given:
         if p.dtype is not given[0].dtype:
-            raise errors.bad(
-                "parameters_to_vector(parameters)", f"parameters of one type, {given[0].dtype.name}", p.dtype.name
-            )
+            raise errors.bad("parameters_to_vector(parameters)", f"parameters of one type, {given[0].dtype.name}", described=p.dtype.name)
     out = concat([p.reshape([-1]) for p in given])
     out.stop_gradient = False
     return out
@@ -56,7 +54,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor], name: str | 
     given = list(parameters)
     needed = sum(p.size for p in given)
     if vec.size < needed:
-        raise errors.bad("vector_to_parameters(vec)", f"at least {needed} elements", f"shape {vec.shape}")
+        raise errors.bad("vector_to_parameters(vec)", f"at least {needed} elements", described=f"shape {vec.shape}", kind=errors.ShapeError)
     flat, start = vec.reshape([-1]), 0
     for p in given:
         part = flat[start : start + p.size].reshape(p.shape)

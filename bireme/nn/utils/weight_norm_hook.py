@@ -11,6 +11,7 @@ from bireme.core.tensor.tensor import Tensor
 from bireme.nn.initializer import Constant
 from bireme.nn.layer import Layer
 from bireme.ops import clip, matmul, randn, sqrt, transpose
+from bireme.ops.reduction.reductions import single
 
 # layers whose weight has the outputs on the second axis
 _SECOND = ("Linear", "Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose")
@@ -26,18 +27,17 @@ class _WeightNorm:
         return None if self.dim is None else [i for i in range(v.ndim) if i != self.dim]
 
     def length(self, v: Tensor) -> Tensor:
-        axes = self._axes(v)
-        return sqrt((v * v).sum() if axes is None else (v * v).sum(axes) if axes else v * v)
+        axes, square = self._axes(v), single(v).square()
+        return sqrt(square.sum() if axes is None else square.sum(axes) if axes else square).astype(v.dtype)
 
     def weight(self, layer: Layer) -> Tensor:
         g, v = getattr(layer, f"{self.name}_g"), getattr(layer, f"{self.name}_v")
-        axes = self._axes(v)
-        square = v * v
+        axes, square = self._axes(v), single(v).square()
         if axes is None:
-            return v * (g / sqrt(square.sum() + 1e-12))
+            return v * (g / sqrt(square.sum() + 1e-12)).astype(v.dtype)
         total = square.sum(axes, keepdim=True) if axes else square
         shape = [-1 if i == self.dim else 1 for i in range(v.ndim)]
-        return v * (g.reshape(shape) / sqrt(clip(total, min=1e-12)))
+        return v * (g.reshape(shape) / sqrt(clip(total, min=1e-12))).astype(v.dtype)
 
     def __call__(self, layer: Layer, inputs: Any) -> None:
         setattr(layer, self.name, self.weight(layer))
@@ -64,9 +64,7 @@ def weight_norm(layer: Layer, name: str = "weight", dim: int | None = 0) -> Laye
     """
     weight = _taken("weight_norm", layer, name, _WeightNorm)
     if dim is not None and dim != -1 and not -weight.ndim <= dim < weight.ndim:
-        raise errors.bad(
-            "weight_norm(dim)", f"an axis in [-{weight.ndim}, {weight.ndim}) or None", dim, kind=errors.Unfit
-        )
+        raise errors.bad("weight_norm(dim)", f"an axis in [-{weight.ndim}, {weight.ndim}) or None", dim, kind=errors.ArgumentError)
     # in Paddle -1 means the whole weight
     hook = _WeightNorm(name, None if dim is None or dim == -1 else dim % weight.ndim)
     with no_grad():
@@ -118,7 +116,7 @@ class _SpectralNorm:
         return weight.reshape([weight.shape[0], -1])
 
     def unit(self, x: Tensor) -> Tensor:
-        return x / clip(sqrt((x * x).sum()), min=self.eps)
+        return x / clip(sqrt(single(x).square().sum()), min=self.eps).astype(x.dtype)
 
     def weight(self, layer: Layer, iterate: bool) -> Tensor:
         weight, u, v = (getattr(layer, f"{self.name}_{part}") for part in ("orig", "u", "v"))
@@ -137,9 +135,7 @@ class _SpectralNorm:
         setattr(layer, self.name, self.weight(layer, layer.training))
 
 
-def spectral_norm(
-    layer: Layer, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
-) -> Layer:
+def spectral_norm(layer: Layer, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None) -> Layer:
     """Divide a weight by its largest singular value before each ``forward``.
 
     The singular value is estimated by power iteration, which continues from the vectors of the last call in training
@@ -163,11 +159,11 @@ def spectral_norm(
     """
     weight = _taken("spectral_norm", layer, name, _SpectralNorm)
     if n_power_iterations <= 0:
-        raise errors.bad("spectral_norm(n_power_iterations)", "a number above 0", n_power_iterations)
+        raise errors.bad("spectral_norm(n_power_iterations)", "a number above 0", n_power_iterations, kind=errors.for_number(n_power_iterations))
     if dim is None:
         dim = 1 if any(cls.__name__ in _SECOND for cls in type(layer).__mro__) else 0
     if not -weight.ndim <= dim < weight.ndim:
-        raise errors.bad("spectral_norm(dim)", f"an axis in [-{weight.ndim}, {weight.ndim})", dim)
+        raise errors.bad("spectral_norm(dim)", f"an axis in [-{weight.ndim}, {weight.ndim})", dim, kind=errors.OutOfRangeError)
     hook = _SpectralNorm(name, n_power_iterations, eps, dim % weight.ndim)
     delattr(layer, name)
     layer.add_parameter(f"{name}_orig", weight)
@@ -183,9 +179,7 @@ def spectral_norm(
 def _taken(where: str, layer: Layer, name: str, kind: type) -> Parameter:
     for hook, _ in layer._forward_pre_hooks.values():
         if isinstance(hook, kind) and hook.name == name:
-            raise errors.bad(
-                f"{where}(layer)", f"a layer without {where} on {name}", "one that has it", kind=RuntimeError
-            )
+            raise errors.bad(f"{where}(layer)", f"a layer without {where} on {name}", described="one that has it", kind=RuntimeError)
     weight = layer._parameters.get(name)
     if weight is None:
         raise errors.bad(f"{where}(name)", f"one of {', '.join(layer._parameters)}", name, kind=KeyError)

@@ -11,11 +11,7 @@ from bireme.core.declare.op import Tensor, op
 
 @op(numpy=lambda x, after: list(x))
 def tie(x: list[Tensor], after: Tensor) -> list[Tensor]:
-    """The same tensors, which the compiler sees as something new that depends on `after`.
-
-    >>> [t.tolist() for t in bireme.ops._shared.barrier.tie([bireme.to_tensor([1.0]), bireme.to_tensor(2)], bireme.ones([1]))]
-    [[1.0], 2]
-    """
+    """The same tensors, which the compiler sees as something new that depends on `after`."""
     return list(lax.optimization_barrier((*x, after))[:-1])
 
 
@@ -33,7 +29,7 @@ def _(x, after):
 @tie.check
 def _(x, after):
     if after.dtype.kind not in "fc":
-        raise errors.bad("tie(after)", "a floating tensor", after.dtype.name, kind=TypeError)
+        raise errors.bad("tie(after)", "a floating tensor", described=after.dtype.name, kind=errors.ArgumentTypeError)
 
 
 @tie.infer

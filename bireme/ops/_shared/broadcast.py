@@ -12,7 +12,7 @@ from bireme.core.graph.graph import Sig, sig_of
 
 
 def broadcast_shape(op: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The common shape, or an error that names the extents that do not fit."""
+    """The broadcast shape, or an error that names the axis whose sizes do not fit."""
     first = shapes[0]
     if all(s == first for s in shapes):
         return first
@@ -22,13 +22,15 @@ def broadcast_shape(op: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
         extents.discard(1)
         if len(extents) > 1:
             shown = " and ".join(str(list(s)) for s in shapes)
-            raise errors.bad(f"{op}()", "shapes that broadcast together", f"shapes {shown}, which differ in axis {-i}", kind=errors.Misfit)
+            raise errors.bad(
+                f"{op}()", "shapes that broadcast together", described=f"shapes {shown}, which differ in axis {-i}", kind=errors.ShapeError
+            )
         out.append(extents.pop() if extents else 1)
     return tuple(reversed(out))
 
 
 def elementwise(op: str):
-    """An inference rule for an operator whose result has the broadcast shape and its operands' type, of which a number's may be wider."""
+    """An inference rule: the broadcast shape and the operands' dtype, of which a number's may be wider."""
 
     def infer(x: Sig, y: Sig) -> Sig:
         return x if x is y else sig_of(broadcast_shape(op, x.shape, y.shape), min(x.dtype, y.dtype, key=_rank))
@@ -41,7 +43,7 @@ def _rank(dtype: DType) -> int:
 
 
 def comparison(op: str, result: Any):
-    """The same for an operator whose result has a type of its own."""
+    """The same for a result with a dtype of its own."""
 
     def infer(x: Sig, y: Sig) -> Sig:
         return sig_of(broadcast_shape(op, x.shape, y.shape), result)
@@ -50,7 +52,7 @@ def comparison(op: str, result: Any):
 
 
 def same(x: Sig) -> Sig:
-    """An inference rule for a unary operator that keeps shape and type."""
+    """An inference rule for a unary operator that keeps shape and dtype."""
     return x
 
 

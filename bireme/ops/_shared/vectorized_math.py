@@ -48,7 +48,7 @@ def _quarters(x):
 
 
 def _near(form, exact, x):
-    """The form up to where its reduction is exact; anything beyond, infinite or NaN, makes all of `x` take the other."""
+    """The form where its reduction is exact; anything beyond, infinite or NaN, makes all of `x` take the other."""
     return lax.cond(jnp.max(jnp.abs(x), initial=0) <= _FAR, form, exact, x)
 
 
@@ -110,7 +110,7 @@ def acos(x):
 
 
 def quotient_and_rest(x, y):
-    """`x // y` and `x % y`, from a quotient in double precision: exact as long as it has 29 bits, which the caller sees to."""
+    """`x // y` and `x % y` from a quotient in double precision, and whether it is exact: it has at most 29 bits."""
     a, b = x.astype(jnp.float64), y.astype(jnp.float64)
     q = jnp.floor(a / b)
     rest = a - q * b

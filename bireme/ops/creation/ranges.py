@@ -1,4 +1,4 @@
-"""Numbers at even distances, with both ends: evenly on a line, on a scale of powers, or in steps."""
+"""Evenly spaced numbers with both ends: linspace, logspace, range."""
 
 from __future__ import annotations
 
@@ -50,21 +50,21 @@ logspace_of.infer(lambda num, dtype: sig_of((num,), dtype))
 
 
 def _operand(x: Any, where: str, kind: Any) -> Any:
-    """A number or a tensor of one element, in double precision; for integers without its fraction, as in Paddle."""
+    """A number or a tensor of one element in double precision; for integer dtypes without fraction, as in Paddle."""
     if isinstance(x, Tensor):
         if x.size != 1 or x.dtype.is_complex:
             raise errors.bad(where, "a real number", x)
         x = x.reshape([])
         return (x.astype(dtypes.int64) if kind.is_integer else x).astype(dtypes.float64)
     if isinstance(x, bool) or not isinstance(x, (int, float, np.integer, np.floating)):
-        raise errors.bad(where, "a real number", x, kind=TypeError)
+        raise errors.bad(where, "a real number", x, kind=errors.ArgumentTypeError)
     return (dtypes.float64, float(int(x) if kind.is_integer and math.isfinite(x) else x))
 
 
 def _count(num: Any, where: str, least: int) -> int:
     n = num.item() if isinstance(num, (Tensor, np.ndarray)) and num.size == 1 else num
     if isinstance(n, bool) or not isinstance(n, (int, float, np.number)):
-        raise errors.bad(where, "a count", num, kind=TypeError)
+        raise errors.bad(where, "a count", num, kind=errors.ArgumentTypeError)
     if not n >= least:
         raise errors.bad(where, f"a count of {least} or more", n)
     return int(n)
@@ -73,16 +73,27 @@ def _count(num: Any, where: str, least: int) -> int:
 def _number_type(dtype: Any, where: str) -> Any:
     kind = dtype or dtypes.get_default()
     if kind.kind not in "if":
-        raise errors.bad(where, "an integer or floating type", kind.name, kind=errors.NoKernel)
+        raise errors.bad(where, "an integer or floating type", described=kind.name, kind=errors.DtypeError)
     return kind
 
 
 @composite()
 def linspace(start: Any, stop: Any, num: Any, dtype: DTypeArg = None) -> Tensor:
-    """`num` numbers evenly from `start` to `stop`, both included; integers are rounded towards 0.
+    """Create a vector of ``num`` evenly spaced numbers from ``start`` to ``stop``, both included.
 
-    >>> bireme.linspace(0, 10, 5).tolist()
-    [0.0, 2.5, 5.0, 7.5, 10.0]
+    Args:
+        start: First number; a Python number or a tensor of one element.
+        stop: Last number.
+        num: How many numbers, non-negative.
+        dtype: Integer or floating-point dtype of the result; ``None`` means the default floating-point dtype. With an
+            integer dtype ``start`` and ``stop`` lose their fractions first, and results are truncated. Default: None.
+
+    Returns:
+        1-D tensor of size ``num``; not differentiable.
+
+    Examples:
+        >>> bireme.linspace(0, 10, 5).tolist()
+        [0.0, 2.5, 5.0, 7.5, 10.0]
     """
     kind = _number_type(dtype, "linspace(dtype)")
     ends = {"start": _operand(start, "linspace(start)", kind), "stop": _operand(stop, "linspace(stop)", kind)}
@@ -91,10 +102,22 @@ def linspace(start: Any, stop: Any, num: Any, dtype: DTypeArg = None) -> Tensor:
 
 @composite()
 def logspace(start: Any, stop: Any, num: Any, base: Any = 10.0, dtype: DTypeArg = None) -> Tensor:
-    """`num` powers of `base`, their exponents evenly from `start` to `stop`, both included.
+    """Create a vector of ``num`` powers of a base whose exponents are evenly spaced from ``start`` to ``stop``.
 
-    >>> bireme.logspace(0, 3, 4, base=2).tolist()
-    [1.0, 2.0, 4.0, 8.0]
+    Args:
+        start: First exponent; a Python number or a tensor of one element.
+        stop: Last exponent, included.
+        num: How many numbers, at least 1.
+        base: Base of the powers. Default: 10.0.
+        dtype: Integer or floating-point dtype of the result; ``None`` means the default floating-point dtype. With an
+            integer dtype the arguments lose their fractions first, and results are truncated. Default: None.
+
+    Returns:
+        1-D tensor of size ``num``; not differentiable.
+
+    Examples:
+        >>> bireme.logspace(0, 3, 4, base=2).tolist()
+        [1.0, 2.0, 4.0, 8.0]
     """
     kind = _number_type(dtype, "logspace(dtype)")
     operands = {n: _operand(x, f"logspace({n})", kind) for n, x in (("start", start), ("stop", stop), ("base", base))}
@@ -104,10 +127,30 @@ def logspace(start: Any, stop: Any, num: Any, base: Any = 10.0, dtype: DTypeArg 
 @composite()
 def range(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = None, *, out: Extra = None, device: Any = None,
           requires_grad: bool = False, name: Extra = None) -> Tensor:  # fmt: skip
-    """Numbers from `start` up to and including `end`, of the default type unless said otherwise; `arange` stops before `end`.
+    """Create a vector of evenly spaced numbers from ``start`` to ``end``, both included.
 
-    >>> bireme.range(1, 7, 2).tolist()
-    [1.0, 3.0, 5.0, 7.0]
+    ``arange`` stops before ``end``. With a single argument that is ``end``, and ``start`` is 0.
+
+    Args:
+        start: First number; a Python number or a tensor of one element. Default: 0.
+        end: Last number, if the steps meet it. Default: None.
+        step: Distance from one number to the next, not 0. Default: 1.
+        dtype: Integer or floating-point dtype of the result; ``None`` means the default floating-point dtype, even for
+            integers. Default: None.
+        out: Tensor that takes over the result and is returned. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        name: Not used; it is in the signature for compatibility.
+
+    Returns:
+        1-D tensor of size ``floor((end - start) / step) + 1``.
+
+    Raises:
+        ValueError: If the steps lead away from ``end``.
+
+    Examples:
+        >>> bireme.range(1, 7, 2).tolist()
+        [1.0, 3.0, 5.0, 7.0]
     """
     if end is None:
         start, end = 0, start
@@ -116,13 +159,13 @@ def range(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = None
     for word, x in (("start", start), ("end", end), ("step", step)):
         x = x.item() if isinstance(x, (Tensor, np.generic)) and x.size == 1 else x
         if not isinstance(x, (int, float)) or not math.isfinite(x):
-            raise errors.bad(f"range({word})", "a finite number", x, kind=TypeError if not isinstance(x, float) else ValueError)
+            raise errors.bad(f"range({word})", "a finite number", x, kind=errors.for_number(x))
         values.append(int(x) if kind.is_integer else x)
     first, last, by = values
     if by == 0:
         raise errors.bad("range(step)", "a step other than 0", step)
     if (last - first) * by < 0:
-        raise errors.bad("range(end)", f"a number that steps of {by} from {first} lead to", last)
+        raise errors.bad("range(end)", f"a number that steps of {by} from {first} lead to", last, kind=errors.for_number(last))
     wide = int if kind.is_integer else np.float32 if kind.itemsize < 8 else np.float64
     count = math.floor((wide(last) - wide(first)) / wide(by)) if wide is not int else (last - first) // by
     exact = dtypes.int64 if all(isinstance(v, int) for v in values) else dtypes.float64

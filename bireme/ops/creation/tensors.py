@@ -1,4 +1,4 @@
-"""Making tensors: from data, filled, counted, copied."""
+"""Creation of tensors: from data, filled with a number, as ranges, as copies."""
 
 from __future__ import annotations
 
@@ -23,20 +23,46 @@ from bireme.core.tensor.tensor import read, value_of
 
 @composite(name_arg=False)
 def to_tensor(data: Any, dtype: DTypeArg = None, place: Any = None, stop_gradient: bool = True) -> Tensor:
-    """A tensor from numbers, lists, an array or another tensor; the data is copied.
+    """Create a tensor from Python numbers, nested lists, a NumPy array or another tensor; the data is copied.
 
-    >>> bireme.to_tensor([[1, 2], [3, 4]]).shape
-    [2, 2]
+    Args:
+        data: Number, nested list or tuple of numbers, array, or tensor; lists may contain 0-D tensors.
+        dtype: Dtype of the tensor. ``None`` keeps that of an array or tensor and takes int64, bool, the default
+            floating-point dtype (float32 unless changed) or its complex counterpart for Python numbers. Default: None.
+        place: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        stop_gradient: Whether gradients stop at it; ``False`` makes it a leaf that collects gradients. Default: True.
+
+    Returns:
+        A new tensor.
+
+    Examples:
+        >>> bireme.to_tensor([[1, 2], [3, 4]]).shape
+        [2, 2]
+        >>> bireme.to_tensor([1, 2.5]).dtype
+        bireme.float32
     """
     return Tensor(value_of(data, dtype, place), stop_gradient=stop_gradient)
 
 
 @composite(name_arg=False)
 def as_tensor(data: Any, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
-    """A tensor from numbers, lists, an array or another tensor, in other words than `to_tensor`; the data is copied.
+    """Create a tensor from Python numbers, nested lists, a NumPy array or another tensor, with PyTorch's keywords.
 
-    >>> bireme.as_tensor([1.0, 2.0], requires_grad=True).stop_gradient
-    False
+    The data is copied. ``to_tensor`` is the same with Paddle's keywords.
+
+    Args:
+        data: Number, nested list or tuple of numbers, array, or tensor.
+        dtype: Dtype of the tensor; ``None`` infers it as ``to_tensor`` does. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether it collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        A new tensor.
+
+    Examples:
+        >>> bireme.as_tensor([1.0, 2.0], requires_grad=True).stop_gradient
+        False
     """
     return to_tensor(data, dtype, device, not requires_grad)
 
@@ -68,16 +94,16 @@ def _filled(where: str, shape: Any, value: Any, dtype: Any, device: Any = None, 
 
 
 def _plain(value: Any, where: str) -> Any:
-    """A Python number, which may have been written as text."""
+    """A Python number, which may be given as a string."""
     if isinstance(value, str) and re.fullmatch(r"\s*[-+]?(inf|nan|[0-9.]+(e[-+]?[0-9]+)?)\s*", value.lower()):
         return float(value)
     if not isinstance(value, (int, float, builtins.complex, np.generic)):
-        raise errors.bad(where, "a number", value, kind=TypeError)
+        raise errors.bad(where, "a number", value, kind=errors.ArgumentTypeError)
     return value.item() if isinstance(value, np.generic) else value
 
 
 def placed(t: Tensor, device: Any, requires_grad: bool) -> Tensor:
-    """What the torch-style keywords of creation functions ask for."""
+    """Apply the keywords of creation functions that PyTorch has too."""
     if device is not None:
         t = t._to_device(devices.parse(device, "device"))
     if requires_grad:
@@ -92,7 +118,7 @@ def _pair_or_operand(arguments):
     t = arguments["fill_value"]
     if isinstance(t, Tensor) and t.ndim != 0:
         if t._value.sig.size != 1:
-            raise errors.bad("full(fill_value)", "a number or a tensor of one element", t)
+            raise errors.bad("full(fill_value)", "a number or a tensor of one element", t, kind=errors.for_number(t))
         arguments["fill_value"] = t.reshape([])
 
 
@@ -102,10 +128,26 @@ full_of.prepare(_pair_or_operand)
 @composite(alias={"shape": "size"})
 def full(shape: Shape, fill_value: Any, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None,
          requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """A tensor filled with a number; of the default type unless `dtype` or a bool or complex number says otherwise.
+    """Create a tensor filled with a number.
 
-    >>> bireme.full([2], 7).tolist()
-    [7.0, 7.0]
+    Args:
+        shape: Shape as a list, a tuple, an integer or an integer tensor; tensors in a list are read.
+        fill_value: Number, string that spells one, or tensor of one element. One that an integer dtype cannot hold
+            wraps around.
+        dtype: Dtype of the tensor. ``None`` means bool or complex128 if the number is a Python bool or complex number,
+            and the default floating-point dtype for all others, integers too. Default: None.
+        name: Not used; it is in the signature for compatibility.
+        out: Tensor that takes over the result and is returned. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Examples:
+        >>> bireme.full([2], 7).tolist()
+        [7.0, 7.0]
     """
     if dtype is None:
         dtype = {bool: dtypes.bool_, builtins.complex: dtypes.complex128}.get(type(fill_value), dtypes.get_default())
@@ -115,10 +157,23 @@ def full(shape: Shape, fill_value: Any, dtype: DTypeArg = None, name: Extra = No
 @composite(varargs="shape", alias={"shape": "size"})
 def zeros(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None, requires_grad: bool = False,
           pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """A tensor of zeros.
+    """Create a tensor filled with zeros.
 
-    >>> bireme.zeros([2]).tolist()
-    [0.0, 0.0]
+    Args:
+        shape: Shape as a list, a tuple or an integer tensor, or integers one by one.
+        dtype: Dtype of the result; ``None`` means the default floating-point dtype. Default: None.
+        name: Not used; it is in the signature for compatibility.
+        out: Tensor that takes over the result and is returned. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Examples:
+        >>> bireme.zeros([2]).tolist()
+        [0.0, 0.0]
     """
     return _filled("zeros", shape, 0, dtype or dtypes.get_default(), device, requires_grad)
 
@@ -126,10 +181,23 @@ def zeros(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extr
 @composite(varargs="shape", alias={"shape": "size"})
 def ones(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None, requires_grad: bool = False,
          pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """A tensor of ones.
+    """Create a tensor filled with ones.
 
-    >>> bireme.ones([2]).tolist()
-    [1.0, 1.0]
+    Args:
+        shape: Shape as a list, a tuple or an integer tensor, or integers one by one.
+        dtype: Dtype of the result; ``None`` means the default floating-point dtype. Default: None.
+        name: Not used; it is in the signature for compatibility.
+        out: Tensor that takes over the result and is returned. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Examples:
+        >>> bireme.ones([2]).tolist()
+        [1.0, 1.0]
     """
     return _filled("ones", shape, 1, dtype or dtypes.get_default(), device, requires_grad)
 
@@ -137,10 +205,25 @@ def ones(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra
 @composite(varargs="shape", alias={"shape": "size"})
 def empty(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None, requires_grad: bool = False,
           pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """A tensor whose values mean nothing yet (they are zeros: nothing uninitialised is ever shown).
+    """Create a tensor whose values are to be written later.
 
-    >>> bireme.empty([2, 3]).shape
-    [2, 3]
+    They are zeros: uninitialized memory is never exposed.
+
+    Args:
+        shape: Shape as a list, a tuple or an integer tensor, or integers one by one.
+        dtype: Dtype of the result; ``None`` means the default floating-point dtype. Default: None.
+        name: Not used; it is in the signature for compatibility.
+        out: Tensor that takes over the result and is returned. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Examples:
+        >>> bireme.empty([2, 3]).shape
+        [2, 3]
     """
     return _filled("empty", shape, 0, dtype or dtypes.get_default(), device, requires_grad)
 
@@ -148,10 +231,26 @@ def empty(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extr
 @composite(alias={"x": "input"})
 def full_like(x: Tensor, fill_value: Any, dtype: DTypeArg = None, name: Extra = None, *, device: Any = None, requires_grad: bool = False,
               pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """A tensor of x's shape and type, filled with a number.
+    """Create a tensor of the shape of another, filled with a number.
 
-    >>> bireme.full_like(bireme.to_tensor([1.0, 2.0]), 5).tolist()
-    [5.0, 5.0]
+    Args:
+        x: Tensor whose shape is taken.
+        fill_value: Number, or tensor of one element.
+        dtype: Dtype of the result; ``None`` means that of ``x``. Default: None.
+        name: Not used; it is in the signature for compatibility.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Raises:
+        ValueError: If the dtype cannot hold the number.
+
+    Examples:
+        >>> bireme.full_like(bireme.to_tensor([1.0, 2.0]), 5).tolist()
+        [5.0, 5.0]
     """
     kind = dtype or x.dtype
     if not isinstance(fill_value, Tensor):
@@ -160,12 +259,12 @@ def full_like(x: Tensor, fill_value: Any, dtype: DTypeArg = None, name: Extra = 
 
 
 def _must_hold(kind: Any, value: Any) -> None:
-    """`full` wraps a number that its type cannot hold, `full_like` refuses it, as in Paddle."""
+    """`full` wraps a number that its dtype cannot hold, `full_like` refuses it, as in Paddle."""
     if kind.is_complex or isinstance(value, builtins.complex) or not math.isfinite(value):
         return
     low, high = (0, 1) if kind is dtypes.bool_ else (np.iinfo(kind.np).min, np.iinfo(kind.np).max) if kind.is_integer else _limits(kind)
     if not low <= value <= high:
-        raise errors.bad("full_like(fill_value)", f"a number in the range of {kind.name}", value)
+        raise errors.bad("full_like(fill_value)", f"a number in the range of {kind.name}", value, kind=errors.for_number(value))
 
 
 def _limits(kind: Any) -> tuple[float, float]:
@@ -176,10 +275,22 @@ def _limits(kind: Any) -> tuple[float, float]:
 @composite(alias={"x": "input"})
 def empty_like(x: Tensor, dtype: DTypeArg = None, name: Extra = None, *, device: Any = None, requires_grad: bool = False,
                pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """A tensor of x's shape and type whose values mean nothing yet (they are zeros).
+    """Create a tensor of the shape of another, whose values are to be written later; they are zeros.
 
-    >>> bireme.empty_like(bireme.to_tensor([1.0, 2.0])).shape
-    [2]
+    Args:
+        x: Tensor whose shape is taken.
+        dtype: Dtype of the result; ``None`` means that of ``x``. Default: None.
+        name: Not used; it is in the signature for compatibility.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.empty_like(bireme.to_tensor([1.0, 2.0])).shape
+        [2]
     """
     return _filled("empty_like", x.shape, 0, dtype or x.dtype, device, requires_grad)
 
@@ -187,10 +298,22 @@ def empty_like(x: Tensor, dtype: DTypeArg = None, name: Extra = None, *, device:
 @composite(alias={"x": "input"})
 def zeros_like(x: Tensor, dtype: DTypeArg = None, name: Extra = None, *, device: Any = None, requires_grad: bool = False,
                pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """Zeros of x's shape and type.
+    """Create a tensor of the shape of another, filled with zeros.
 
-    >>> bireme.zeros_like(bireme.to_tensor([1.0, 2.0])).tolist()
-    [0.0, 0.0]
+    Args:
+        x: Tensor whose shape is taken.
+        dtype: Dtype of the result; ``None`` means that of ``x``. Default: None.
+        name: Not used; it is in the signature for compatibility.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.zeros_like(bireme.to_tensor([1.0, 2.0])).tolist()
+        [0.0, 0.0]
     """
     return _filled("zeros_like", x.shape, 0, dtype or x.dtype, device, requires_grad)
 
@@ -198,20 +321,43 @@ def zeros_like(x: Tensor, dtype: DTypeArg = None, name: Extra = None, *, device:
 @composite(alias={"x": "input"})
 def ones_like(x: Tensor, dtype: DTypeArg = None, name: Extra = None, *, device: Any = None, requires_grad: bool = False,
               pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """Ones of x's shape and type.
+    """Create a tensor of the shape of another, filled with ones.
 
-    >>> bireme.ones_like(bireme.to_tensor([1.0, 2.0])).tolist()
-    [1.0, 1.0]
+    Args:
+        x: Tensor whose shape is taken.
+        dtype: Dtype of the result; ``None`` means that of ``x``. Default: None.
+        name: Not used; it is in the signature for compatibility.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.ones_like(bireme.to_tensor([1.0, 2.0])).tolist()
+        [1.0, 1.0]
     """
     return _filled("ones_like", x.shape, 1, dtype or x.dtype, device, requires_grad)
 
 
 @composite(method=True, varargs="size", name_arg=False)
 def new_empty(x: Tensor, size: Shape, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
-    """A tensor of another shape in x's type, whose values mean nothing yet (they are zeros).
+    """Create a tensor of another shape, whose values are to be written later; they are zeros.
 
-    >>> bireme.to_tensor([1]).new_empty([2, 3]).shape
-    [2, 3]
+    Args:
+        size: Shape, as a list or integers one by one.
+        dtype: Dtype of the result; ``None`` means that of this tensor. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of shape ``size``.
+
+    Examples:
+        >>> bireme.to_tensor([1]).new_empty([2, 3]).shape
+        [2, 3]
     """
     return _filled("new_empty", size, 0, dtype or x.dtype, device, requires_grad)
 
@@ -219,30 +365,64 @@ def new_empty(x: Tensor, size: Shape, *, dtype: DTypeArg = None, device: Any = N
 @composite(method=True, name_arg=False)
 def new_full(x: Tensor, size: Shape, fill_value: Any, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False,
              pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """A tensor of another shape in x's type, filled with a number.
+    """Create a tensor of another shape, filled with a number.
 
-    >>> bireme.to_tensor([1]).new_full([2], 7.5).tolist()
-    [7, 7]
+    Args:
+        size: Shape.
+        fill_value: Number, or tensor of one element.
+        dtype: Dtype of the result; ``None`` means that of this tensor. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of shape ``size``.
+
+    Examples:
+        >>> bireme.to_tensor([1]).new_full([2], 7.5).tolist()
+        [7, 7]
     """
     return _filled("new_full", size, fill_value, dtype or x.dtype, device, requires_grad)
 
 
 @composite(method=True, varargs="size", name_arg=False)
 def new_ones(x: Tensor, size: Shape, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
-    """Ones in x's type, in another shape.
+    """Create a tensor of another shape, filled with ones.
 
-    >>> bireme.to_tensor([1]).new_ones([2]).tolist()
-    [1, 1]
+    Args:
+        size: Shape, as a list or integers one by one.
+        dtype: Dtype of the result; ``None`` means that of this tensor. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of shape ``size``.
+
+    Examples:
+        >>> bireme.to_tensor([1]).new_ones([2]).tolist()
+        [1, 1]
     """
     return _filled("new_ones", size, 1, dtype or x.dtype, device, requires_grad)
 
 
 @composite(method=True, varargs="size", name_arg=False)
 def new_zeros(x: Tensor, size: Shape, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
-    """Zeros in x's type, in another shape.
+    """Create a tensor of another shape, filled with zeros.
 
-    >>> bireme.to_tensor([1]).new_zeros([2]).tolist()
-    [0, 0]
+    Args:
+        size: Shape, as a list or integers one by one.
+        dtype: Dtype of the result; ``None`` means that of this tensor. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of shape ``size``.
+
+    Examples:
+        >>> bireme.to_tensor([1]).new_zeros([2]).tolist()
+        [0, 0]
     """
     return _filled("new_zeros", size, 0, dtype or x.dtype, device, requires_grad)
 
@@ -265,7 +445,7 @@ count_up.numpy_form = lambda start, step, size, dtype: (start + np.arange(size).
 
 
 def _count(first: Any, last: Any, by: Any, kind: Any) -> int:
-    """How many steps there are from `first` to before `last`, worked out in the type of the result as Paddle does."""
+    """Number of steps from `first` to before `last`, computed in the dtype of the result as Paddle does."""
     if kind.kind == "i":
         return -((first - last) // by)
     wide = np.float32 if kind.itemsize < 8 else np.float64
@@ -275,10 +455,28 @@ def _count(first: Any, last: Any, by: Any, kind: Any) -> int:
 @composite()
 def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = None, *, out: Extra = None, device: Any = None,
            requires_grad: bool = False, pin_memory: bool = False, name: Extra = None) -> Tensor:  # fmt: skip
-    """Numbers from `start` up to, not including, `end`; int64 if all of them are integers.
+    """Create a vector of evenly spaced numbers from ``start`` to before ``end``.
 
-    >>> bireme.arange(1, 7, 2).tolist()
-    [1, 3, 5]
+    With a single argument that is ``end``, and ``start`` is 0.
+
+    Args:
+        start: First number; a Python number or a tensor of one element. Default: 0.
+        end: Number to stop before. Default: None.
+        step: Distance from one number to the next, not 0; a negative one counts down. Default: 1.
+        dtype: Dtype of the result. ``None`` means int64 if all numbers are integers, otherwise the default
+            floating-point dtype. With an integer dtype the fractions of the arguments are dropped first. Default: None.
+        out: Tensor that takes over the result and is returned. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+        name: Not used; it is in the signature for compatibility.
+
+    Returns:
+        1-D tensor of size ``ceil((end - start) / step)``, empty if that is negative.
+
+    Examples:
+        >>> bireme.arange(1, 7, 2).tolist()
+        [1, 3, 5]
     """
     if end is None:
         start, end = 0, start
@@ -295,14 +493,14 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = Non
         if isinstance(x, (int, float, np.generic)):
             kinds.append(dtypes.of_number(x))
         else:
-            raise errors.bad(f"arange({name})", "a number", x, kind=TypeError)
+            raise errors.bad(f"arange({name})", "a number", x, kind=errors.ArgumentTypeError)
         values.append(x.item() if isinstance(x, np.generic) else x)
     kind = dtype
     if kind is None:
         kind = dtypes.get_default() if builtins.any(k.kind == "f" for k in kinds) else dtypes.int64
     if not builtins.all(map(math.isfinite, values)):
         raise errors.bad("arange()", "finite numbers", values)
-    if kind.kind == "i":  # counted in the result's type: arange(3.5, dtype="int64") is [0, 1, 2]
+    if kind.kind == "i":  # counted in the dtype of the result: arange(3.5, dtype="int64") is [0, 1, 2]
         values = [int(v) for v in values]
     first, last, by = values
     if by == 0:
@@ -315,11 +513,7 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = Non
 
 @op(differentiable=False, numpy=True)
 def eye_of(num_rows: int, num_columns: int, dtype: DTypeArg) -> Tensor:
-    """The unit matrix; use `eye`.
-
-    >>> bireme.eye(2).tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
-    """
+    """The identity matrix; use `eye`."""
     return jnp.eye(num_rows, num_columns, dtype=dtype.np)
 
 
@@ -329,10 +523,24 @@ eye_of.infer(lambda num_rows, num_columns, dtype: sig_of((num_rows, num_columns)
 @composite(alias={"num_rows": "n", "num_columns": "m"})
 def eye(num_rows: Attr, num_columns: Attr = None, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None,
         device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """A matrix with ones on its diagonal.
+    """Create a matrix with ones on the diagonal and zeros elsewhere.
 
-    >>> bireme.eye(2).tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
+    Args:
+        num_rows: Number of rows.
+        num_columns: Number of columns; ``None`` means as many as rows. Default: None.
+        dtype: Dtype of the result; ``None`` means the default floating-point dtype. Default: None.
+        name: Not used; it is in the signature for compatibility.
+        out: Tensor that takes over the result and is returned. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of shape ``[num_rows, num_columns]``.
+
+    Examples:
+        >>> bireme.eye(2).tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
     """
     rows = _extent(num_rows, "eye(num_rows)")
     columns = rows if num_columns is None else _extent(num_columns, "eye(num_columns)")
@@ -342,7 +550,7 @@ def eye(num_rows: Attr, num_columns: Attr = None, dtype: DTypeArg = None, name: 
 def _extent(n: Any, where: str) -> int:
     plain = int(n) if isinstance(n, (int, np.integer)) or (isinstance(n, Tensor) and n.size == 1 and n.dtype.is_integer) else -1
     if plain < 0:
-        raise errors.bad(where, "a count of 0 or more", n, kind=TypeError)
+        raise errors.bad(where, "a count of 0 or more", n, kind=errors.ArgumentTypeError)
     return plain
 
 
@@ -351,10 +559,19 @@ def _extent(n: Any, where: str) -> int:
 
 @op(passes="x", numpy=lambda x: x)
 def clone(x: Tensor) -> Tensor:
-    """A copy that gradients flow through.
+    """Copy a tensor; gradients flow back to the original.
 
-    >>> bireme.clone(bireme.to_tensor([1.0])).tolist()
-    [1.0]
+    For a copy without autograd history use ``x.detach().clone()``.
+
+    Args:
+        x: Input tensor of any dtype.
+
+    Returns:
+        Tensor with values of its own.
+
+    Examples:
+        >>> bireme.clone(bireme.to_tensor([1.0])).tolist()
+        [1.0]
     """
     return x
 
@@ -366,8 +583,9 @@ clone.grad(lambda g: g, numpy=True)
 def _clone(self: Tensor) -> Tensor:
     """A copy that gradients flow through.
 
-    >>> bireme.to_tensor([1.0]).clone().tolist()
-    [1.0]
+    Examples:
+        >>> bireme.to_tensor([1.0]).clone().tolist()
+        [1.0]
     """
     return clone(self)
 
@@ -377,7 +595,7 @@ Tensor.clone = _clone  # type: ignore[attr-defined]  # a method that Tensor gets
 
 def _as_array(x: Any) -> Any:
     if not isinstance(x, (np.ndarray, np.generic, bool, int, float, builtins.complex, list, tuple)):
-        raise errors.bad("assign(x)", "a Tensor, an array, numbers or lists of numbers", x, kind=TypeError)
+        raise errors.bad("assign(x)", "a Tensor, an array, numbers or lists of numbers", x, kind=errors.NotATensorError)
     if isinstance(x, (list, tuple)):
         value_of(x)  # refuses ragged lists and what is no number
         x = [np.asarray(i) for i in x] if any(isinstance(i, Tensor) for i in x) else x
@@ -386,10 +604,19 @@ def _as_array(x: Any) -> Any:
 
 @composite(name_arg=False)
 def assign(x: Any, output: Tensor | None = None) -> Tensor:
-    """A copy of a tensor or of data, which takes NumPy's type and at least one axis; into `output` if given, whatever that was.
+    """Copy a tensor or data, into another tensor if one is given.
 
-    >>> bireme.assign([1.0, 2.0]).tolist()
-    [1.0, 2.0]
+    Args:
+        x: Tensor, array, number or nested list of numbers. Data that is no tensor takes the dtype that NumPy gives it
+            (float64 for Python floats) and has at least one axis.
+        output: Tensor to copy into, which takes over shape and dtype; ``None`` creates a new one. Default: None.
+
+    Returns:
+        ``output``, or the new tensor. Gradients flow back to ``x``.
+
+    Examples:
+        >>> bireme.assign([1.0, 2.0]).tolist()
+        [1.0, 2.0]
     """
     new = clone(x) if isinstance(x, Tensor) else Tensor(_as_array(x))
     if output is None:

@@ -1,4 +1,4 @@
-"""Frequencies of Fourier transforms: which they are, and in which order they stand."""
+"""Frequencies of Fourier transforms: their values and their order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bireme.ops.creation.tensors import arange
 def _frequencies(name: str, k: Any, n: int, d: float, dtype: Any) -> Tensor:
     kind = dtypes.get_default() if dtype is None else dtype
     if kind not in dtypes.FLOAT:
-        raise errors.bad(f"{name}(dtype)", "a floating type", kind.name, kind=TypeError)
+        raise errors.bad(f"{name}(dtype)", "a floating type", described=kind.name, kind=errors.ArgumentTypeError)
     if n < 1:
         raise errors.bad(f"{name}(n)", "a count of 1 or more", n)
     if d == 0:
@@ -24,20 +24,44 @@ def _frequencies(name: str, k: Any, n: int, d: float, dtype: Any) -> Tensor:
 
 @composite()
 def fftfreq(n: int, d: float = 1.0, dtype: DTypeArg = None) -> Tensor:
-    """The frequencies that the elements of `fft` belong to, for samples at a distance `d`.
+    """Frequencies of the elements of ``fft``, in cycles per unit of the sample spacing.
 
-    >>> bireme.fft.fftfreq(4).tolist()
-    [0.0, 0.25, -0.5, -0.25]
+    Args:
+        n: Number of samples, at least 1.
+        d: Sample spacing. Default: 1.0.
+        dtype: Floating-point dtype of the result. Default: None, the default dtype.
+
+    Returns:
+        1-D tensor of size ``n``: zero, the positive frequencies, then the negative ones.
+
+    Raises:
+        ValueError: If ``n`` is less than 1, or ``d`` is 0.
+
+    Examples:
+        >>> bireme.fft.fftfreq(4).tolist()
+        [0.0, 0.25, -0.5, -0.25]
     """
     return _frequencies("fftfreq", lambda: (arange(n) + n // 2) % n - n // 2, n, d, dtype)
 
 
 @composite()
 def rfftfreq(n: int, d: float = 1.0, dtype: DTypeArg = None) -> Tensor:
-    """The frequencies that the elements of `rfft` belong to, for samples at a distance `d`.
+    """Frequencies of the elements of ``rfft``, in cycles per unit of the sample spacing.
 
-    >>> bireme.fft.rfftfreq(4).tolist()
-    [0.0, 0.25, 0.5]
+    Args:
+        n: Number of samples, at least 1.
+        d: Sample spacing. Default: 1.0.
+        dtype: Floating-point dtype of the result. Default: None, the default dtype.
+
+    Returns:
+        1-D tensor of size ``n // 2 + 1``: zero and the positive frequencies.
+
+    Raises:
+        ValueError: If ``n`` is less than 1, or ``d`` is 0.
+
+    Examples:
+        >>> bireme.fft.rfftfreq(4).tolist()
+        [0.0, 0.25, 0.5]
     """
     return _frequencies("rfftfreq", lambda: arange(n // 2 + 1), n, d, dtype)
 
@@ -54,19 +78,35 @@ def _shifted(name: str, x: Tensor, axes: Any, shift: Any) -> Tensor:
 
 @composite()
 def fftshift(x: Tensor, axes: Attr = None) -> Tensor:
-    """The frequency zero moved to the middle of each axis.
+    """Shift the zero frequency from the start to the middle of the given axes.
 
-    >>> bireme.fft.fftshift(bireme.to_tensor([0, 1, 2, -2, -1])).tolist()
-    [-2, -1, 0, 1, 2]
+    Args:
+        x: Input tensor.
+        axes: Axis or axes to shift; ``None`` means all. Default: None.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.fft.fftshift(bireme.to_tensor([0, 1, 2, -2, -1])).tolist()
+        [-2, -1, 0, 1, 2]
     """
     return _shifted("fftshift", x, axes, lambda n: n // 2)
 
 
 @composite()
 def ifftshift(x: Tensor, axes: Attr = None) -> Tensor:
-    """The inverse of `fftshift`.
+    """Inverse of ``fftshift``: shift the zero frequency from the middle back to the start.
 
-    >>> bireme.fft.ifftshift(bireme.to_tensor([-2, -1, 0, 1, 2])).tolist()
-    [0, 1, 2, -2, -1]
+    Args:
+        x: Input tensor.
+        axes: Axis or axes to shift; ``None`` means all. Default: None.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.fft.ifftshift(bireme.to_tensor([-2, -1, 0, 1, 2])).tolist()
+        [0, 1, 2, -2, -1]
     """
     return _shifted("ifftshift", x, axes, lambda n: -(n // 2))

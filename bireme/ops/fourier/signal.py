@@ -1,4 +1,4 @@
-"""Signals in frames: cutting them, adding them up again, and Fourier transforms of each of them."""
+"""Signals in frames: splitting and adding them up again, and their Fourier transforms."""
 
 from __future__ import annotations
 
@@ -60,16 +60,30 @@ def _added_numpy(x, hop_length, length=None):
 
 
 def _at_end(x, axis):
-    """Time in the last place, whichever side it came from."""
+    """Time as the last axis, whichever one it was."""
     return jnp.moveaxis(x, 0, -1) if axis == 0 else x
 
 
 @op()
 def frame(x: Tensor, frame_length: int, hop_length: int, axis: int = -1) -> Tensor:
-    """Overlapping frames of a signal, `hop_length` apart: [..., frame_length, frames], or [frames, frame_length, ...] with `axis=0`.
+    """Split a signal into overlapping frames.
 
-    >>> bireme.signal.frame(bireme.to_tensor([1, 2, 3, 4]), 2, 1).tolist()
-    [[1, 2, 3], [2, 3, 4]]
+    Args:
+        x: Signal with time along its first or its last axis.
+        frame_length: Length of each frame, at most that of the signal.
+        hop_length: Distance between the starts of neighbouring frames.
+        axis: Axis of time: -1 for the last one, 0 for the first. Default: -1.
+
+    Returns:
+        Tensor of shape ``[..., frame_length, frames]``, or ``[frames, frame_length, ...]`` with ``axis=0``. Samples at
+        the end that do not fill a frame are left out.
+
+    Raises:
+        ValueError: If a length is not positive, or the signal is shorter than a frame.
+
+    Examples:
+        >>> bireme.signal.frame(bireme.to_tensor([1, 2, 3, 4]), 2, 1).tolist()
+        [[1, 2, 3], [2, 3, 4]]
     """
     out = _framed(_at_end(x, axis), frame_length, hop_length)
     return jnp.moveaxis(out, (-1, -2), (0, 1)) if axis == 0 else out
@@ -115,10 +129,22 @@ def _(g, sigs, hop_length, axis):
 
 @op()
 def overlap_add(x: Tensor, hop_length: int, axis: int = -1) -> Tensor:
-    """A signal from overlapping frames, `hop_length` apart, which are added: the shapes of `frame`, the other way.
+    """Reconstruct a signal from overlapping frames, which are added up.
 
-    >>> bireme.signal.overlap_add(bireme.to_tensor([[1, 2, 3], [10, 20, 30]]), 1).tolist()
-    [1, 12, 23, 30]
+    Args:
+        x: Frames of shape ``[..., frame_length, frames]``, or ``[frames, frame_length, ...]`` with ``axis=0``.
+        hop_length: Distance between the starts of neighbouring frames, at most the length of a frame.
+        axis: Axis of time in the result: -1 for the last one, 0 for the first. Default: -1.
+
+    Returns:
+        Signal of length ``frame_length + (frames - 1) * hop_length`` along its last or first axis.
+
+    Raises:
+        ValueError: If ``hop_length`` is out of range.
+
+    Examples:
+        >>> bireme.signal.overlap_add(bireme.to_tensor([[1, 2, 3], [10, 20, 30]]), 1).tolist()
+        [1, 12, 23, 30]
     """
     if axis != 0:
         return _added(x, hop_length)
@@ -160,7 +186,7 @@ def _(g, sigs, hop_length, axis):
 
 def _positive(where: str, n: Any) -> None:
     if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 1:
-        raise errors.bad(where, "a positive integer", n)
+        raise errors.bad(where, "a positive integer", n, kind=errors.for_integer(n))
 
 
 def _side(name: str, axis: Any) -> None:
@@ -178,18 +204,18 @@ def _sizes(name: str, n_fft: Any, hop_length: Any, win_length: Any, window: Tens
     n_fft = _whole(n_fft, f"{name}(n_fft)")
     hop, length = n_fft // 4 if hop is None else hop, n_fft if length is None else length
     if hop < 1:
-        raise errors.bad(f"{name}(hop_length)", "a positive integer", hop, kind=errors.Unfit)
+        raise errors.bad(f"{name}(hop_length)", "a positive integer", hop, kind=errors.for_integer(hop))
     if not 0 < length <= n_fft:
-        raise errors.bad(f"{name}(win_length)", f"a number from 1 to n_fft, {n_fft}", length, kind=errors.Unfit)
+        raise errors.bad(f"{name}(win_length)", f"a number from 1 to n_fft, {n_fft}", length, kind=errors.for_number(length))
     if window is not None and window.shape != [length]:
-        raise errors.bad(f"{name}(window)", f"shape [{length}]", window, kind=errors.Unfit)
+        raise errors.bad(f"{name}(window)", f"shape [{length}]", window, kind=errors.ArgumentError)
     return n_fft, hop, length
 
 
 def _whole(n: Any, where: str) -> int:
     found = ints(n, 0, where)
     if found is None or len(found) != 1:
-        raise errors.bad(where, "an integer", n, kind=TypeError)
+        raise errors.bad(where, "an integer", n, kind=errors.ArgumentTypeError)
     return found[0]
 
 
@@ -198,7 +224,9 @@ def _numbers(name: str, x: Tensor) -> Tensor:
     if x.dtype in INT:
         return x.astype(dtypes.float64 if dtypes.get_default() is dtypes.float64 else dtypes.float32)
     if x.dtype not in allowed:
-        raise errors.bad(f"{name}(x)", f"integers or one of {', '.join(sorted(d.name for d in allowed))}", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad(
+            f"{name}(x)", f"integers or one of {', '.join(sorted(d.name for d in allowed))}", described=x.dtype.name, kind=errors.DtypeError
+        )
     return x
 
 
@@ -211,24 +239,46 @@ def _spread(window: Tensor, n_fft: int) -> Tensor:
 @composite(method=True)
 def stft(x: Tensor, n_fft: Attr, hop_length: Attr = None, win_length: Attr = None, window: Tensor | None = None, center: bool = True,
          pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None) -> Tensor:  # fmt: skip
-    """Fourier transforms of overlapping frames of signals of shape [length] or [batch, length]: [..., frequencies, frames].
+    """Short-time Fourier transform: the Fourier transforms of overlapping, windowed frames of a signal.
 
-    >>> bireme.signal.stft(bireme.ones([16]), 8).shape
-    [5, 9]
+    Args:
+        x: Signal of shape ``[length]`` or ``[batch, length]``, float32, float64 or complex; integers become the default
+            dtype.
+        n_fft: Length of each frame and its transform, at most that of the signal.
+        hop_length: Distance between the starts of neighbouring frames. Default: None, ``n_fft // 4``.
+        win_length: Length of the window, which is padded with zeros on both sides to ``n_fft``. Default: None,
+            ``n_fft``.
+        window: 1-D tensor of size ``win_length`` to multiply each frame by. Default: None, ones.
+        center: Whether to pad the signal by ``n_fft // 2`` on both sides, so that frame ``t`` is centred at
+            ``t * hop_length``. Default: True.
+        pad_mode: How to pad for ``center``: ``'reflect'``, or ``'constant'`` with zeros. Default: ``'reflect'``.
+        normalized: Whether to divide by the square root of ``n_fft``. Default: False.
+        onesided: Whether to return only the ``n_fft // 2 + 1`` non-negative frequencies; not for complex signals or
+            windows. Default: None, ``True`` for real ones.
+
+    Returns:
+        Complex tensor of shape ``[..., frequencies, frames]``.
+
+    Raises:
+        ValueError: If a shape or a size does not fit.
+
+    Examples:
+        >>> bireme.signal.stft(bireme.ones([16]), 8).shape
+        [5, 9]
     """
     n_fft, hop, length = _sizes("stft", n_fft, hop_length, win_length, window)
     if x.ndim not in (1, 2):
-        raise errors.bad("stft(x)", "a tensor with one or two axes", x, kind=errors.Unfit)
+        raise errors.bad("stft(x)", "a tensor with one or two axes", x, kind=errors.ArgumentError)
     if pad_mode not in ("reflect", "constant"):
-        raise errors.bad("stft(pad_mode)", "'reflect' or 'constant'", pad_mode, kind=errors.Unfit)
+        raise errors.bad("stft(pad_mode)", "'reflect' or 'constant'", pad_mode, kind=errors.ArgumentError)
     if not 0 < n_fft <= x.shape[-1]:
-        raise errors.bad("stft(n_fft)", f"a number from 1 to the length of the signal, {x.shape[-1]}", n_fft, kind=errors.Unfit)
+        raise errors.bad("stft(n_fft)", f"a number from 1 to the length of the signal, {x.shape[-1]}", n_fft, kind=errors.for_number(n_fft))
     x = _numbers("stft", x)
     is_complex = x.dtype.is_complex or (window is not None and window.dtype.is_complex)
     if onesided is None:
         onesided = not is_complex
     if onesided and is_complex:
-        raise errors.bad("stft(onesided)", "False for complex signals or windows", onesided, kind=errors.Unfit)
+        raise errors.bad("stft(onesided)", "False for complex signals or windows", onesided, kind=errors.ArgumentError)
     rows = x if x.ndim == 2 else x.unsqueeze(0)
     if center and n_fft > 1:
         rows = pad(rows.unsqueeze(1), [n_fft // 2, n_fft // 2], mode=pad_mode, data_format="NCL").squeeze(1)
@@ -245,15 +295,39 @@ def stft(x: Tensor, n_fft: Attr, hop_length: Attr = None, win_length: Attr = Non
 @composite(method=True)
 def istft(x: Tensor, n_fft: Attr, hop_length: Attr = None, win_length: Attr = None, window: Tensor | None = None, center: bool = True,
           normalized: bool = False, onesided: bool = True, length: Attr = None, return_complex: bool = False) -> Tensor:  # fmt: skip
-    """The signals whose `stft` is nearest to `x`: [frequencies, frames] or [batch, frequencies, frames] to [..., length].
+    """Inverse short-time Fourier transform: the signal from the transforms of its overlapping frames.
 
-    >>> bireme.signal.istft(bireme.signal.stft(bireme.ones([16]), 8), 8).shape
-    [16]
+    The windowed frames are added up and divided by the sum of the squared windows, which gives the signal whose
+    ``stft`` is closest to ``x``.
+
+    Args:
+        x: Transforms of shape ``[frequencies, frames]`` or ``[batch, frequencies, frames]``.
+        n_fft: Length of each frame.
+        hop_length: Distance between the starts of neighbouring frames, at most the length of the window. Default: None,
+            ``n_fft // 4``.
+        win_length: Length of the window, which is padded with zeros on both sides to ``n_fft``. Default: None,
+            ``n_fft``.
+        window: 1-D tensor of size ``win_length``, the window of the transform. Default: None, ones.
+        center: Whether the signal was padded by ``n_fft // 2`` on both sides, which is removed. Default: True.
+        normalized: Whether the transform was divided by the square root of ``n_fft``. Default: False.
+        onesided: Whether ``x`` has only the ``n_fft // 2 + 1`` non-negative frequencies. Default: True.
+        length: Length of the signal, to cut it at. Default: None, all that the frames give.
+        return_complex: Whether the signal is complex; needs ``onesided=False``. Default: False.
+
+    Returns:
+        Tensor of shape ``[length]`` or ``[batch, length]``.
+
+    Raises:
+        ValueError: If a shape or a size does not fit, or the windows leave out samples.
+
+    Examples:
+        >>> bireme.signal.istft(bireme.signal.stft(bireme.ones([16]), 8), 8).shape
+        [16]
     """
     n_fft, hop, width = _sizes("istft", n_fft, hop_length, win_length, window)
     _check_spectrum(x, n_fft, onesided, return_complex, window)
     if hop > width:
-        raise errors.bad("istft(hop_length)", f"at most the length of the window, {width}", hop, kind=errors.Unfit)
+        raise errors.bad("istft(hop_length)", f"at most the length of the window, {width}", hop, kind=errors.ArgumentError)
     x = _numbers("istft", x)
     rows = (x if x.ndim == 3 else x.unsqueeze(0)).transpose([0, 2, 1])
     norm = "ortho" if normalized else "backward"
@@ -280,20 +354,20 @@ def istft(x: Tensor, n_fft: Attr, hop_length: Attr = None, win_length: Attr = No
 
 def _check_spectrum(x: Tensor, n_fft: int, onesided: bool, return_complex: bool, window: Tensor | None) -> None:
     if x.ndim not in (2, 3):
-        raise errors.bad("istft(x)", "a tensor with two or three axes", x, kind=errors.Unfit)
+        raise errors.bad("istft(x)", "a tensor with two or three axes", x, kind=errors.ArgumentError)
     if x._value.sig.size == 0:
-        raise errors.bad("istft(x)", "at least one element", x, kind=errors.Unfit)
+        raise errors.bad("istft(x)", "at least one element", x, kind=errors.ArgumentError)
     if x.shape[-2] != (n_fft // 2 + 1 if onesided else n_fft):
         wanted = f"n_fft // 2 + 1 = {n_fft // 2 + 1} frequencies" if onesided else f"n_fft = {n_fft} frequencies"
-        raise errors.bad("istft(x)", wanted, f"shape {x.shape}", kind=errors.Unfit)
+        raise errors.bad("istft(x)", wanted, described=f"shape {x.shape}", kind=errors.ShapeError)
     if return_complex and onesided:
-        raise errors.bad("istft(onesided)", "False where the result is complex", onesided, kind=errors.Unfit)
+        raise errors.bad("istft(onesided)", "False where the result is complex", onesided, kind=errors.ArgumentError)
     if not return_complex and window is not None and window.dtype.is_complex:
-        raise errors.bad("istft(window)", "a real window, or return_complex=True", window.dtype.name, kind=errors.Unfit)
+        raise errors.bad("istft(window)", "a real window, or return_complex=True", described=window.dtype.name, kind=errors.ArgumentError)
 
 
 def _must_cover(window: Tensor, n_fft: int, weight: Tensor, plan: tuple[int, int, int, int]) -> None:
-    """Every sample must lie under a window: what the host knows is looked at now, anything else by a flag of the program."""
+    """Every sample must be under a window: host values are checked now, others by a flag of the program."""
     value = read(window)
     expected, got = "windows that cover every sample: the sum of their squares is not 0", "one that leaves samples out"
     if value.array is not None and value.device.is_cpu:
@@ -301,6 +375,6 @@ def _must_cover(window: Tensor, n_fft: int, weight: Tensor, plan: tuple[int, int
         host, left = np.asarray(value.array), (n_fft - window.shape[0]) // 2
         square = np.pad(host * host, (left, n_fft - host.size - left))
         if (np.abs(_added_numpy(np.repeat(square[:, None], count, 1), hop)[first:last]) < 1e-11).any():
-            raise errors.bad("istft(window)", expected, got)
+            raise errors.bad("istft(window)", expected, described=got)
     elif not segment.local.segment.symbolic:
         guards.guard((weight.abs() < 1e-11).any()._value, f"istft(window): expected {expected}, got {got}", ValueError)

@@ -19,7 +19,7 @@ _ADJOINT = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
 def _resized(x, axes, sizes):
-    """Axes cut at their end, or filled up with zeros."""
+    """Axes cut at their end, or padded with zeros."""
     for a, n in zip(axes, sizes):
         if x.shape[a] > n:
             x = x[(slice(None),) * a + (slice(0, n),)]
@@ -73,7 +73,7 @@ def _real(x, axes, n, norm, forward):
 
 
 def _weighed(x, axis, n, inner):
-    """Half a spectrum with its inner elements, which stand for two each, multiplied by a number."""
+    """Half a spectrum with its inner elements, which represent two each, multiplied by a number."""
     ends = [1.0 if k == 0 or 2 * k == n else inner for k in range(n // 2 + 1)]
     shape = [len(ends) if a == axis else 1 for a in range(x.ndim)]
     return x * jnp.asarray(ends, x.real.dtype).reshape(shape)
@@ -84,11 +84,7 @@ def _weighed(x, axis, n, inner):
 
 @op(numpy=True)
 def fft_c2c(x: Tensor, axes: Ints, sizes: Ints, norm: str, forward: bool) -> Tensor:
-    """The transform of real or complex numbers, forwards or backwards; use `fftn`.
-
-    >>> bireme.fft.fft(bireme.to_tensor([1.0, 2.0])).tolist()
-    [(3+0j), (-1+0j)]
-    """
+    """The transform of real or complex numbers, forwards or backwards; use `fftn`."""
     return _complex(_resized(x, axes, sizes), axes, norm, forward)
 
 
@@ -104,11 +100,7 @@ def _(g, sigs, axes, norm, forward):
 
 @op(numpy=True)
 def fft_r2c(x: Tensor, axes: Ints, sizes: Ints, norm: str, forward: bool) -> Tensor:
-    """The first half of the transform of real numbers; use `rfftn` or `ihfftn`.
-
-    >>> bireme.fft.rfft(bireme.to_tensor([1.0, 2.0, 3.0])).shape
-    [2]
-    """
+    """The first half of the transform of real numbers; use `rfftn` or `ihfftn`."""
     return _half(_resized(x, axes, sizes), axes, norm, forward)
 
 
@@ -126,11 +118,7 @@ def _(g, sigs, axes, sizes, norm, forward):
 
 @op(numpy=True)
 def fft_c2r(x: Tensor, axes: Ints, sizes: Ints, norm: str, forward: bool) -> Tensor:
-    """Real numbers from the first half of their transform; use `irfftn` or `hfftn`.
-
-    >>> bireme.fft.irfft(bireme.to_tensor([3.0 + 0j, -1.0 + 0j])).tolist()
-    [1.0, 2.0]
-    """
+    """Real numbers from the first half of their transform; use `irfftn` or `hfftn`."""
     return _real(_resized(x, axes, (*sizes[:-1], sizes[-1] // 2 + 1)), axes, sizes[-1], norm, forward)
 
 
@@ -156,7 +144,7 @@ _KINDS = frozenset((dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.com
 
 
 def _transform(name: str, made: Any, x: Tensor, s: Any, axes: Any, norm: Any, forward: bool) -> Tensor:
-    """Check a call's arguments and record it: sizes and axes as sequences or None, as the functions of n axes have them."""
+    """Check a call's arguments and record it: sizes and axes as sequences or None, as for n axes."""
     if norm not in _ADJOINT:
         raise errors.bad(f"{name}(norm)", "'backward', 'ortho' or 'forward'", norm)
     if x.ndim == 0:
@@ -189,7 +177,7 @@ def _sizes(where: str, s: Any) -> list[int]:
 
 
 def _numbers(name: str, x: Tensor, made: Any) -> Tensor:
-    """`x` in a type that can be transformed: integers become floats."""
+    """`x` in a dtype that can be transformed: integers become floats."""
     kind = x.dtype
     if kind.is_integer:
         return x.astype(dtypes.float64 if dtypes.get_default() is dtypes.float64 else dtypes.float32)
@@ -197,13 +185,15 @@ def _numbers(name: str, x: Tensor, made: Any) -> Tensor:
         return x.astype(dtypes.float32)  # there is no half form: mixed precision computes in float32
     allowed = _KINDS - dtypes.COMPLEX if made is fft_r2c else _KINDS
     if kind not in allowed:
-        raise errors.bad(f"{name}(x)", f"integers or one of {', '.join(sorted(d.name for d in allowed))}", kind.name, kind=errors.NoKernel)
+        raise errors.bad(
+            f"{name}(x)", f"integers or one of {', '.join(sorted(d.name for d in allowed))}", described=kind.name, kind=errors.DtypeError
+        )
     return x
 
 
 def _one(name: str, made: Any, x: Tensor, n: Any, axis: Any, norm: Any, forward: bool) -> Tensor:
     if isinstance(n, (list, tuple)):
-        raise errors.bad(f"{name}(n)", "an integer", n, kind=TypeError)
+        raise errors.bad(f"{name}(n)", "an integer", n, kind=errors.ArgumentTypeError)
     return _transform(name, made, x, None if n is None else [n], [-1 if axis is None else axis], norm, forward)
 
 
@@ -228,60 +218,156 @@ def _many(name: str, made: Any, x: Tensor, s: Any, axes: Any, norm: Any, forward
 
 @composite()
 def fft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") -> Tensor:
-    """The discrete Fourier transform along one axis, cut or filled with zeros to `n` elements.
+    """Discrete Fourier transform along one axis.
 
-    >>> bireme.fft.fft(bireme.to_tensor([1.0, 2.0])).tolist()
-    [(3+0j), (-1+0j)]
+    Args:
+        x: Input tensor, float32, float64 or complex; integers become floating-point numbers.
+        n: Number of elements along the axis to transform; longer ones are cut, shorter ones padded with zeros.
+            Default: None, the size of the axis.
+        axis: Axis to transform. Default: -1.
+        norm: Where the result is scaled by ``1 / n``, for ``n`` elements: ``'backward'`` in inverse transforms,
+            ``'forward'`` in forward ones, ``'ortho'`` by ``1 / sqrt(n)`` in both. Default: ``'backward'``.
+
+    Returns:
+        Complex tensor of the shape of ``x``, with size ``n`` along the axis.
+
+    Raises:
+        ValueError: If ``n`` is less than 1, or there is no such ``norm``.
+
+    Examples:
+        >>> bireme.fft.fft(bireme.to_tensor([1.0, 2.0])).tolist()
+        [(3+0j), (-1+0j)]
     """
     return _one("fft", fft_c2c, x, n, axis, norm, True)
 
 
 @composite()
 def ifft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") -> Tensor:
-    """The inverse of `fft`.
+    """Inverse discrete Fourier transform along one axis.
 
-    >>> bireme.fft.ifft(bireme.to_tensor([3.0, -1.0])).tolist()
-    [(1+0j), (2+0j)]
+    Args:
+        x: Input tensor, float32, float64 or complex; integers become floating-point numbers.
+        n: Number of elements along the axis to transform; longer ones are cut, shorter ones padded with zeros.
+            Default: None, the size of the axis.
+        axis: Axis to transform. Default: -1.
+        norm: Where the result is scaled by ``1 / n``, for ``n`` elements: ``'backward'`` in inverse transforms,
+            ``'forward'`` in forward ones, ``'ortho'`` by ``1 / sqrt(n)`` in both. Default: ``'backward'``.
+
+    Returns:
+        Complex tensor of the shape of ``x``, with size ``n`` along the axis.
+
+    Raises:
+        ValueError: If ``n`` is less than 1, or there is no such ``norm``.
+
+    Examples:
+        >>> bireme.fft.ifft(bireme.to_tensor([3.0, -1.0])).tolist()
+        [(1+0j), (2+0j)]
     """
     return _one("ifft", fft_c2c, x, n, axis, norm, False)
 
 
 @composite()
 def rfft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") -> Tensor:
-    """The first n / 2 + 1 elements of the transform of real numbers: the others are their conjugates.
+    """Discrete Fourier transform of real numbers along one axis.
 
-    >>> bireme.fft.rfft(bireme.to_tensor([1.0, 2.0, 3.0, 4.0])).tolist()
-    [(10+0j), (-2+2j), (-2+0j)]
+    Only the non-negative frequencies are returned: the others are their complex conjugates.
+
+    Args:
+        x: Real input tensor, float32 or float64; integers become floating-point numbers.
+        n: Number of elements along the axis to transform; longer ones are cut, shorter ones padded with zeros.
+            Default: None, the size of the axis.
+        axis: Axis to transform. Default: -1.
+        norm: Where the result is scaled by ``1 / n``, for ``n`` elements: ``'backward'`` in inverse transforms,
+            ``'forward'`` in forward ones, ``'ortho'`` by ``1 / sqrt(n)`` in both. Default: ``'backward'``.
+
+    Returns:
+        Complex tensor of the shape of ``x``, with size ``n // 2 + 1`` along the axis.
+
+    Raises:
+        ValueError: If ``n`` is less than 1, or there is no such ``norm``.
+
+    Examples:
+        >>> bireme.fft.rfft(bireme.to_tensor([1.0, 2.0, 3.0, 4.0])).tolist()
+        [(10+0j), (-2+2j), (-2+0j)]
     """
     return _one("rfft", fft_r2c, x, n, axis, norm, True)
 
 
 @composite()
 def irfft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") -> Tensor:
-    """The inverse of `rfft`: `n` real numbers, an even count unless said otherwise.
+    """Inverse of ``rfft``: real numbers from the non-negative frequencies.
 
-    >>> bireme.fft.irfft(bireme.to_tensor([10.0, -2 + 2j, -2.0])).tolist()
-    [1.0, 2.0, 3.0, 4.0]
+    The size of the result is even by default; pass ``n`` to get back an odd one.
+
+    Args:
+        x: First half of a spectrum with Hermitian symmetry along the axis, float32, float64 or complex; integers become
+            floating-point numbers.
+        n: Number of elements of the result along the axis. Default: None, ``2 * (m - 1)`` for ``m`` elements.
+        axis: Axis to transform. Default: -1.
+        norm: Where the result is scaled by ``1 / n``, for ``n`` elements: ``'backward'`` in inverse transforms,
+            ``'forward'`` in forward ones, ``'ortho'`` by ``1 / sqrt(n)`` in both. Default: ``'backward'``.
+
+    Returns:
+        Tensor of real numbers with size ``n`` along the axis.
+
+    Raises:
+        ValueError: If ``n`` is less than 1, or there is no such ``norm``.
+
+    Examples:
+        >>> bireme.fft.irfft(bireme.to_tensor([10.0, -2 + 2j, -2.0])).tolist()
+        [1.0, 2.0, 3.0, 4.0]
     """
     return _one("irfft", fft_c2r, x, n, axis, norm, False)
 
 
 @composite()
 def hfft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") -> Tensor:
-    """The transform of a signal that is its own mirrored conjugate, given by its first half: real numbers.
+    """Discrete Fourier transform of a signal with Hermitian symmetry, given by its first half.
 
-    >>> bireme.fft.hfft(bireme.to_tensor([1.0, 2.0, 3.0])).tolist()
-    [8.0, -2.0, 0.0, -2.0]
+    Such a signal equals its own conjugate in reverse, so its spectrum is real.
+
+    Args:
+        x: First half of a signal with Hermitian symmetry along the axis, float32, float64 or complex; integers become
+            floating-point numbers.
+        n: Number of elements of the result along the axis. Default: None, ``2 * (m - 1)`` for ``m`` elements.
+        axis: Axis to transform. Default: -1.
+        norm: Where the result is scaled by ``1 / n``, for ``n`` elements: ``'backward'`` in inverse transforms,
+            ``'forward'`` in forward ones, ``'ortho'`` by ``1 / sqrt(n)`` in both. Default: ``'backward'``.
+
+    Returns:
+        Tensor of real numbers with size ``n`` along the axis.
+
+    Raises:
+        ValueError: If ``n`` is less than 1, or there is no such ``norm``.
+
+    Examples:
+        >>> bireme.fft.hfft(bireme.to_tensor([1.0, 2.0, 3.0])).tolist()
+        [8.0, -2.0, 0.0, -2.0]
     """
     return _one("hfft", fft_c2r, x, n, axis, norm, True)
 
 
 @composite()
 def ihfft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") -> Tensor:
-    """The inverse of `hfft`.
+    """Inverse of ``hfft``: the first half of a signal with Hermitian symmetry, from its real spectrum.
 
-    >>> bireme.fft.ihfft(bireme.to_tensor([8.0, -2.0, 0.0, -2.0])).real().tolist()
-    [1.0, 2.0, 3.0]
+    Args:
+        x: Real input tensor, float32 or float64; integers become floating-point numbers.
+        n: Number of elements along the axis to transform; longer ones are cut, shorter ones padded with zeros.
+            Default: None, the size of the axis.
+        axis: Axis to transform. Default: -1.
+        norm: Where the result is scaled by ``1 / n``, for ``n`` elements: ``'backward'`` in inverse transforms,
+            ``'forward'`` in forward ones, ``'ortho'`` by ``1 / sqrt(n)`` in both. Default: ``'backward'``.
+
+    Returns:
+        Complex tensor of the shape of ``x``, with size ``n // 2 + 1`` along the axis.
+
+    Raises:
+        ValueError: If ``n`` is less than 1, or there is no such ``norm``.
+
+    Examples:
+        >>> bireme.fft.ihfft(bireme.to_tensor([8.0, -2.0, 0.0, -2.0])).real().tolist()
+        [1.0, 2.0, 3.0]
     """
     return _one("ihfft", fft_r2c, x, n, axis, norm, False)
 
@@ -291,60 +377,156 @@ def ihfft(x: Tensor, n: Attr = None, axis: Attr = -1, norm: str = "backward") ->
 
 @composite()
 def fft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backward") -> Tensor:
-    """The discrete Fourier transform along two axes, each cut or filled with zeros to the sizes `s`.
+    """Discrete Fourier transform along two axes.
 
-    >>> bireme.fft.fft2(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
-    [[(10+0j), (-2+0j)], [(-4+0j), 0j]]
+    Args:
+        x: Input tensor, float32, float64 or complex; integers become floating-point numbers.
+        s: Number of elements along each axis to transform; longer ones are cut, shorter ones padded with zeros.
+            Default: None, the sizes of ``x``.
+        axes: The two axes to transform. Default: ``(-2, -1)``.
+        norm: Where the result is scaled by ``1 / n``, for ``n`` elements: ``'backward'`` in inverse transforms,
+            ``'forward'`` in forward ones, ``'ortho'`` by ``1 / sqrt(n)`` in both. Default: ``'backward'``.
+
+    Returns:
+        Complex tensor with the sizes ``s`` along the axes.
+
+    Raises:
+        ValueError: If axes and sizes do not fit, or there is no such ``norm``.
+
+    Examples:
+        >>> bireme.fft.fft2(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
+        [[(10+0j), (-2+0j)], [(-4+0j), 0j]]
     """
     return _two("fft2", fft_c2c, x, s, axes, norm, True)
 
 
 @composite()
 def ifft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backward") -> Tensor:
-    """The inverse of `fft2`.
+    """Inverse discrete Fourier transform along two axes.
 
-    >>> bireme.fft.ifft2(bireme.to_tensor([[10.0, -2.0], [-4.0, 0.0]])).real().tolist()
-    [[1.0, 2.0], [3.0, 4.0]]
+    Args:
+        x: Input tensor, float32, float64 or complex; integers become floating-point numbers.
+        s: Number of elements along each axis to transform; longer ones are cut, shorter ones padded with zeros.
+            Default: None, the sizes of ``x``.
+        axes: The two axes to transform. Default: ``(-2, -1)``.
+        norm: Where the result is scaled by ``1 / n``, for ``n`` elements: ``'backward'`` in inverse transforms,
+            ``'forward'`` in forward ones, ``'ortho'`` by ``1 / sqrt(n)`` in both. Default: ``'backward'``.
+
+    Returns:
+        Complex tensor with the sizes ``s`` along the axes.
+
+    Raises:
+        ValueError: If axes and sizes do not fit, or there is no such ``norm``.
+
+    Examples:
+        >>> bireme.fft.ifft2(bireme.to_tensor([[10.0, -2.0], [-4.0, 0.0]])).real().tolist()
+        [[1.0, 2.0], [3.0, 4.0]]
     """
     return _two("ifft2", fft_c2c, x, s, axes, norm, False)
 
 
 @composite()
 def rfft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backward") -> Tensor:
-    """The transform of real numbers along two axes, of which the last is halved.
+    """Discrete Fourier transform of real numbers along two axes.
 
-    >>> bireme.fft.rfft2(bireme.ones([4, 6])).shape
-    [4, 4]
+    Along the last of the axes only the non-negative frequencies are returned: the others follow from them.
+
+    Args:
+        x: Real input tensor, float32 or float64; integers become floating-point numbers.
+        s: Number of elements along each axis to transform; longer ones are cut, shorter ones padded with zeros.
+            Default: None, the sizes of ``x``.
+        axes: The two axes to transform. Default: ``(-2, -1)``.
+        norm: Where the result is scaled by ``1 / n``, for ``n`` elements: ``'backward'`` in inverse transforms,
+            ``'forward'`` in forward ones, ``'ortho'`` by ``1 / sqrt(n)`` in both. Default: ``'backward'``.
+
+    Returns:
+        Complex tensor with the sizes ``s`` along the axes, and ``s[-1] // 2 + 1`` along the last of them.
+
+    Raises:
+        ValueError: If axes and sizes do not fit, or there is no such ``norm``.
+
+    Examples:
+        >>> bireme.fft.rfft2(bireme.ones([4, 6])).shape
+        [4, 4]
     """
     return _two("rfft2", fft_r2c, x, s, axes, norm, True)
 
 
 @composite()
 def irfft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backward") -> Tensor:
-    """The inverse of `rfft2`.
+    """Inverse of ``rfft2``: real numbers from half a spectrum, along two axes.
 
-    >>> bireme.fft.irfft2(bireme.to_tensor([[10.0, -2.0], [-4.0, 0.0]])).tolist()
-    [[1.0, 2.0], [3.0, 4.0]]
+    Args:
+        x: First half of a spectrum with Hermitian symmetry along the last of the axes, float32, float64 or complex;
+            integers become floating-point numbers.
+        s: Sizes of the result along the axes. Default: None, those of ``x``, with ``2 * (m - 1)`` for the last one of
+            size ``m``.
+        axes: The two axes to transform. Default: ``(-2, -1)``.
+        norm: Where the result is scaled by ``1 / n``, for ``n`` elements: ``'backward'`` in inverse transforms,
+            ``'forward'`` in forward ones, ``'ortho'`` by ``1 / sqrt(n)`` in both. Default: ``'backward'``.
+
+    Returns:
+        Tensor of real numbers with the sizes ``s`` along the axes.
+
+    Raises:
+        ValueError: If axes and sizes do not fit, or there is no such ``norm``.
+
+    Examples:
+        >>> bireme.fft.irfft2(bireme.to_tensor([[10.0, -2.0], [-4.0, 0.0]])).tolist()
+        [[1.0, 2.0], [3.0, 4.0]]
     """
     return _two("irfft2", fft_c2r, x, s, axes, norm, False)
 
 
 @composite()
 def hfft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backward") -> Tensor:
-    """The transform along two axes of a signal that is its own mirrored conjugate, given by its first half.
+    """Discrete Fourier transform of a signal with Hermitian symmetry along two axes, given by its first half.
 
-    >>> bireme.fft.hfft2(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
-    [[10.0, -2.0], [-4.0, 0.0]]
+    Such a signal equals its own conjugate reversed along the axes, so its spectrum is real.
+
+    Args:
+        x: First half of a signal with Hermitian symmetry along the last of the axes, float32, float64 or complex;
+            integers become floating-point numbers.
+        s: Sizes of the result along the axes. Default: None, those of ``x``, with ``2 * (m - 1)`` for the last one of
+            size ``m``.
+        axes: The two axes to transform. Default: ``(-2, -1)``.
+        norm: Where the result is scaled by ``1 / n``, for ``n`` elements: ``'backward'`` in inverse transforms,
+            ``'forward'`` in forward ones, ``'ortho'`` by ``1 / sqrt(n)`` in both. Default: ``'backward'``.
+
+    Returns:
+        Tensor of real numbers with the sizes ``s`` along the axes.
+
+    Raises:
+        ValueError: If axes and sizes do not fit, or there is no such ``norm``.
+
+    Examples:
+        >>> bireme.fft.hfft2(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
+        [[10.0, -2.0], [-4.0, 0.0]]
     """
     return _two("hfft2", fft_c2r, x, s, axes, norm, True)
 
 
 @composite()
 def ihfft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backward") -> Tensor:
-    """The inverse of `hfft2`.
+    """Inverse of ``hfft2``: the first half of a signal with Hermitian symmetry, from its real spectrum.
 
-    >>> bireme.fft.ihfft2(bireme.to_tensor([[10.0, -2.0], [-4.0, 0.0]])).real().tolist()
-    [[1.0, 2.0], [3.0, 4.0]]
+    Args:
+        x: Real input tensor, float32 or float64; integers become floating-point numbers.
+        s: Number of elements along each axis to transform; longer ones are cut, shorter ones padded with zeros.
+            Default: None, the sizes of ``x``.
+        axes: The two axes to transform. Default: ``(-2, -1)``.
+        norm: Where the result is scaled by ``1 / n``, for ``n`` elements: ``'backward'`` in inverse transforms,
+            ``'forward'`` in forward ones, ``'ortho'`` by ``1 / sqrt(n)`` in both. Default: ``'backward'``.
+
+    Returns:
+        Complex tensor with the sizes ``s`` along the axes, and ``s[-1] // 2 + 1`` along the last of them.
+
+    Raises:
+        ValueError: If axes and sizes do not fit, or there is no such ``norm``.
+
+    Examples:
+        >>> bireme.fft.ihfft2(bireme.to_tensor([[10.0, -2.0], [-4.0, 0.0]])).real().tolist()
+        [[1.0, 2.0], [3.0, 4.0]]
     """
     return _two("ihfft2", fft_r2c, x, s, axes, norm, False)
 
@@ -354,59 +536,155 @@ def ihfft2(x: Tensor, s: Attr = None, axes: Attr = (-2, -1), norm: str = "backwa
 
 @composite()
 def fftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward") -> Tensor:
-    """The discrete Fourier transform along several axes, all of them unless said otherwise.
+    """Discrete Fourier transform along several axes.
 
-    >>> bireme.fft.fftn(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
-    [[(10+0j), (-2+0j)], [(-4+0j), 0j]]
+    Args:
+        x: Input tensor, float32, float64 or complex; integers become floating-point numbers.
+        s: Number of elements along each axis to transform; longer ones are cut, shorter ones padded with zeros.
+            Default: None, the sizes of ``x``.
+        axes: Axes to transform. Default: None, as many of the last ones as ``s`` has sizes, or all.
+        norm: Where the result is scaled by ``1 / n``, for ``n`` elements: ``'backward'`` in inverse transforms,
+            ``'forward'`` in forward ones, ``'ortho'`` by ``1 / sqrt(n)`` in both. Default: ``'backward'``.
+
+    Returns:
+        Complex tensor with the sizes ``s`` along the axes.
+
+    Raises:
+        ValueError: If axes and sizes do not fit, or there is no such ``norm``.
+
+    Examples:
+        >>> bireme.fft.fftn(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
+        [[(10+0j), (-2+0j)], [(-4+0j), 0j]]
     """
     return _many("fftn", fft_c2c, x, s, axes, norm, True)
 
 
 @composite()
 def ifftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward") -> Tensor:
-    """The inverse of `fftn`.
+    """Inverse discrete Fourier transform along several axes.
 
-    >>> bireme.fft.ifftn(bireme.to_tensor([[10.0, -2.0], [-4.0, 0.0]])).real().tolist()
-    [[1.0, 2.0], [3.0, 4.0]]
+    Args:
+        x: Input tensor, float32, float64 or complex; integers become floating-point numbers.
+        s: Number of elements along each axis to transform; longer ones are cut, shorter ones padded with zeros.
+            Default: None, the sizes of ``x``.
+        axes: Axes to transform. Default: None, as many of the last ones as ``s`` has sizes, or all.
+        norm: Where the result is scaled by ``1 / n``, for ``n`` elements: ``'backward'`` in inverse transforms,
+            ``'forward'`` in forward ones, ``'ortho'`` by ``1 / sqrt(n)`` in both. Default: ``'backward'``.
+
+    Returns:
+        Complex tensor with the sizes ``s`` along the axes.
+
+    Raises:
+        ValueError: If axes and sizes do not fit, or there is no such ``norm``.
+
+    Examples:
+        >>> bireme.fft.ifftn(bireme.to_tensor([[10.0, -2.0], [-4.0, 0.0]])).real().tolist()
+        [[1.0, 2.0], [3.0, 4.0]]
     """
     return _many("ifftn", fft_c2c, x, s, axes, norm, False)
 
 
 @composite()
 def rfftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward") -> Tensor:
-    """The transform of real numbers along several axes, of which the last is halved.
+    """Discrete Fourier transform of real numbers along several axes.
 
-    >>> bireme.fft.rfftn(bireme.ones([2, 4, 6])).shape
-    [2, 4, 4]
+    Along the last of the axes only the non-negative frequencies are returned: the others follow from them.
+
+    Args:
+        x: Real input tensor, float32 or float64; integers become floating-point numbers.
+        s: Number of elements along each axis to transform; longer ones are cut, shorter ones padded with zeros.
+            Default: None, the sizes of ``x``.
+        axes: Axes to transform. Default: None, as many of the last ones as ``s`` has sizes, or all.
+        norm: Where the result is scaled by ``1 / n``, for ``n`` elements: ``'backward'`` in inverse transforms,
+            ``'forward'`` in forward ones, ``'ortho'`` by ``1 / sqrt(n)`` in both. Default: ``'backward'``.
+
+    Returns:
+        Complex tensor with the sizes ``s`` along the axes, and ``s[-1] // 2 + 1`` along the last of them.
+
+    Raises:
+        ValueError: If axes and sizes do not fit, or there is no such ``norm``.
+
+    Examples:
+        >>> bireme.fft.rfftn(bireme.ones([2, 4, 6])).shape
+        [2, 4, 4]
     """
     return _many("rfftn", fft_r2c, x, s, axes, norm, True)
 
 
 @composite()
 def irfftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward") -> Tensor:
-    """The inverse of `rfftn`.
+    """Inverse of ``rfftn``: real numbers from half a spectrum, along several axes.
 
-    >>> bireme.fft.irfftn(bireme.to_tensor([[10.0, -2.0], [-4.0, 0.0]])).tolist()
-    [[1.0, 2.0], [3.0, 4.0]]
+    Args:
+        x: First half of a spectrum with Hermitian symmetry along the last of the axes, float32, float64 or complex;
+            integers become floating-point numbers.
+        s: Sizes of the result along the axes. Default: None, those of ``x``, with ``2 * (m - 1)`` for the last one of
+            size ``m``.
+        axes: Axes to transform. Default: None, as many of the last ones as ``s`` has sizes, or all.
+        norm: Where the result is scaled by ``1 / n``, for ``n`` elements: ``'backward'`` in inverse transforms,
+            ``'forward'`` in forward ones, ``'ortho'`` by ``1 / sqrt(n)`` in both. Default: ``'backward'``.
+
+    Returns:
+        Tensor of real numbers with the sizes ``s`` along the axes.
+
+    Raises:
+        ValueError: If axes and sizes do not fit, or there is no such ``norm``.
+
+    Examples:
+        >>> bireme.fft.irfftn(bireme.to_tensor([[10.0, -2.0], [-4.0, 0.0]])).tolist()
+        [[1.0, 2.0], [3.0, 4.0]]
     """
     return _many("irfftn", fft_c2r, x, s, axes, norm, False)
 
 
 @composite()
 def hfftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward") -> Tensor:
-    """The transform along several axes of a signal that is its own mirrored conjugate, given by its first half.
+    """Discrete Fourier transform of a signal with Hermitian symmetry along several axes, given by its first half.
 
-    >>> bireme.fft.hfftn(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
-    [[10.0, -2.0], [-4.0, 0.0]]
+    Such a signal equals its own conjugate reversed along the axes, so its spectrum is real.
+
+    Args:
+        x: First half of a signal with Hermitian symmetry along the last of the axes, float32, float64 or complex;
+            integers become floating-point numbers.
+        s: Sizes of the result along the axes. Default: None, those of ``x``, with ``2 * (m - 1)`` for the last one of
+            size ``m``.
+        axes: Axes to transform. Default: None, as many of the last ones as ``s`` has sizes, or all.
+        norm: Where the result is scaled by ``1 / n``, for ``n`` elements: ``'backward'`` in inverse transforms,
+            ``'forward'`` in forward ones, ``'ortho'`` by ``1 / sqrt(n)`` in both. Default: ``'backward'``.
+
+    Returns:
+        Tensor of real numbers with the sizes ``s`` along the axes.
+
+    Raises:
+        ValueError: If axes and sizes do not fit, or there is no such ``norm``.
+
+    Examples:
+        >>> bireme.fft.hfftn(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
+        [[10.0, -2.0], [-4.0, 0.0]]
     """
     return _many("hfftn", fft_c2r, x, s, axes, norm, True)
 
 
 @composite()
 def ihfftn(x: Tensor, s: Attr = None, axes: Attr = None, norm: str = "backward") -> Tensor:
-    """The inverse of `hfftn`.
+    """Inverse of ``hfftn``: the first half of a signal with Hermitian symmetry, from its real spectrum.
 
-    >>> bireme.fft.ihfftn(bireme.to_tensor([[10.0, -2.0], [-4.0, 0.0]])).real().tolist()
-    [[1.0, 2.0], [3.0, 4.0]]
+    Args:
+        x: Real input tensor, float32 or float64; integers become floating-point numbers.
+        s: Number of elements along each axis to transform; longer ones are cut, shorter ones padded with zeros.
+            Default: None, the sizes of ``x``.
+        axes: Axes to transform. Default: None, as many of the last ones as ``s`` has sizes, or all.
+        norm: Where the result is scaled by ``1 / n``, for ``n`` elements: ``'backward'`` in inverse transforms,
+            ``'forward'`` in forward ones, ``'ortho'`` by ``1 / sqrt(n)`` in both. Default: ``'backward'``.
+
+    Returns:
+        Complex tensor with the sizes ``s`` along the axes, and ``s[-1] // 2 + 1`` along the last of them.
+
+    Raises:
+        ValueError: If axes and sizes do not fit, or there is no such ``norm``.
+
+    Examples:
+        >>> bireme.fft.ihfftn(bireme.to_tensor([[10.0, -2.0], [-4.0, 0.0]])).real().tolist()
+        [[1.0, 2.0], [3.0, 4.0]]
     """
     return _many("ihfftn", fft_r2c, x, s, axes, norm, False)

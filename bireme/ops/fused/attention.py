@@ -11,6 +11,7 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.ops._shared.precision import widen
 from bireme.ops.creation.tensors import arange
 from bireme.ops.fused.matmul import activation_of, floating
 from bireme.ops.fused.norm import dropped, normed
@@ -18,22 +19,12 @@ from bireme.ops.linalg.matmul import matmul
 from bireme.ops.manipulation.join import concat, stack
 from bireme.ops.nn.attention import attention, attention_weights
 
-
-def _wide(x):
-    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
-
-
-# ---------------------------------------------------------------- attention where some places count
+# ---------------------------------------------------------------- attention to valid keys
 
 
 @op(dtypes=FLOAT, promote="query key value", amp="low")
 def attend_valid(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, valid: Tensor, scale: Tensor | float) -> Tensor:
-    """Attention on [batch, heads, length, width] to the valid places alone, 0 where none is; fewer heads of keys are shared.
-
-    >>> q, n = bireme.ones([1, 1, 2, 4]), bireme.to_tensor([1])
-    >>> bireme.incubate.nn.functional.variable_length_memory_efficient_attention(q, q, q, n, n)[0, 0].tolist()
-    [[1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0]]
-    """
+    """Attention on [batch, heads, length, width] to valid keys alone, 0 where none is; heads of keys may be shared."""
     b, h, n, d = query.shape
     shared = key.shape[1]
     groups = h // shared if shared else 1
@@ -42,8 +33,8 @@ def attend_valid(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None,
         """Scores by shared head and group, whether the mask has heads or not."""
         return t[:, :, None] if t.shape[1] == 1 else t.reshape(t.shape[0], shared, groups, *t.shape[2:])
 
-    q = _wide(query).reshape(b, shared, groups, n, d)
-    s = jnp.einsum("bhgqd,bhkd->bhgqk", q, _wide(key)) * scale.astype(q.dtype)
+    q = widen(query).reshape(b, shared, groups, n, d)
+    s = jnp.einsum("bhgqd,bhkd->bhgqk", q, widen(key)) * scale.astype(q.dtype)
     if mask is not None:
         s = s + grouped(mask.astype(s.dtype))
     kept = grouped(valid)
@@ -51,7 +42,7 @@ def attend_valid(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None,
     top = jnp.max(s, axis=-1, keepdims=True, initial=-np.inf)
     e = jnp.where(kept, jnp.exp(s - jnp.where(top == -np.inf, jnp.zeros_like(top), top)), jnp.zeros_like(s))
     total = jnp.sum(e, axis=-1, keepdims=True)
-    out = jnp.einsum("bhgqk,bhkd->bhgqd", e / jnp.where(total == 0, jnp.ones_like(total), total), _wide(value))
+    out = jnp.einsum("bhgqk,bhkd->bhgqd", e / jnp.where(total == 0, jnp.ones_like(total), total), widen(value))
     return out.reshape(b, h, n, value.shape[-1]).astype(query.dtype)
 
 
@@ -62,17 +53,19 @@ def check_heads(where: str, query: Any, key: Any, value: Any) -> None:
     """Queries, keys and values [batch, heads, length, width] that fit each other."""
     for name, t in (("query", query), ("key", key), ("value", value)):
         if t.ndim != 4:
-            raise errors.bad(f"{where}({name})", "shape [batch, heads, length, width]", f"shape {list(t.shape)}")
+            raise errors.bad(f"{where}({name})", "shape [batch, heads, length, width]", described=f"shape {list(t.shape)}", kind=errors.ShapeError)
     if key.shape[:3] != value.shape[:3] or key.shape[0] != query.shape[0] or key.shape[3] != query.shape[3]:
         got = f"shapes {list(query.shape)}, {list(key.shape)} and {list(value.shape)}"
-        raise errors.bad(f"{where}(key, value)", "keys and values of one length that match the query", got)
+        raise errors.bad(f"{where}(key, value)", "keys and values of one length that match the query", described=got)
     if not key.shape[1] or query.shape[1] % key.shape[1]:
-        raise errors.bad(f"{where}(key)", f"a number of heads that divides the query's {query.shape[1]}", key.shape[1])
+        raise errors.bad(
+            f"{where}(key)", f"a number of heads that divides the query's {query.shape[1]}", key.shape[1], kind=errors.for_number(key.shape[1])
+        )
 
 
 def check_mask(where: str, mask: Any, full: tuple) -> None:
     if mask is not None and (mask.ndim != 4 or any(m not in (1, n) for m, n in zip(mask.shape, full, strict=True))):
-        raise errors.bad(where, f"a mask that broadcasts to {list(full)}", f"shape {list(mask.shape)}")
+        raise errors.bad(where, f"a mask that broadcasts to {list(full)}", described=f"shape {list(mask.shape)}", kind=errors.ShapeError)
 
 
 @attend_valid.check
@@ -93,11 +86,26 @@ def lengths_of(where: str, t: Tensor, batch: int) -> Tensor:
 def variable_length_memory_efficient_attention(query: Tensor, key: Tensor, value: Tensor, seq_lens: Tensor, kv_seq_lens: Tensor,
                                                mask: Tensor | None = None, scale: float | None = None, causal: bool = False,
                                                pre_cache_length: int = 0) -> Tensor:  # fmt: skip
-    """Attention on [batch, heads, length, width] to the first `kv_seq_lens` keys of each sequence; rows past `seq_lens` are 0.
+    """Attention on a batch of sequences of different lengths, padded to one length.
 
-    >>> q, n = bireme.ones([1, 1, 2, 4]), bireme.to_tensor([2])
-    >>> bireme.incubate.nn.functional.variable_length_memory_efficient_attention(q, q, q, n, n, causal=True).shape
-    [1, 1, 2, 4]
+    Args:
+        query: Queries of shape ``[N, H, Lq, D]``, of a floating-point dtype.
+        key: Keys of shape ``[N, Hk, Lk, D]``; ``H`` must be a multiple of ``Hk``.
+        value: Values of shape ``[N, Hk, Lk, Dv]``.
+        seq_lens: Number of queries of each sequence, ``N`` integers; what is behind them gives 0.
+        kv_seq_lens: Number of keys of each sequence, ``N`` integers; those behind them are not seen.
+        mask: Tensor that broadcasts to ``[N, H, Lq, Lk]`` and is added to the scores. Default: None.
+        scale: Factor of the scores; ``None`` means ``1 / sqrt(D)``. Default: None.
+        causal: Whether query ``i`` sees the keys 0 to ``i + pre_cache_length`` only. Default: False.
+        pre_cache_length: Number of keys that come before the first query's own. Default: 0.
+
+    Returns:
+        Tensor of shape ``[N, H, Lq, Dv]`` and the dtype of ``query``.
+
+    Examples:
+        >>> q, n = bireme.ones([1, 1, 2, 2]), bireme.to_tensor([1])
+        >>> bireme.incubate.nn.functional.variable_length_memory_efficient_attention(q, q, q, n, n).tolist()
+        [[[[1.0, 1.0], [0.0, 0.0]]]]
     """
     where = "variable_length_memory_efficient_attention"
     check_heads(where, query, key, value)
@@ -130,14 +138,16 @@ def _project(name: str, x: Tensor, weight: Tensor, bias: Tensor | None, heads: i
     width = x.shape[2]
     if transposed:
         if heads <= 0 or width % heads:
-            raise errors.bad(f"{name}(num_heads)", f"a number that divides the width {width}, as transpose_qkv_wb is True", heads)
+            raise errors.bad(
+                f"{name}(num_heads)", f"a number that divides the width {width}, as transpose_qkv_wb is True", heads, kind=errors.for_number(heads)
+            )
         wanted, head = [width, 3 * width], width // heads
     else:
         fits = weight.ndim == 4
         heads, head = (weight.shape[1], weight.shape[2]) if fits else (0, 0)
         wanted = [3, heads, head, width] if fits else ["3", "heads", "head width", width]  # type: ignore[list-item]  # words for the message
     if weight.shape != wanted:
-        raise errors.bad(f"{name}(qkv_weight)", f"shape [{', '.join(map(str, wanted))}]", f"shape {weight.shape}")
+        raise errors.bad(f"{name}(qkv_weight)", f"shape [{', '.join(map(str, wanted))}]", described=f"shape {weight.shape}", kind=errors.ShapeError)
     out = matmul(x, weight) if transposed else matmul(x, weight.reshape([3 * heads * head, width]), False, True)
     if bias is not None:
         if bias.size != 3 * heads * head:
@@ -154,26 +164,57 @@ def fused_multi_head_attention(x: Tensor, qkv_weight: Tensor, linear_weight: Ten
                                dropout_rate: float = 0.5, attn_dropout_rate: float = 0.5, ln_epsilon: float = 1e-05, training: bool = True,
                                mode: str = "upscale_in_train", ring_id: int = -1, add_residual: bool = True, num_heads: int = -1,
                                transpose_qkv_wb: bool = False) -> Any:  # fmt: skip
-    """Self-attention of [batch, length, width] with its linear maps, dropouts, residual, and a layer norm before or after it.
+    """Block of self-attention: projections, attention, dropout, residual, and layer normalization before or after it.
 
-    With `cache_kv`, keys and values [2, batch, heads, steps, head width] of the steps so far, gives the longer cache as well.
+    Args:
+        x: Tensor of shape ``[N, L, D]``, of a floating-point dtype.
+        qkv_weight: Weights of queries, keys and values: ``[3, H, D / H, D]``, or ``[D, 3 * D]`` with
+            ``transpose_qkv_wb``.
+        linear_weight: Weight of the output projection, ``[D, D]``.
+        pre_layer_norm: Whether to normalize the input rather than the result. Default: False.
+        pre_ln_scale: Scales of the normalization of the input, ``[D]``; ``None`` means 1. Default: None.
+        pre_ln_bias: Shifts of the normalization of the input, ``[D]``; ``None`` means 0. Default: None.
+        ln_scale: Scales of the normalization of the result, ``[D]``; ``None`` means 1. Default: None.
+        ln_bias: Shifts of the normalization of the result, ``[D]``; ``None`` means 0. Default: None.
+        pre_ln_epsilon: Number added to the variance of the input. Default: 1e-05.
+        qkv_bias: Bias of queries, keys and values, ``3 * D`` elements. Default: None.
+        linear_bias: Bias of the output projection, ``[D]``. Default: None.
+        cache_kv: Keys and values of the steps so far, ``[2, N, H, steps, D / H]``; they are extended by those of ``x``.
+            Default: None.
+        attn_mask: Mask that broadcasts to ``[N, H, L, keys]``: a bool or integer one is true where attention is
+            allowed, a floating-point one is added to the scores. Default: None.
+        dropout_rate: Probability of dropping an element of the output projection. Default: 0.5.
+        attn_dropout_rate: Probability of dropping a weight of the attention. Default: 0.5.
+        ln_epsilon: Number added to the variance of the result. Default: 1e-05.
+        training: Whether to drop. Default: True.
+        mode: ``'upscale_in_train'`` multiplies what is kept by ``1 / (1 - p)`` in training; ``'downscale_in_infer'``
+            multiplies by ``1 - p`` outside of training instead. Default: ``'upscale_in_train'``.
+        ring_id: Must be -1: the weights are whole, in one process. Default: -1.
+        add_residual: Whether to add ``x`` to the output projection. Default: True.
+        num_heads: Number of heads ``H``; needed with ``transpose_qkv_wb``. Default: -1.
+        transpose_qkv_wb: Whether ``qkv_weight`` has shape ``[D, 3 * D]``. Default: False.
 
-    >>> x, w = bireme.ones([1, 2, 2]), bireme.ones([3, 1, 2, 2])
-    >>> y = bireme.incubate.nn.functional.fused_multi_head_attention(x, w, bireme.ones([2, 2]), True, training=False)
-    >>> y.tolist()
-    [[[1.0, 1.0], [1.0, 1.0]]]
+    Returns:
+        Tensor of the shape of ``x``; with ``cache_kv`` a pair of this and the extended cache.
+
+    Examples:
+        >>> x, qkv, out = bireme.ones([1, 2, 2]), bireme.ones([3, 1, 2, 2]), bireme.ones([2, 2])
+        >>> bireme.incubate.nn.functional.fused_multi_head_attention(x, qkv, out, True, training=False).tolist()
+        [[[1.0, 1.0], [1.0, 1.0]]]
     """
     name = "fused_multi_head_attention"
     one_process(name, ring_id)
     floating(f"{name}(x)", x)
     if x.ndim != 3:
-        raise errors.bad(f"{name}(x)", "shape [batch, length, width]", f"shape {x.shape}")
+        raise errors.bad(f"{name}(x)", "shape [batch, length, width]", described=f"shape {x.shape}", kind=errors.ShapeError)
     out = normed(name, x, pre_ln_scale, pre_ln_bias, pre_ln_epsilon, "pre_ln_scale", "pre_ln_bias") if pre_layer_norm else x
     query, key, value = _project(name, out, qkv_weight, qkv_bias, num_heads, transpose_qkv_wb)
     if cache_kv is not None:
         heads, head = query.shape[2:]
         if cache_kv.ndim != 5 or [*cache_kv.shape[:3], cache_kv.shape[4]] != [2, x.shape[0], heads, head]:
-            raise errors.bad(f"{name}(cache_kv)", f"shape [2, {x.shape[0]}, {heads}, steps, {head}]", f"shape {cache_kv.shape}")
+            raise errors.bad(
+                f"{name}(cache_kv)", f"shape [2, {x.shape[0]}, {heads}, steps, {head}]", described=f"shape {cache_kv.shape}", kind=errors.ShapeError
+            )
         cache_kv = concat([cache_kv, stack([key, value]).transpose([0, 1, 3, 2, 4])], 3)
         key, value = cache_kv.transpose([0, 1, 3, 2, 4]).unbind(0)
     attn_mask = keeping(attn_mask)
@@ -196,11 +237,38 @@ def fused_feedforward(x: Tensor, linear1_weight: Tensor, linear2_weight: Tensor,
                       ln2_scale: Tensor | None = None, ln2_bias: Tensor | None = None, dropout1_rate: float = 0.5, dropout2_rate: float = 0.5,
                       activation: str = "relu", ln1_epsilon: float = 1e-05, ln2_epsilon: float = 1e-05, pre_layer_norm: bool = False,
                       training: bool = True, mode: str = "upscale_in_train", ring_id: int = -1, add_residual: bool = True) -> Tensor:  # fmt: skip
-    """Two linear maps with an activation between them, dropouts, a residual, and a layer norm before or after.
+    """Feed-forward block: two linear maps and an activation, dropout, residual, and layer normalization before or after
+    it.
 
-    >>> x, w = bireme.to_tensor([[[1.0, 3.0]]]), bireme.ones([2, 2])
-    >>> bireme.incubate.nn.functional.fused_feedforward(x, w, w, pre_layer_norm=True, training=False, ln1_epsilon=0.0).tolist()
-    [[[1.0, 3.0]]]
+    Args:
+        x: Tensor of shape ``[..., D]``, of a floating-point dtype.
+        linear1_weight: Weight of the first map, ``[D, F]``.
+        linear2_weight: Weight of the second map, ``[F, D]``.
+        linear1_bias: Bias of the first map, ``[F]``. Default: None.
+        linear2_bias: Bias of the second map, ``[D]``. Default: None.
+        ln1_scale: Scales of the normalization of the input, ``[D]``; ``None`` means 1. Default: None.
+        ln1_bias: Shifts of the normalization of the input, ``[D]``; ``None`` means 0. Default: None.
+        ln2_scale: Scales of the normalization of the result, ``[D]``; ``None`` means 1. Default: None.
+        ln2_bias: Shifts of the normalization of the result, ``[D]``; ``None`` means 0. Default: None.
+        dropout1_rate: Probability of dropping an element after the activation. Default: 0.5.
+        dropout2_rate: Probability of dropping an element after the second map. Default: 0.5.
+        activation: ``'relu'``, ``'gelu'`` or another activation that ``fused_bias_act`` has. Default: ``'relu'``.
+        ln1_epsilon: Number added to the variance of the input. Default: 1e-05.
+        ln2_epsilon: Number added to the variance of the result. Default: 1e-05.
+        pre_layer_norm: Whether to normalize the input rather than the result. Default: False.
+        training: Whether to drop. Default: True.
+        mode: ``'upscale_in_train'`` multiplies what is kept by ``1 / (1 - p)`` in training; ``'downscale_in_infer'``
+            multiplies by ``1 - p`` outside of training instead. Default: ``'upscale_in_train'``.
+        ring_id: Must be -1: the weights are whole, in one process. Default: -1.
+        add_residual: Whether to add ``x`` to the second map. Default: True.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> x, w = bireme.to_tensor([[[1.0, 3.0]]]), bireme.ones([2, 2])
+        >>> bireme.incubate.nn.functional.fused_feedforward(x, w, w, pre_layer_norm=True, training=False).tolist()
+        [[[1.0, 3.0]]]
     """
     name = "fused_feedforward"
     one_process(name, ring_id)

@@ -1,4 +1,4 @@
-"""Attention with caches in blocks: sequences of a batch one after the other, each with a table of the blocks that hold its steps."""
+"""Attention with caches in blocks: packed sequences, each with a table of the blocks that hold its steps."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from bireme.core.base import errors
 from bireme.core.declare.op import Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.ops._shared.precision import widen
 from bireme.ops.fused.kv_cache import finished
 from bireme.ops.fused.matmul import dequantised
 from bireme.ops.manipulation.join import concat, stack
@@ -16,20 +17,25 @@ from bireme.ops.reduction.reductions import max as largest
 
 @composite(name_arg=False)
 def blha_get_max_len(seq_lens_encoder: Tensor, seq_lens_decoder: Tensor, batch_size: Tensor) -> tuple:
-    """The largest length of prompts and the largest number of steps so far, each of shape [1].
+    """Greatest lengths of a batch, which ``block_multihead_attention`` takes.
 
-    >>> a, b = bireme.to_tensor([2, 5], dtype="int32"), bireme.to_tensor([7, 0], dtype="int32")
-    >>> [t.tolist() for t in bireme.incubate.nn.functional.blha_get_max_len(a, b, bireme.ones([2]))]
-    [[5], [7]]
+    Args:
+        seq_lens_encoder: Length of the prompt of each sequence, integers.
+        seq_lens_decoder: Number of steps so far of each sequence, integers.
+        batch_size: Not used.
+
+    Returns:
+        Pair of the greatest length of a prompt and the greatest number of steps, int32 of shape ``[1]``.
+
+    Examples:
+        >>> a, b = bireme.to_tensor([2, 5], dtype="int32"), bireme.to_tensor([7, 0], dtype="int32")
+        >>> [t.tolist() for t in bireme.incubate.nn.functional.blha_get_max_len(a, b, bireme.ones([2]))]
+        [[5], [7]]
     """
     for name, t in (("seq_lens_encoder", seq_lens_encoder), ("seq_lens_decoder", seq_lens_decoder)):
         if t.dtype.kind != "i" or not t._value.sig.size:
             raise errors.bad(f"blha_get_max_len({name})", "integers, one for each sequence", t)
     return tuple([largest(t).reshape([1]).astype("int32") for t in (seq_lens_encoder, seq_lens_decoder)])
-
-
-def _wide(x):
-    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
 
 
 def _turn(x, cos, sin, halves):
@@ -42,7 +48,7 @@ def _turn(x, cos, sin, halves):
 
 
 def _written(cache, rows, scale, tables, sequence, position, most, least, away):
-    """A cache [blocks, heads, places, width] with a row [heads, width] for each token where the table of its sequence says."""
+    """A cache [blocks, heads, steps, width] with a row [heads, width] for each token, at the block of its table."""
     places = cache.shape[2]
     block = tables[sequence, jnp.clip(position // places, 0, tables.shape[1] - 1)]
     lost = (position >= tables.shape[1] * places) | (block < 0)
@@ -64,14 +70,7 @@ def _whole(cache, scale, tables, kind):
 def block_attention(qkv: Tensor, key_cache: Tensor, value_cache: Tensor, encoder: Tensor, decoder: Tensor, starts: Tensor, tables: Tensor,
                     pre_key: Tensor | None, pre_value: Tensor | None, scales: list[Tensor], rope: Tensor | None, mask: Tensor | None,
                     tgt_mask: Tensor | None, most: int, halves: bool, limits: tuple) -> list[Tensor]:  # fmt: skip
-    """Results [tokens, heads * width] of tokens [tokens, heads, width] and the two caches after them; use `block_multihead_attention`.
-
-    >>> F = bireme.incubate.nn.functional
-    >>> n, cache = bireme.to_tensor([1], dtype="int32"), bireme.zeros([1, 1, 2, 1])
-    >>> cu, table = bireme.to_tensor([0, 1], dtype="int32"), bireme.to_tensor([[0]], dtype="int32")
-    >>> F.block_multihead_attention(bireme.ones([1, 3]), cache, cache.clone(), n, n * 0, n, n, n, cu, cu, table, block_size=2)[0].tolist()
-    [[1.0]]
-    """
+    """Results of tokens [tokens, heads, width] and the two caches after them; use `block_multihead_attention`."""
     shared, width = key_cache.shape[1], key_cache.shape[3]
     tokens, heads, batch = qkv.shape[0], qkv.shape[1] - 2 * shared, tables.shape[0]
     before = 0 if pre_key is None else pre_key.shape[2]
@@ -80,13 +79,13 @@ def block_attention(qkv: Tensor, key_cache: Tensor, value_cache: Tensor, encoder
     sequence = jnp.clip(jnp.searchsorted(starts, token, side="right").astype(np.int32) - 1, 0, batch - 1)
     place = token - starts[sequence]
     position = decoder[sequence] + place
-    wide = _wide(qkv)
+    wide = widen(qkv)
     query, key, value = wide[:, :heads], wide[:, heads : heads + shared], wide[:, heads + shared :]
     if rope is not None:
         at = rope[:, jnp.clip(sequence, 0, rope.shape[1] - 1), jnp.clip(position, 0, rope.shape[2] - 1)][:, :, None].astype(wide.dtype)
         query, key = [_turn(t, at[0], at[1], halves) for t in (query, key)]
     prompt = (encoder > 0)[sequence]
-    position = position + jnp.where(prompt, before, 0)  # what stands before a prompt takes its first places
+    position = position + jnp.where(prompt, before, 0)  # what comes before a prompt takes its first steps
     quant, dequant = (scales[:2], scales[2:]) if scales else ([None] * 2, [None] * 2)
     caches = []
     for cache, rows, pre, scale in ((key_cache, key, pre_key, quant[0]), (value_cache, value, pre_value, quant[1])):
@@ -135,7 +134,7 @@ def _rope(table: Tensor | None, batch: int, width: int, halves: bool) -> Tensor 
     if table is None:
         return None
     if table.ndim != 5 or table.shape[0] != 2 or table.shape[1] not in (1, batch) or table.shape[3] != 1 or table.shape[4] not in (width, width // 2):
-        raise errors.bad(f"{NAME}(rope_emb)", f"shape [2, {batch}, steps, 1, {width // 2}]", f"shape {table.shape}")
+        raise errors.bad(f"{NAME}(rope_emb)", f"shape [2, {batch}, steps, 1, {width // 2}]", described=f"shape {table.shape}", kind=errors.ShapeError)
     dims = [2, table.shape[1], table.shape[2]]
     flat = table.reshape([*dims, table.shape[4]])
     if table.shape[4] == width:
@@ -146,11 +145,16 @@ def _rope(table: Tensor | None, batch: int, width: int, halves: bool) -> Tensor 
 def _check(qkv: Tensor, key_cache: Tensor, value_cache: Tensor, tables: Tensor, block_size: int, **lengths: Tensor) -> None:
     if key_cache.ndim != 4 or key_cache.shape != value_cache.shape or key_cache.shape[2] != block_size:
         got = f"shapes {key_cache.shape} and {value_cache.shape}"
-        raise errors.bad(f"{NAME}(key_cache, value_cache)", f"two of one shape [blocks, heads, {block_size}, width]", got)
+        raise errors.bad(f"{NAME}(key_cache, value_cache)", f"two of one shape [blocks, heads, {block_size}, width]", described=got)
     _, shared, _, width = key_cache.shape
     columns = qkv.shape[1] if qkv.ndim == 2 else 0
     if not width or columns % width or columns // width <= 2 * shared or (columns // width) % shared:
-        raise errors.bad(f"{NAME}(qkv)", f"shape [tokens, (heads + 2 * {shared}) * {width}], as the caches have it", f"shape {qkv.shape}")
+        raise errors.bad(
+            f"{NAME}(qkv)",
+            f"shape [tokens, (heads + 2 * {shared}) * {width}], as the caches have it",
+            described=f"shape {qkv.shape}",
+            kind=errors.ShapeError,
+        )
     if tables.ndim != 2 or tables.dtype.kind != "i" or not tables.shape[1]:
         raise errors.bad(f"{NAME}(block_tables)", "integers of shape [batch, blocks of a sequence]", tables)
     for name, t in lengths.items():
@@ -172,15 +176,70 @@ def block_multihead_attention(qkv: Tensor, key_cache: Tensor, value_cache: Tenso
                               use_dynamic_cachekv_quant: bool = False, quant_round_type: int = 1, quant_max_bound: float = 127.0,
                               quant_min_bound: float = -127.0, out_scale: float = -1, compute_dtype: str = "default",
                               rope_theta: float = 10000.0) -> tuple:  # fmt: skip
-    """Attention of the tokens of all sequences, prompts and single steps together, to their caches in blocks, which get the new tokens.
+    """Attention with paged caches: prompts and single steps of many sequences in one call.
 
-    A prompt attends to what comes before each token, or by `mask`; a step to all steps of its sequence. Gives the results, `qkv` and both caches.
+    Tokens of all sequences follow each other without padding. The caches are divided into blocks, and ``block_tables``
+    says which blocks hold the steps of a sequence; the keys and values of the new tokens are written into them, in
+    place. A token of a prompt sees the tokens before it, or what ``mask`` allows; a step sees all steps of its
+    sequence.
 
-    >>> F = bireme.incubate.nn.functional
-    >>> n, cache = bireme.to_tensor([1], dtype="int32"), bireme.zeros([1, 1, 2, 1])
-    >>> cu, table = bireme.to_tensor([0, 1], dtype="int32"), bireme.to_tensor([[0]], dtype="int32")
-    >>> F.block_multihead_attention(bireme.ones([1, 3]), cache, cache.clone(), n, n * 0, n, n, n, cu, cu, table, block_size=2)[2].flatten().tolist()
-    [1.0, 0.0]
+    Args:
+        qkv: Queries, keys and values of shape ``[tokens, (H + 2 * Hk) * D]``.
+        key_cache: Keys of shape ``[blocks, Hk, block_size, D]``; it is changed.
+        value_cache: Values of the same shape; it is changed.
+        seq_lens_encoder: Length of the prompt of each sequence, 0 for one that makes a single step.
+        seq_lens_decoder: Number of steps so far of each sequence.
+        seq_lens_this_time: Not used: the numbers of tokens follow from ``cu_seqlens_q``.
+        padding_offsets: Not used.
+        cum_offsets: Not used.
+        cu_seqlens_q: Integers of shape ``[sequences + 1]``: where the tokens of each sequence begin.
+        cu_seqlens_k: Not used.
+        block_tables: Integers of shape ``[sequences, blocks of a sequence]``: the blocks of each sequence; negative
+            ones are none.
+        pre_key_cache: Keys before each prompt, ``[sequences, Hk, length, D]``. Default: None.
+        pre_value_cache: Values before each prompt, of the same shape. Default: None.
+        cache_k_quant_scales: Factors by which keys are quantized, one for each of the ``Hk`` heads; all four scales or
+            none. Default: None.
+        cache_v_quant_scales: Factors by which values are quantized. Default: None.
+        cache_k_dequant_scales: Factors by which keys are dequantized. Default: None.
+        cache_v_dequant_scales: Factors by which values are dequantized. Default: None.
+        qkv_out_scale: Factors by which integers in ``qkv`` are dequantized, one for each column. Default: None.
+        qkv_bias: Bias of ``qkv``, one element for each column. Default: None.
+        out_shift: Tensor that is added to the result, one element for each column. Default: None.
+        out_smooth: Tensor that the result is multiplied by, one element for each column. Default: None.
+        max_enc_len_this_time: Not used. Default: None.
+        max_dec_len_this_time: Not used. Default: None.
+        rope_emb: Cosines and sines of the rotary embedding, ``[2, sequences or 1, steps, 1, D / 2 or D]``.
+            Default: None.
+        mask: Tensor of shape ``[sequences, 1, queries, keys]`` that is added to the scores of prompts and takes the
+            place of the causal mask. Default: None.
+        tgt_mask: Tensor of shape ``[sequences, 1, queries, keys]`` that is added to the scores of steps. Default: None.
+        max_seq_len: Greatest number of tokens of a sequence in this call; -1 means no limit. Default: -1.
+        block_size: Number of steps in a block. Default: 64.
+        use_neox_style: Whether pairs of the rotary embedding are elements of both halves, else adjacent ones.
+            Default: False.
+        use_dynamic_cachekv_quant: Must be ``False``. Default: False.
+        quant_round_type: 0 rounds ties to even, anything else away from 0. Default: 1.
+        quant_max_bound: Upper limit of quantized numbers. Default: 127.0.
+        quant_min_bound: Lower limit of quantized numbers. Default: -127.0.
+        out_scale: If positive, the result is quantized: multiplied by ``quant_max_bound * out_scale``, rounded,
+            limited. Default: -1.
+        compute_dtype: Data type that integers are dequantized to: ``'default'`` or ``'fp32'`` for float32, ``'fp16'``
+            or ``'bf16'``. Default: ``'default'``.
+        rope_theta: Not used: the angles are in ``rope_emb``. Default: 10000.0.
+
+    Returns:
+        Tuple of the result, of shape ``[tokens, H * D]``; ``qkv``; ``key_cache``; ``value_cache``.
+
+    Examples:
+        >>> F = bireme.incubate.nn.functional
+        >>> n, cache = bireme.to_tensor([1], dtype="int32"), bireme.zeros([1, 1, 2, 1])
+        >>> cu, table = bireme.to_tensor([0, 1], dtype="int32"), bireme.to_tensor([[0]], dtype="int32")
+        >>> rest = n, n * 0, n, n, n, cu, cu, table
+        >>> x, values = bireme.ones([1, 3]), cache.clone()
+        >>> out, _, keys, _ = F.block_multihead_attention(x, cache, values, *rest, block_size=2)
+        >>> out.tolist(), keys.flatten().tolist()
+        ([[1.0]], [1.0, 0.0])
     """
     if use_dynamic_cachekv_quant:
         raise errors.bad(f"{NAME}(use_dynamic_cachekv_quant)", "False: scales of the caches are given", True)
@@ -190,15 +249,15 @@ def block_multihead_attention(qkv: Tensor, key_cache: Tensor, value_cache: Tenso
     scales = [cache_k_quant_scales, cache_v_quant_scales, cache_k_dequant_scales, cache_v_dequant_scales]
     given = [t for t in scales if t is not None]
     if given and (len(given) != 4 or any(t.size != shared for t in given)):
-        raise errors.bad(f"{NAME}(cache_k_quant_scales)", f"four scales of {shared} heads, or none", f"{len(given)} of them")
+        raise errors.bad(f"{NAME}(cache_k_quant_scales)", f"four scales of {shared} heads, or none", described=f"{len(given)} of them")
     if (pre_key_cache is None) != (pre_value_cache is None):
-        raise errors.bad(f"{NAME}(pre_value_cache)", "both pre_key_cache and pre_value_cache, or neither", "one of them")
+        raise errors.bad(f"{NAME}(pre_value_cache)", "both pre_key_cache and pre_value_cache, or neither", described="one of them")
     for which, t in (("pre_key_cache", pre_key_cache), ("pre_value_cache", pre_value_cache)):
         if t is not None and (t.ndim != 4 or [*t.shape[:2], t.shape[3]] != [batch, shared, width]):
-            raise errors.bad(f"{NAME}({which})", f"shape [{batch}, {shared}, length, {width}]", f"shape {t.shape}")
+            raise errors.bad(f"{NAME}({which})", f"shape [{batch}, {shared}, length, {width}]", described=f"shape {t.shape}", kind=errors.ShapeError)
     for which, t in (("mask", mask), ("tgt_mask", tgt_mask)):
         if t is not None and (t.ndim != 4 or t.shape[0] != batch or t.shape[1] != 1):
-            raise errors.bad(f"{NAME}({which})", f"shape [{batch}, 1, queries, keys]", f"shape {t.shape}")
+            raise errors.bad(f"{NAME}({which})", f"shape [{batch}, 1, queries, keys]", described=f"shape {t.shape}", kind=errors.ShapeError)
     rows = dequantised(NAME, qkv, None if qkv_out_scale is None else qkv_out_scale.reshape([-1]), compute_dtype)
     rows = rows if qkv_bias is None else rows + qkv_bias.reshape([-1]).astype(rows.dtype)
     tokens = qkv.shape[0]

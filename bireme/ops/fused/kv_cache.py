@@ -26,12 +26,7 @@ def _places(start, n, steps):
 
 @op(dtypes=FLOAT, numpy=True)
 def write_steps(cache: Tensor, keys: Tensor, values: Tensor, start: Tensor) -> Tensor:
-    """A cache [2, batch, heads, steps, width] with keys and values [batch, heads, n, width] from a step of each sequence on.
-
-    >>> x, cache = bireme.ones([1, 3]), bireme.zeros([2, 1, 1, 2, 1])
-    >>> bireme.incubate.nn.functional.masked_multihead_attention(x, cache, sequence_lengths=bireme.to_tensor([[1]]))[1][0].tolist()
-    [[[[0.0], [1.0]]]]
-    """
+    """A cache [2, batch, heads, steps, width] with keys and values [batch, heads, n, width] written from a step on."""
     n, steps = keys.shape[2], cache.shape[3]
     if not n:
         return cache
@@ -55,16 +50,9 @@ def _(g, start, sigs):
 write_steps.infer(lambda cache: cache)
 
 
-@op(dtypes=FLOAT)
+@op(dtypes=FLOAT, upcast="grad")
 def beam_cache(cache: Tensor, offsets: Tensor, start: Tensor) -> Tensor:
-    """The cache that each beam sees: at every step that of the beam it came from, and its own at the last; see `masked_multihead_attention`.
-
-    >>> x, cache = bireme.ones([2, 3]), bireme.zeros([2, 2, 1, 2, 1])
-    >>> offsets = bireme.zeros([1, 2, 2], dtype="int32")
-    >>> F = bireme.incubate.nn.functional
-    >>> len(F.masked_multihead_attention(x, cache, sequence_lengths=bireme.to_tensor([[1], [1]]), beam_cache_offset=offsets))
-    3
-    """
+    """The cache that each beam sees: at every step that of the beam it came from, and its own at the last."""
     _, b, _, steps, _ = cache.shape
     beams = offsets.shape[1]
     own, step = jnp.arange(b)[:, None], jnp.arange(steps)[None]
@@ -77,9 +65,9 @@ beam_cache.infer(lambda cache: cache)
 
 
 def table_at(where: str, embs: Tensor, steps: Tensor | None, batch: int, width: int) -> list[Tensor]:
-    """Cosines and sines [batch, 1, n, width] of a rotary table [2, batch, ..., n, width], at a step of each sequence or as they are."""
+    """Cosines and sines [batch, 1, n, width] of a rotary table [2, batch, ..., n, width], all or at given steps."""
     if embs.ndim < 3 or embs.shape[0] != 2 or embs.shape[1] not in (1, batch) or embs.shape[-1] != width:
-        raise errors.bad(where, f"shape [2, {batch}, ..., {width}], cosines and sines", f"shape {embs.shape}")
+        raise errors.bad(where, f"shape [2, {batch}, ..., {width}], cosines and sines", described=f"shape {embs.shape}", kind=errors.ShapeError)
     table = embs.reshape([2, embs.shape[1], -1, width])
     if steps is None or table.shape[2] == 1:
         return [t.unsqueeze(1) for t in table.unbind(0)]
@@ -101,14 +89,43 @@ def masked_multihead_attention(x: Tensor, cache_kv: Tensor | None = None, bias: 
                                out_smooth: Tensor | None = None, seq_len: int = 1, rotary_emb_dims: int = 0, use_neox_rotary_style: bool = False,
                                compute_dtype: str = "default", out_scale: float = -1, quant_round_type: int = 1, quant_max_bound: float = 127.0,
                                quant_min_bound: float = -127.0) -> tuple:  # fmt: skip
-    """One step of generation: a query, key and value of each sequence in a row of `x`, attending to the cache, which gets the new step.
+    """One step of generation: the query of each sequence attends to its cache, which gets the new key and value.
 
-    Its place is `sequence_lengths`, or the last one that `src_mask` has. With `use_neox_rotary_style`, pairs are elements of both halves.
+    The index of the step is ``sequence_lengths``, or the last one that ``src_mask`` covers. There is no gradient.
 
-    >>> x, cache = bireme.to_tensor([[1.0, 1.0, 5.0]]), bireme.zeros([2, 1, 1, 4, 1])
-    >>> out, cache = bireme.incubate.nn.functional.masked_multihead_attention(x, cache, src_mask=bireme.zeros([1, 1, 1, 1]))
-    >>> out.tolist(), cache[1].flatten().tolist()
-    ([[5.0]], [5.0, 0.0, 0.0, 0.0])
+    Args:
+        x: Query, key and value of each sequence, of shape ``[N, (H + 2 * Hk) * D]``.
+        cache_kv: Keys and values of shape ``[2, N, Hk, steps, D]``; it is changed. It must be given. Default: None.
+        bias: Bias of ``x``, one element for each column. Default: None.
+        src_mask: Tensor of shape ``[N, 1, 1, length]`` that is added to the scores. Default: None.
+        cum_offsets: Not used. Default: None.
+        sequence_lengths: Index of the step of each sequence, ``N`` integers. Default: None.
+        rotary_tensor: Cosines and sines of the rotary embedding, of shape ``[2, N or 1, ..., D]``. Default: None.
+        beam_cache_offset: For beam search, the beam that each step came from, ``[batch, beams, steps]``. Default: None.
+        qkv_out_scale: Factors by which integers in ``x`` are dequantized, one for each column. Default: None.
+        out_shift: Tensor that is added to the result, one element for each column. Default: None.
+        out_smooth: Tensor that the result is multiplied by, one element for each column. Default: None.
+        seq_len: Not used. Default: 1.
+        rotary_emb_dims: 0 leaves the rotary embedding out. Default: 0.
+        use_neox_rotary_style: Whether pairs of the rotary embedding are elements of both halves, else adjacent ones.
+            Default: False.
+        compute_dtype: Data type that integers are dequantized to: ``'default'`` or ``'fp32'`` for float32, ``'fp16'``
+            or ``'bf16'``. Default: ``'default'``.
+        out_scale: If positive, the result is quantized: multiplied by ``quant_max_bound * out_scale``, rounded,
+            limited. Default: -1.
+        quant_round_type: 0 rounds ties to even, anything else away from 0. Default: 1.
+        quant_max_bound: Upper limit of quantized numbers. Default: 127.0.
+        quant_min_bound: Lower limit of quantized numbers. Default: -127.0.
+
+    Returns:
+        Pair of the result, of shape ``[N, H * D]``, and ``cache_kv``; with ``beam_cache_offset`` also that.
+
+    Examples:
+        >>> x, cache = bireme.to_tensor([[1.0, 1.0, 5.0]]), bireme.zeros([2, 1, 1, 4, 1])
+        >>> mask = bireme.zeros([1, 1, 1, 1])
+        >>> out, cache = bireme.incubate.nn.functional.masked_multihead_attention(x, cache, src_mask=mask)
+        >>> out.tolist(), cache[1].flatten().tolist()
+        ([[5.0]], [5.0, 0.0, 0.0, 0.0])
     """
     finish = (out_shift, out_smooth, out_scale, quant_round_type, quant_max_bound, quant_min_bound)
     rotary = rotary_tensor if rotary_emb_dims > 0 else None
@@ -124,7 +141,12 @@ def _step(x: Tensor, cache_kv: Tensor | None, bias: Tensor | None, src_mask: Ten
         raise errors.bad(f"{name}(cache_kv)", "shape [2, batch, heads, steps, width]", cache_kv)
     _, batch, shared, steps, width = cache_kv.shape
     if x.ndim != 2 or x.shape[0] != batch or x.shape[1] % width or (x.shape[1] // width - 2 * shared) % shared or x.shape[1] // width <= 2 * shared:
-        raise errors.bad(f"{name}(x)", f"shape [{batch}, (heads + 2 * {shared}) * {width}], as the cache has it", f"shape {x.shape}")
+        raise errors.bad(
+            f"{name}(x)",
+            f"shape [{batch}, (heads + 2 * {shared}) * {width}], as the cache has it",
+            described=f"shape {x.shape}",
+            kind=errors.ShapeError,
+        )
     heads = x.shape[1] // width - 2 * shared
     qkv = dequantised(name, x, None if scale is None else scale.reshape([-1]), compute_dtype)
     qkv = qkv if bias is None else qkv + bias.reshape([-1]).astype(qkv.dtype)
@@ -146,7 +168,7 @@ def _step(x: Tensor, cache_kv: Tensor | None, bias: Tensor | None, src_mask: Ten
 
 def _steps(name: str, sequence_lengths: Tensor | None, src_mask: Tensor | None, batch: int) -> Tensor:
     if src_mask is not None and (src_mask.ndim != 4 or src_mask.shape[0] not in (1, batch) or src_mask.shape[2] != 1):
-        raise errors.bad(f"{name}(src_mask)", f"shape [{batch}, 1, 1, length]", f"shape {src_mask.shape}")
+        raise errors.bad(f"{name}(src_mask)", f"shape [{batch}, 1, 1, length]", described=f"shape {src_mask.shape}", kind=errors.ShapeError)
     if sequence_lengths is not None:
         return lengths_of(f"{name}(sequence_lengths)", sequence_lengths, batch)
     if src_mask is None:

@@ -26,7 +26,7 @@ def _parts(count: int, **lists: Any) -> dict[str, list[Any]]:
             found[name] = [None] * count
             continue
         if not isinstance(given, (list, tuple)) or len(given) != count:
-            raise errors.bad(f"{NAME}({name})", f"a list of {count} Tensors, one for each layer", given, kind=TypeError)
+            raise errors.bad(f"{NAME}({name})", f"a list of {count} Tensors, one for each layer", given, kind=errors.ArgumentTypeError)
         found[name] = list(given)
     return found
 
@@ -41,7 +41,12 @@ class _Step:
         self.decodes = time_step is not None
         if time_step is not None:
             if time_step.size != 1 or self.length != 1:
-                raise errors.bad(f"{NAME}(time_step)", "one number, for one step of each sequence", f"shape {time_step.shape} for x of {x.shape}")
+                raise errors.bad(
+                    f"{NAME}(time_step)",
+                    "one number, for one step of each sequence",
+                    described=f"shape {time_step.shape} for x of {x.shape}",
+                    kind=errors.ArgumentTypeError,
+                )
             self.at = self.lens if self.lens is not None else zeros([self.batch], "int32") + time_step.reshape([]).astype("int32")
         else:
             self.at = zeros([self.batch], "int32")
@@ -52,7 +57,7 @@ class _Step:
         if cache is not None:
             if cache.ndim != 5 or [*cache.shape[:3], cache.shape[4]] != [2, self.batch, key.shape[1], key.shape[3]]:
                 wanted = f"shape [2, {self.batch}, {key.shape[1]}, steps, {key.shape[3]}]"
-                raise errors.bad(f"{NAME}(cache_kvs)", wanted, f"shape {cache.shape}")
+                raise errors.bad(f"{NAME}(cache_kvs)", wanted, described=f"shape {cache.shape}", kind=errors.ShapeError)
         if pre is not None:
             key, value = [concat([p, t], 2) for p, t in zip(pre.unbind(0), (key, value))]
         if cache is not None:
@@ -78,7 +83,7 @@ def _heads(x: Tensor, weight: Tensor, bias: Tensor | None, transposed: bool, sha
     if (weight.shape[-1] if transposed else weight.shape[0]) != width or len(dims) != (2 if shared > 0 else 3):
         wanted = ["heads + 2 * gqa_group_size" if shared > 0 else "3, heads", "head width"]
         full = [*wanted, str(width)] if transposed else [str(width), *wanted]
-        raise errors.bad(f"{NAME}(qkv_weights)", f"shape [{', '.join(full)}]", f"shape {weight.shape}")
+        raise errors.bad(f"{NAME}(qkv_weights)", f"shape [{', '.join(full)}]", described=f"shape {weight.shape}", kind=errors.ShapeError)
     total = dims[0] if shared > 0 else 3 * dims[1]
     kept = shared if shared > 0 else dims[1]
     flat = matmul(x, weight.reshape([total * dims[-1], width]), False, True) if transposed else matmul(x, weight.reshape([width, total * dims[-1]]))
@@ -96,20 +101,64 @@ def fused_multi_transformer(x: Tensor, ln_scales: Attr, ln_biases: Attr, qkv_wei
                             attn_mask: Tensor | None = None, dropout_rate: float = 0.0, rotary_emb_dims: int = 0, activation: str = "gelu",
                             training: bool = False, mode: str = "upscale_in_train", trans_qkvw: bool = True, ring_id: int = -1,
                             norm_type: str = "layernorm", use_neox_rotary_style: bool = False, gqa_group_size: int = -1) -> Any:  # fmt: skip
-    """Layers of self-attention and feed-forward blocks over [batch, length, width], with lists of their weights.
+    """Whole transformer of self-attention and feed-forward blocks, for prompts and for one step after another.
 
-    With `cache_kvs`, the keys and values of a prompt are kept, and those of one step more at `time_step`; then the caches are given back as
-    well. With `use_neox_rotary_style`, pairs that are turned are elements of both halves, else adjacent ones.
+    Each list has one tensor for each layer, and ``None`` in place of a list means none at all. With ``cache_kvs`` the
+    keys and values of a prompt are kept, and with ``time_step`` those of one step more are written at its index.
 
-    >>> one, w = bireme.ones([2]), bireme.ones([2, 2])
-    >>> lists = [[t] for t in (one, one, bireme.ones([3, 1, 2, 2]), None, w, None, one, one, w, None, w, None)]
-    >>> bireme.incubate.nn.functional.fused_multi_transformer(bireme.to_tensor([[[1.0, 1.0]]]), *lists).shape
-    [1, 1, 2]
+    Args:
+        x: Tensor of shape ``[N, L, D]``, of a floating-point dtype; ``L`` is 1 with ``time_step``.
+        ln_scales: Scales of the normalizations of attention, ``[D]``.
+        ln_biases: Shifts of the normalizations of attention, ``[D]``.
+        qkv_weights: Weights of queries, keys and values: ``[3, H, D / H, D]``, or ``[H + 2 * Hk, D / H, D]`` with
+            ``gqa_group_size``; with ``D`` first if not ``trans_qkvw``.
+        qkv_biases: Bias of queries, keys and values.
+        linear_weights: Weights of the output projections, ``[D, D]``.
+        linear_biases: Biases of the output projections, ``[D]``.
+        ffn_ln_scales: Scales of the normalizations of the feed-forward blocks, ``[D]``.
+        ffn_ln_biases: Shifts of the normalizations of the feed-forward blocks, ``[D]``.
+        ffn1_weights: Weights of the first maps of the feed-forward blocks, ``[D, F]``.
+        ffn1_biases: Biases of these maps, ``[F]``.
+        ffn2_weights: Weights of the second maps, ``[F, D]``.
+        ffn2_biases: Biases of these maps, ``[D]``.
+        pre_layer_norm: Whether to normalize the input of each block rather than its result. Default: True.
+        epsilon: Number added to variances, or to mean squares. Default: 1e-05.
+        residual_alpha: Factor of the residual. Default: 1.0.
+        cache_kvs: Caches of shape ``[2, N, H, steps, D / H]``; they are changed. Default: None.
+        beam_offset: Must be ``None``. Default: None.
+        pre_caches: Keys and values before a prompt, ``[2, N, H, length, D / H]``. Default: None.
+        seq_lens: Length of each sequence, ``N`` integers; with ``time_step`` the index of its step. Default: None.
+        rotary_embs: Cosines and sines of the rotary embedding, ``[2, N or 1, ..., positions, D / H]``. Default: None.
+        time_step: Index of the step, a tensor of one element; ``None`` means a prompt. Default: None.
+        attn_mask: Tensor that broadcasts to ``[N, H, L, keys]`` and is added to the scores. Default: None.
+        dropout_rate: Probability of dropping an element. Default: 0.0.
+        rotary_emb_dims: 1 uses the rotary embedding, 0 leaves it out. Default: 0.
+        activation: ``'gelu'``, ``'relu'`` or another activation that ``fused_bias_act`` has. Default: ``'gelu'``.
+        training: Whether to drop. Default: False.
+        mode: ``'upscale_in_train'`` multiplies what is kept by ``1 / (1 - p)`` in training; ``'downscale_in_infer'``
+            multiplies by ``1 - p`` outside of training instead. Default: ``'upscale_in_train'``.
+        trans_qkvw: Whether ``qkv_weights`` have ``D`` as their last axis. Default: True.
+        ring_id: Must be -1: the weights are whole, in one process. Default: -1.
+        norm_type: ``'layernorm'`` or ``'rmsnorm'``. Default: ``'layernorm'``.
+        use_neox_rotary_style: Whether pairs of the rotary embedding are elements of both halves, else adjacent ones.
+            Default: False.
+        gqa_group_size: Number of heads ``Hk`` of keys and values, if positive; otherwise as many as of queries.
+            Default: -1.
+
+    Returns:
+        Tensor of the shape of ``x``; with ``cache_kvs`` a pair of this and the list of caches.
+
+    Examples:
+        >>> one, w = bireme.ones([2]), bireme.ones([2, 2])
+        >>> attention = one, one * 0, bireme.ones([3, 1, 2, 2]), None, w, None
+        >>> lists = [[t] for t in (*attention, one, one * 0, w, None, w, None)]
+        >>> bireme.incubate.nn.functional.fused_multi_transformer(bireme.to_tensor([[[1.0, 1.0]]]), *lists).tolist()
+        [[[1.0, 1.0]]]
     """
     one_process(NAME, ring_id)
     floating(f"{NAME}(x)", x)
     if x.ndim != 3:
-        raise errors.bad(f"{NAME}(x)", "shape [batch, length, width]", f"shape {x.shape}")
+        raise errors.bad(f"{NAME}(x)", "shape [batch, length, width]", described=f"shape {x.shape}", kind=errors.ShapeError)
     if norm_type not in ("layernorm", "rmsnorm"):
         raise errors.bad(f"{NAME}(norm_type)", "'layernorm' or 'rmsnorm'", norm_type)
     if rotary_emb_dims not in (0, 1):
@@ -142,7 +191,9 @@ def fused_multi_transformer(x: Tensor, ln_scales: Attr, ln_biases: Attr, qkv_wei
         if step.rotary is not None:
             tables = table_at(f"{NAME}(rotary_embs)", step.rotary, step.at if step.decodes else None, step.batch, query.shape[3])
             if tables[0].shape[2] != step.length:
-                raise errors.bad(f"{NAME}(rotary_embs)", f"{step.length} positions, as x has", f"shape {step.rotary.shape}")
+                raise errors.bad(
+                    f"{NAME}(rotary_embs)", f"{step.length} positions, as x has", described=f"shape {step.rotary.shape}", kind=errors.ShapeError
+                )
             query, key = [turned(t, *tables, not use_neox_rotary_style) for t in (query, key)]
         out = step.attend(query, key, value, p["cache_kvs"], p["pre_caches"])
         out = matmul(out.transpose([0, 2, 1, 3]).reshape([step.batch, step.length, query.shape[1] * query.shape[3]]), p["linear_weights"])

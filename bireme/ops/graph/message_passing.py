@@ -1,7 +1,7 @@
-"""Graphs: messages along edges, neighbours drawn at random, nodes numbered anew.
+"""Graphs: messages along edges, sampling of neighbours, renumbering of nodes.
 
-Sampling and numbering give results whose sizes depend on values, so they read their operands and compute on the host, as a
-loader of data does; what they draw comes from the framework's stream.
+Sampling and renumbering give results whose sizes depend on values, so they read their operands and compute on the host,
+as a data loader does; random numbers come from the framework's stream.
 """
 
 from __future__ import annotations
@@ -23,30 +23,43 @@ def made(array: np.ndarray) -> Tensor:
 
 def _index(where: str, x: Tensor) -> None:
     if x.dtype.name not in ("int32", "int64"):
-        raise errors.bad(where, "int32 or int64", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad(where, "int32 or int64", described=x.dtype.name, kind=errors.DtypeError)
     if x.ndim > 2 or x.ndim < 1 or (x.ndim == 2 and x.shape[1] != 1):
-        raise errors.bad(where, "one axis, or a column", f"shape {x.shape}")
+        raise errors.bad(where, "one axis, or a column", described=f"shape {x.shape}", kind=errors.ShapeError)
 
 
 @composite()
 def graph_send_recv(x: Tensor, src_index: Tensor, dst_index: Tensor, pool_type: str = "sum", out_size: Attr = None) -> Tensor:
-    """Rows of `x` at `src_index` sent along edges to `dst_index` and put together there; rows that get nothing are 0.
+    """Send rows of node features along the edges of a graph and reduce them at their destinations.
 
-    >>> x, src, dst = bireme.to_tensor([[1.0], [2.0], [4.0]]), bireme.to_tensor([0, 1, 2]), bireme.to_tensor([1, 1, 0])
-    >>> bireme.incubate.graph_send_recv(x, src, dst).tolist()
-    [[4.0], [3.0], [0.0]]
+    Args:
+        x: Features of the nodes, one row for each.
+        src_index: int32 or int64 tensor of the source node of each edge, 1-D or a column.
+        dst_index: Destination node of each edge, of the same shape and dtype.
+        pool_type: How rows that meet at a node are reduced: ``'sum'``, ``'mean'``, ``'max'`` or ``'min'``. Default:
+            ``'sum'``.
+        out_size: Number of rows of the result; ``None`` or less than 1 means as many as in ``x``. Default: None.
+
+    Returns:
+        Tensor with a row for each node; rows without incoming edges are zero.
+
+    Examples:
+        >>> x = bireme.to_tensor([[1.0], [2.0], [4.0]])
+        >>> src, dst = bireme.to_tensor([0, 1, 2]), bireme.to_tensor([1, 1, 0])
+        >>> bireme.incubate.graph_send_recv(x, src, dst).tolist()
+        [[4.0], [3.0], [0.0]]
     """
     if pool_type not in POOLS:
         raise errors.bad("graph_send_recv(pool_type)", f"one of {', '.join(POOLS)}", pool_type)
     if not x.ndim:
-        raise errors.bad("graph_send_recv(x)", "a row for each node", "a 0-d tensor")
+        raise errors.bad("graph_send_recv(x)", "a row for each node", described="a 0-d tensor")
     for name, index in (("src_index", src_index), ("dst_index", dst_index)):
         _index(f"graph_send_recv({name})", index)
     if src_index.dtype is not dst_index.dtype:
-        raise errors.bad("graph_send_recv(dst_index)", f"{src_index.dtype.name}, as src_index is", dst_index.dtype.name)
+        raise errors.bad("graph_send_recv(dst_index)", f"{src_index.dtype.name}, as src_index is", described=dst_index.dtype.name)
     src, dst = [t if t.ndim == 1 else t.reshape([-1]) for t in (src_index, dst_index)]
     if src.shape != dst.shape:
-        raise errors.bad("graph_send_recv(dst_index)", f"{src.shape[0]} numbers, as src_index has", f"{dst.shape[0]}")
+        raise errors.bad("graph_send_recv(dst_index)", f"{src.shape[0]} numbers, as src_index has", described=f"{dst.shape[0]}")
     return sent("graph_send_recv(pool_type)", index_select(x, src), dst, pool_type, out_size, x.shape[0])
 
 
@@ -60,18 +73,20 @@ class Columns:
         for name, t in (("row", row), ("colptr", colptr), (nodes_name, nodes)):
             _index(f"{where}({name})", t)
             if t.dtype is not row.dtype:
-                raise errors.bad(f"{where}({name})", f"{row.dtype.name}, as row is", t.dtype.name)
+                raise errors.bad(f"{where}({name})", f"{row.dtype.name}, as row is", described=t.dtype.name)
         self.where, self.nodes_name = where, nodes_name
         self.row, self.colptr, self.nodes = (t._host().reshape(-1) for t in (row, colptr, nodes))
         if not self.colptr.size or self.colptr[0] < 0 or self.colptr[-1] > self.row.size or (np.diff(self.colptr) < 0).any():
             raise errors.bad(f"{where}(colptr)", f"numbers from 0 to the {self.row.size} edges that do not fall", colptr)
 
     def edges(self, nodes: np.ndarray, most: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Places in `row` of at most `most` neighbours of each node (all with -1), each set of them as likely as any other; their numbers."""
+        """Indices into `row` of at most `most` random neighbours of each node (-1: all of them), and how many each node
+        has.
+        """
         n = self.colptr.size - 1
         if nodes.size and (nodes.min() < 0 or nodes.max() >= n):
             wrong = int(nodes.min() if nodes.min() < 0 else nodes.max())
-            raise errors.bad(f"{self.where}({self.nodes_name})", f"nodes in [0, {n - 1}]", wrong, kind=errors.OutOfRange)
+            raise errors.bad(f"{self.where}({self.nodes_name})", f"nodes in [0, {n - 1}]", wrong, kind=errors.OutOfRangeError)
         first = self.colptr[nodes].astype(np.int64)
         degree = self.colptr[nodes + 1].astype(np.int64) - first
         owner = np.repeat(np.arange(nodes.size), degree)
@@ -87,12 +102,12 @@ class Columns:
 
 
 def stream() -> np.random.Generator:
-    """Random numbers on the host that follow from the framework's stream."""
+    """A NumPy generator seeded from the framework's random stream."""
     return np.random.default_rng(random_state.next_key())
 
 
 def drawn(where: str, row: Tensor, colptr: Tensor, nodes: Tensor, most: int, eids: Tensor | None, nodes_name: str) -> tuple[Tensor, ...]:
-    """Neighbours of nodes, how many each has, and the edges' numbers if there are any."""
+    """Neighbours of nodes, how many each has, and the IDs of the edges if there are any."""
     graph = Columns(where, row, colptr, nodes, nodes_name)
     place, counts = graph.edges(graph.nodes, most, stream())
     found = [made(graph.row[place]), made(counts.astype(np.int32))]
@@ -103,19 +118,37 @@ def _numbers(where: str, eids: Any, row: Tensor) -> Tensor:
     if not isinstance(eids, Tensor):
         raise errors.bad(where, "the edges' numbers, as return_eids is True", eids)
     if eids._value.sig.size != row._value.sig.size or eids.dtype is not row.dtype:
-        raise errors.bad(where, f"{row.size} numbers of {row.dtype.name}", f"shape {eids.shape}, {eids.dtype.name}")
+        raise errors.bad(where, f"{row.size} numbers of {row.dtype.name}", described=f"shape {eids.shape}, {eids.dtype.name}", kind=errors.ShapeError)
     return eids
 
 
 @composite()
 def graph_sample_neighbors(row: Tensor, colptr: Tensor, input_nodes: Tensor, eids: Tensor | None = None, perm_buffer: Tensor | None = None,
                            sample_size: int = -1, return_eids: bool = False, flag_perm_buffer: bool = False) -> Any:  # fmt: skip
-    """At most `sample_size` neighbours of each node, drawn at random, and how many each has; all of them with -1.
+    """Sample neighbors of nodes at random, without replacement.
 
-    >>> row, colptr = bireme.to_tensor([1, 2, 0]), bireme.to_tensor([0, 2, 3, 3])
-    >>> neighbours, counts = bireme.incubate.graph_sample_neighbors(row, colptr, bireme.to_tensor([0, 1]))
-    >>> neighbours.tolist(), counts.tolist()
-    ([1, 2, 0], [2, 1])
+    The graph is in compressed sparse column form: the neighbors of node ``i`` are ``row[colptr[i]:colptr[i + 1]]``.
+    Results are computed on the host.
+
+    Args:
+        row: int32 or int64 tensor of the neighbors of all nodes, 1-D or a column.
+        colptr: Where the neighbors of each node begin in ``row``, one more than there are nodes; of the same dtype.
+        input_nodes: Nodes whose neighbors are sampled; of the same dtype.
+        eids: IDs of the edges, as many as in ``row``; needed with ``return_eids``. Default: None.
+        perm_buffer: Needed with ``flag_perm_buffer``, otherwise not used. Default: None.
+        sample_size: Most neighbors of a node; ``-1`` means all of them. Default: -1.
+        return_eids: Whether to return the IDs of the sampled edges. Default: False.
+        flag_perm_buffer: Has no effect on the result. Default: False.
+
+    Returns:
+        The neighbors, one node after the other, the int32 number of them for each node and, with ``return_eids``, the
+        IDs of their edges.
+
+    Examples:
+        >>> row, colptr = bireme.to_tensor([1, 2, 0]), bireme.to_tensor([0, 2, 3, 3])
+        >>> neighbors, counts = bireme.incubate.graph_sample_neighbors(row, colptr, bireme.to_tensor([0, 1]))
+        >>> neighbors.tolist(), counts.tolist()
+        ([1, 2, 0], [2, 1])
     """
     if flag_perm_buffer and perm_buffer is None:
         raise errors.bad("graph_sample_neighbors(perm_buffer)", "a Tensor, as flag_perm_buffer is True", None)
@@ -127,9 +160,9 @@ def graph_sample_neighbors(row: Tensor, colptr: Tensor, input_nodes: Tensor, eid
 
 
 def renumbered(first: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """New numbers of `others`, and the nodes in the order of those: the first ones as they are, then the others as they come.
+    """New IDs of `others`, and the nodes by new ID: `first` as they are, then the others in order of appearance.
 
-    Of a node that is among the first twice, the last place counts.
+    A node that is in `first` twice has the ID of its last occurrence.
     """
     nodes = np.concatenate([first, others])
     known, at, back = np.unique(nodes, return_index=True, return_inverse=True)
@@ -143,16 +176,18 @@ def renumbered(first: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def reindexed(where: str, x: Tensor, neighbors: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Sources, destinations and nodes of the edges after numbering; `count` may go through the nodes several times."""
+    """Sources, destinations and nodes of the edges with new IDs; `count` may go through the nodes several times."""
     for name, t in (("x", x), ("neighbors", neighbors), ("count", count)):
         _index(f"{where}({name})", t)
     if neighbors.dtype is not x.dtype:
-        raise errors.bad(f"{where}(neighbors)", f"{x.dtype.name}, as x is", neighbors.dtype.name)
+        raise errors.bad(f"{where}(neighbors)", f"{x.dtype.name}, as x is", described=neighbors.dtype.name)
     first, others, counts = (t._host().reshape(-1) for t in (x, neighbors, count))
     if (first.size and counts.size % first.size) or (not first.size and counts.size) or (counts.size and counts.min() < 0):
-        raise errors.bad(f"{where}(count)", f"a number of neighbours for each of {first.size} nodes, or several times that", count)
+        raise errors.bad(
+            f"{where}(count)", f"a number of neighbours for each of {first.size} nodes, or several times that", count, kind=errors.for_number(count)
+        )
     if counts.sum() != others.size:
-        raise errors.bad(f"{where}(count)", f"counts of {others.size} neighbours", f"counts of {int(counts.sum())}")
+        raise errors.bad(f"{where}(count)", f"counts of {others.size} neighbours", described=f"counts of {int(counts.sum())}")
     src, nodes = renumbered(first, others)
     own = renumbered(first, first)[0] if first.size else np.zeros(0, np.int64)
     dst = np.repeat(np.tile(own, counts.size // first.size if first.size else 0), counts)
@@ -162,11 +197,27 @@ def reindexed(where: str, x: Tensor, neighbors: Tensor, count: Tensor) -> tuple[
 @composite()
 def graph_reindex(x: Tensor, neighbors: Tensor, count: Tensor, value_buffer: Tensor | None = None, index_buffer: Tensor | None = None,
                   flag_buffer_hashtable: bool = False) -> tuple:  # fmt: skip
-    """Nodes and their neighbours numbered from 0: sources and destinations of the edges, and the nodes in their new order.
+    """Renumber sampled nodes and their neighbors from 0.
 
-    >>> x, neighbours, count = bireme.to_tensor([5, 7]), bireme.to_tensor([9, 7, 5]), bireme.to_tensor([2, 1], dtype="int32")
-    >>> [t.tolist() for t in bireme.incubate.graph_reindex(x, neighbours, count)]
-    [[2, 1, 0], [0, 0, 1], [5, 7, 9]]
+    Nodes of ``x`` come first, then the other neighbors in order of appearance.
+
+    Args:
+        x: int32 or int64 tensor of nodes, 1-D or a column.
+        neighbors: Their neighbors, one node after the other; of the same dtype.
+        count: Number of neighbors of each node.
+        value_buffer: Needed with ``flag_buffer_hashtable``, otherwise not used. Default: None.
+        index_buffer: Needed with ``flag_buffer_hashtable``, otherwise not used. Default: None.
+        flag_buffer_hashtable: Has no effect on the result. Default: False.
+
+    Returns:
+        New IDs of the sources of the edges (the neighbors), of their destinations, and the original nodes in the order
+        of their new IDs.
+
+    Examples:
+        >>> x, neighbors = bireme.to_tensor([5, 7]), bireme.to_tensor([9, 7, 5])
+        >>> count = bireme.to_tensor([2, 1], dtype="int32")
+        >>> [t.tolist() for t in bireme.incubate.graph_reindex(x, neighbors, count)]
+        [[2, 1, 0], [0, 0, 1], [5, 7, 9]]
     """
     if flag_buffer_hashtable and (value_buffer is None or index_buffer is None):
         raise errors.bad("graph_reindex(value_buffer)", "two buffers, as flag_buffer_hashtable is True", None)
@@ -176,18 +227,33 @@ def graph_reindex(x: Tensor, neighbors: Tensor, count: Tensor, value_buffer: Ten
 @composite()
 def graph_khop_sampler(row: Tensor, colptr: Tensor, input_nodes: Tensor, sample_sizes: Attr, sorted_eids: Any = None,
                        return_eids: bool = False) -> tuple:  # fmt: skip
-    """Neighbours drawn at random in several steps, each from the nodes that the one before found, and their edges numbered from 0.
+    """Sample neighbors over several hops and renumber the subgraph from 0.
 
-    Gives sources and destinations, the nodes in their new order, the new numbers of `input_nodes`, and the edges' numbers if asked.
+    Each hop samples neighbors of the nodes that the one before has reached first. The graph is in compressed sparse
+    column form: the neighbors of node ``i`` are ``row[colptr[i]:colptr[i + 1]]``.
 
-    >>> row, colptr = bireme.to_tensor([1, 2, 0]), bireme.to_tensor([0, 2, 3, 3])
-    >>> [t.tolist() for t in bireme.incubate.graph_khop_sampler(row, colptr, bireme.to_tensor([1]), [1, 2])]
-    [[[1], [0], [2]], [[0], [1], [1]], [1, 0, 2], [0]]
+    Args:
+        row: int32 or int64 tensor of the neighbors of all nodes, 1-D or a column.
+        colptr: Where the neighbors of each node begin in ``row``, one more than there are nodes; of the same dtype.
+        input_nodes: Nodes to start from; of the same dtype.
+        sample_sizes: List or tuple with the most neighbors of a node in each hop; ``-1`` means all of them.
+        sorted_eids: IDs of the edges, as many as in ``row``; needed with ``return_eids``. Default: None.
+        return_eids: Whether to return the IDs of the sampled edges. Default: False.
+
+    Returns:
+        New IDs of the sources and of the destinations of the edges, each of shape ``[number of edges, 1]``, the
+        original nodes in the order of their new IDs, the new IDs of ``input_nodes`` and, with ``return_eids``, the IDs
+        of the edges.
+
+    Examples:
+        >>> row, colptr = bireme.to_tensor([1, 2, 0]), bireme.to_tensor([0, 2, 3, 3])
+        >>> [t.tolist() for t in bireme.incubate.graph_khop_sampler(row, colptr, bireme.to_tensor([1]), [1, 2])]
+        [[[1], [0], [2]], [[0], [1], [1]], [1, 0, 2], [0]]
     """
     where = "graph_khop_sampler"
     given = _numbers(f"{where}(sorted_eids)", sorted_eids, row) if return_eids else None
     if not isinstance(sample_sizes, tuple) or not all(isinstance(n, int) for n in sample_sizes):
-        raise errors.bad(f"{where}(sample_sizes)", "a list of integers, one for each step", sample_sizes, kind=TypeError)
+        raise errors.bad(f"{where}(sample_sizes)", "a list of integers, one for each step", sample_sizes, kind=errors.ArgumentTypeError)
     graph, rng = Columns(where, row, colptr, input_nodes, "input_nodes"), stream()
     ahead, seen = np.unique(graph.nodes), np.zeros(0, graph.row.dtype)
     sources, targets, places = [], [], []

@@ -1,4 +1,4 @@
-"""Rows gathered into segments: their sum, mean, least and largest, by numbers that say where each row goes."""
+"""Reductions of segments: sum, mean, maximum and minimum of the rows that have the same segment ID."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT, INT
 from bireme.core.declare.op import Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.ops._shared.precision import widen
 from bireme.ops.indexing.along_axis import check_filled, put_axis, take_axis
 
 POOLS = ("sum", "mean", "max", "min")
-
-
-def _wide(x):
-    return x.astype(np.float32) if x.dtype.itemsize < 4 and jnp.issubdtype(x.dtype, jnp.floating) else x
 
 
 def _counts(index, rows):
@@ -29,7 +26,7 @@ def _beside(counts, like):
 
 
 def _quotient(total, counts):
-    """Totals by counts, 0 where there is nothing; integers towards zero."""
+    """Totals divided by counts, 0 where there is nothing; integers are truncated towards zero."""
     some = jnp.maximum(_beside(counts, total), 1).astype(total.dtype)
     if jnp.issubdtype(total.dtype, jnp.integer):
         return jnp.abs(total) // some * jnp.sign(total)
@@ -38,12 +35,8 @@ def _quotient(total, counts):
 
 @op(dtypes=FLOAT | INT, numpy=True, selects=lambda attrs: attrs["pool"] in ("max", "min"))
 def pool_rows(x: Tensor, index: Tensor, pool: str, rows: int) -> Tensor:
-    """Rows of `x` put together into `rows` rows at the places `index`, 0 where there are none; use `segment_sum` and its kin.
-
-    >>> bireme.incubate.segment_sum(bireme.to_tensor([1.0, 2.0, 5.0]), bireme.to_tensor([0, 0, 1])).tolist()
-    [3.0, 5.0]
-    """
-    wide = _wide(x)
+    """Rows of `x` reduced into `rows` rows at `index`, 0 where there are none; use `segment_sum` and its kin."""
+    wide = widen(x)
     dims = (rows, *x.shape[1:])
     if pool in ("sum", "mean"):
         total = put_axis(jnp.zeros(dims, wide.dtype), index, wide, 0, "add")
@@ -61,14 +54,19 @@ pool_rows.index(lambda s: [("index", 0, s["rows"])])
 @pool_rows.check
 def _(x, index, rows):
     if not x.ndim or index.ndim != 1 or index.dtype.kind != "i" or index.shape[0] != x.shape[0]:
-        raise errors.bad("pool_rows(index)", f"a 1-D tensor of integers, one for each row of {list(x.shape)}", f"shape {list(index.shape)}")
+        raise errors.bad(
+            "pool_rows(index)",
+            f"a 1-D tensor of integers, one for each row of {list(x.shape)}",
+            described=f"shape {list(index.shape)}",
+            kind=errors.ShapeError,
+        )
     check_filled("pool_rows(index)", rows, index)
 
 
 @pool_rows.grad(numpy=True)
 def _(g, out, x, index, pool, rows):
     if pool == "mean":
-        g = (_wide(g) / jnp.maximum(_beside(_counts(index, rows), g), 1).astype(_wide(g).dtype)).astype(g.dtype)
+        g = (widen(g) / jnp.maximum(_beside(_counts(index, rows), g), 1).astype(widen(g).dtype)).astype(g.dtype)
     part = take_axis(g, index)
     if pool in ("sum", "mean"):
         return part, None
@@ -79,63 +77,116 @@ def _(g, out, x, index, pool, rows):
 
 def _segments(name: str, data: Tensor, segment_ids: Tensor, pool: str) -> Tensor:
     if segment_ids.dtype.name not in ("int32", "int64"):
-        raise errors.bad(f"{name}(segment_ids)", "int32 or int64", segment_ids.dtype.name, kind=errors.NoKernel)
+        raise errors.bad(f"{name}(segment_ids)", "int32 or int64", described=segment_ids.dtype.name, kind=errors.DtypeError)
     if segment_ids.ndim == 2 and segment_ids.shape[1] == 1:
         segment_ids = segment_ids.reshape([-1])
     if not data.ndim or segment_ids.ndim != 1 or segment_ids.shape[0] != data.shape[0]:
-        raise errors.bad(f"{name}(segment_ids)", f"one number for each row of data of shape {data.shape}", f"shape {segment_ids.shape}")
+        raise errors.bad(
+            f"{name}(segment_ids)",
+            f"one number for each row of data of shape {data.shape}",
+            described=f"shape {segment_ids.shape}",
+            kind=errors.ArgumentTypeError,
+        )
     host = segment_ids._host()
     if host.size and host[0] < 0:
-        raise errors.bad(f"{name}(segment_ids)", "numbers of 0 or more", int(host[0]), kind=errors.OutOfRange)
+        raise errors.bad(f"{name}(segment_ids)", "numbers of 0 or more", int(host[0]), kind=errors.OutOfRangeError)
     falls = np.flatnonzero(np.diff(host) < 0)
     if falls.size:
         i = int(falls[0])
-        raise errors.bad(f"{name}(segment_ids)", "numbers that do not fall", f"{host[i]} before {host[i + 1]}")
+        raise errors.bad(f"{name}(segment_ids)", "numbers that do not fall", described=f"{host[i]} before {host[i + 1]}")
     return pool_rows(data, segment_ids, pool, int(host[-1]) + 1 if host.size else 0)
 
 
 @composite()
 def segment_sum(data: Tensor, segment_ids: Tensor) -> Tensor:
-    """Sums of the rows that have the same number; the numbers do not fall, and where one is left out there are zeros.
+    """Sum the rows of each segment.
 
-    >>> bireme.incubate.segment_sum(bireme.to_tensor([1.0, 2.0, 5.0]), bireme.to_tensor([0, 0, 2])).tolist()
-    [3.0, 0.0, 5.0]
+    Args:
+        data: Tensor with at least one axis.
+        segment_ids: int32 or int64 tensor with the segment of each row, non-negative and sorted; its values are waited
+            for.
+
+    Returns:
+        Tensor with one row for each segment up to the last; those that do not occur are zero.
+
+    Raises:
+        ValueError: If ``segment_ids`` is not sorted.
+
+    Examples:
+        >>> bireme.incubate.segment_sum(bireme.to_tensor([1.0, 2.0, 5.0]), bireme.to_tensor([0, 0, 2])).tolist()
+        [3.0, 0.0, 5.0]
     """
     return _segments("segment_sum", data, segment_ids, "sum")
 
 
 @composite()
 def segment_mean(data: Tensor, segment_ids: Tensor) -> Tensor:
-    """Means of the rows that have the same number; see `segment_sum`.
+    """Average the rows of each segment.
 
-    >>> bireme.incubate.segment_mean(bireme.to_tensor([1.0, 2.0, 5.0]), bireme.to_tensor([0, 0, 1])).tolist()
-    [1.5, 5.0]
+    Args:
+        data: Tensor with at least one axis.
+        segment_ids: int32 or int64 tensor with the segment of each row, non-negative and sorted; its values are waited
+            for.
+
+    Returns:
+        Tensor with one row for each segment up to the last; those that do not occur are zero.
+
+    Raises:
+        ValueError: If ``segment_ids`` is not sorted.
+
+    Examples:
+        >>> bireme.incubate.segment_mean(bireme.to_tensor([1.0, 2.0, 5.0]), bireme.to_tensor([0, 0, 1])).tolist()
+        [1.5, 5.0]
     """
     return _segments("segment_mean", data, segment_ids, "mean")
 
 
 @composite()
 def segment_max(data: Tensor, segment_ids: Tensor) -> Tensor:
-    """Largest elements of the rows that have the same number; see `segment_sum`.
+    """Take the elementwise maximum of the rows of each segment.
 
-    >>> bireme.incubate.segment_max(bireme.to_tensor([1.0, 2.0, 5.0]), bireme.to_tensor([0, 0, 1])).tolist()
-    [2.0, 5.0]
+    Args:
+        data: Tensor with at least one axis.
+        segment_ids: int32 or int64 tensor with the segment of each row, non-negative and sorted; its values are waited
+            for.
+
+    Returns:
+        Tensor with one row for each segment up to the last; those that do not occur are zero.
+
+    Raises:
+        ValueError: If ``segment_ids`` is not sorted.
+
+    Examples:
+        >>> bireme.incubate.segment_max(bireme.to_tensor([1.0, 2.0, 5.0]), bireme.to_tensor([0, 0, 1])).tolist()
+        [2.0, 5.0]
     """
     return _segments("segment_max", data, segment_ids, "max")
 
 
 @composite()
 def segment_min(data: Tensor, segment_ids: Tensor) -> Tensor:
-    """Least elements of the rows that have the same number; see `segment_sum`.
+    """Take the elementwise minimum of the rows of each segment.
 
-    >>> bireme.incubate.segment_min(bireme.to_tensor([1.0, 2.0, 5.0]), bireme.to_tensor([0, 0, 1])).tolist()
-    [1.0, 5.0]
+    Args:
+        data: Tensor with at least one axis.
+        segment_ids: int32 or int64 tensor with the segment of each row, non-negative and sorted; its values are waited
+            for.
+
+    Returns:
+        Tensor with one row for each segment up to the last; those that do not occur are zero.
+
+    Raises:
+        ValueError: If ``segment_ids`` is not sorted.
+
+    Examples:
+        >>> bireme.incubate.segment_min(bireme.to_tensor([1.0, 2.0, 5.0]), bireme.to_tensor([0, 0, 1])).tolist()
+        [1.0, 5.0]
     """
     return _segments("segment_min", data, segment_ids, "min")
 
 
 def sent(name: str, rows: Any, dst_index: Tensor, pool: str, out_size: Any, default: int) -> Tensor:
-    """Messages, one row each, gathered at their destinations: what graph operators end with."""
+    """Messages, one row each, reduced at their destinations: what graph operators end with."""
     if pool not in POOLS:
         raise errors.bad(name, f"one of {', '.join(POOLS)}", pool)
     if isinstance(out_size, Tensor):

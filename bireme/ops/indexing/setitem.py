@@ -71,7 +71,7 @@ def _(source, part, bound, numbers):
     return slice_put.call({"x": source, "part": part, "starts": list(numbers), "spec": bound.attrs[0]})
 
 
-# ---------------------------------------------------------------- at picked places
+# ---------------------------------------------------------------- at picked elements
 
 
 @op(numpy=True)
@@ -147,11 +147,11 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     assign_inplace(x, written(x, key, value_like(x, value)) if new is None else new, "setitem", since)
 
 
-_puts: dict[tuple, tuple] = {}  # basic indices worked out before: the bound operator, and where the slice starts
+_puts: dict[tuple, tuple] = {}  # basic indices resolved before: the bound operator, and where the slice starts
 
 
 def _into_slice(x: Tensor, key: Any, value: Any) -> Tensor | None:
-    """`x` after a number, or a tensor of its type, went into a slice; None for all that needs more than that."""
+    """`x` after a number, or a tensor of its dtype, went into a slice; None for all that needs more than that."""
     sig, plain = x._value.sig, written_out(key)
     if plain is None:
         return None
@@ -181,12 +181,12 @@ def number_where(mask: Tensor, value: Any, x: Tensor) -> Tensor | None:
     return None
 
 
-# types that hold every such number that travels: others are looked at one by one
+# dtypes that hold every such number that travels: others are looked at one by one
 _TAKES = {float: (dtypes.float32, dtypes.float64), int: (dtypes.float32, dtypes.float64, dtypes.int64)}
 
 
 def value_like(x: Tensor, value: Any) -> Tensor:
-    """What is written, in x's type."""
+    """What is written, in the dtype of `x`."""
     if isinstance(value, Tensor):
         return value if value.dtype is x.dtype else value.astype(x.dtype)
     if isinstance(value, (bool, int, float, builtins.complex)):
@@ -195,12 +195,12 @@ def value_like(x: Tensor, value: Any) -> Tensor:
         return full([], value, x.dtype)
     try:
         return Tensor(value_of(value, x.dtype))
-    except errors.WrongType:
-        raise errors.bad("x[index] = value", "a number, a list of numbers, an array or a Tensor", value, kind=TypeError) from None
+    except errors.ArgumentTypeError:
+        raise errors.bad("x[index] = value", "a number, a list of numbers, an array or a Tensor", value, kind=errors.ArgumentTypeError) from None
 
 
 def _fitted(value: Tensor, wanted: list[int], adds: list[int]) -> Tensor:
-    """The value in a shape that broadcasts to that of the slice it goes into; `adds` are the places of new axes, which the slice does not have."""
+    """The value in a shape that broadcasts to the slice; `adds` are indices of new axes that the slice lacks."""
     target = list(wanted)
     for place in adds:
         target.insert(place, 1)
@@ -208,7 +208,7 @@ def _fitted(value: Tensor, wanted: list[int], adds: list[int]) -> Tensor:
     while len(dims) > len(target) and dims[0] == 1:
         dims = dims[1:]
     if len(dims) > len(target) or any(a not in (1, b) for a, b in zip(reversed(dims), reversed(target))):
-        raise errors.bad("x[index] = value", f"a value that broadcasts to shape {target}", f"shape {value.shape}")
+        raise errors.bad("x[index] = value", f"a value that broadcasts to shape {target}", described=f"shape {value.shape}", kind=errors.ShapeError)
     if dims != value.shape:
         value = reshape.reshaped(value, dims)
     return reshape.reshaped(reshape.expand(value, target), wanted) if adds else value
@@ -222,15 +222,29 @@ Tensor.__setitem__ = setitem  # type: ignore[attr-defined]  # a method that Tens
 
 @composite(method=True, inplace=True, amp="one")
 def index_put(x: Tensor, indices: list[Tensor], value: Tensor, accumulate: bool = False) -> Tensor:
-    """`x` with `value` at the elements that tensors of integers or masks pick, or added to them.
+    """Write values at the elements that index tensors select, as ``x[indices] = value``.
 
-    >>> bireme.index_put(bireme.zeros([3]), [bireme.to_tensor([0, 2])], bireme.to_tensor([5.0, 6.0])).tolist()
-    [5.0, 0.0, 6.0]
+    Args:
+        x: Input tensor of any dtype.
+        indices: List or tuple of integer or bool tensors that broadcast, one for each axis they index; a bool tensor
+            indexes as many axes as it has.
+        value: Tensor of the dtype of ``x`` that broadcasts to the elements selected.
+        accumulate: Whether to add the values instead, every repeated index counting. Default: False.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Raises:
+        IndexError: If an index is out of range.
+
+    Examples:
+        >>> bireme.index_put(bireme.zeros([3]), [bireme.to_tensor([0, 2])], bireme.to_tensor([5.0, 6.0])).tolist()
+        [5.0, 0.0, 6.0]
     """
     if not indices:
         raise errors.bad("index_put(indices)", "at least one tensor", [])
     if value.dtype is not x.dtype:
-        raise errors.bad("index_put(value)", f"x's type {x.dtype.name}", value.dtype.name, kind=errors.NoKernel)
+        raise errors.bad("index_put(value)", f"x's type {x.dtype.name}", described=value.dtype.name, kind=errors.DtypeError)
     first = indices[0]
     if len(indices) > 1:
         return written(x, tuple(indices), value, accumulate)
@@ -241,11 +255,7 @@ def index_put(x: Tensor, indices: list[Tensor], value: Tensor, accumulate: bool 
 
 @op(differentiable=False, numpy=True)
 def places_in(index: Tensor, n: int) -> Tensor:
-    """Which of `n` places are in an index; use `index_fill`.
-
-    >>> bireme.index_fill(bireme.zeros([3]), bireme.to_tensor([0, 2]), 0, 5).tolist()
-    [5.0, 0.0, 5.0]
-    """
+    """Which of the integers below `n` are in an index; use `index_fill`."""
     return put_axis(jnp.zeros(n, bool), from_front(index, n), True)
 
 
@@ -254,15 +264,28 @@ places_in.infer(lambda index, n: sig_of((n,), dtypes.bool_))
 
 @composite(method=True, inplace=True, writes=3)
 def index_fill(x: Tensor, index: Tensor, axis: Axis, value: Tensor | float) -> Tensor:
-    """`x` with one number at all places of an index along `axis`.
+    """Set slices along an axis to one number.
 
-    >>> bireme.index_fill(bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([1]), 1, 9).tolist()
-    [[1, 9], [3, 9]]
+    Args:
+        x: Tensor with at least one axis.
+        index: Integer tensor of indices, negative ones counting from the end; or a bool tensor of the size of the axis.
+        axis: Axis that the indices refer to.
+        value: Number or 0-D tensor; it is converted to the dtype of ``x``.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Raises:
+        IndexError: If an index is out of range.
+
+    Examples:
+        >>> bireme.index_fill(bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([1]), 1, 9).tolist()
+        [[1, 9], [3, 9]]
     """
     if not x.ndim:
-        raise errors.bad("index_fill(x)", "a tensor with at least one axis", x, kind=errors.OutOfRange)
+        raise errors.bad("index_fill(x)", "a tensor with at least one axis", x, kind=errors.OutOfRangeError)
     if isinstance(value, Tensor) and value.ndim:
-        raise errors.bad("index_fill(value)", "a number or a 0-d Tensor", value)
+        raise errors.bad("index_fill(value)", "a number or a 0-d Tensor", value, kind=errors.for_number(value))
     n = x.shape[axis]
     if index.dtype is dtypes.bool_ and index.shape == [n]:
         mask = index
@@ -270,33 +293,58 @@ def index_fill(x: Tensor, index: Tensor, axis: Axis, value: Tensor | float) -> T
         check_range("index_fill(index)", index, -n, n)
         mask = places_in(reshape.reshape(index, [-1]), n)
     else:
-        raise errors.bad("index_fill(index)", f"a tensor of integers or a mask of shape [{n}]", index, kind=TypeError)
+        raise errors.bad("index_fill(index)", f"a tensor of integers or a mask of shape [{n}]", index, kind=errors.ArgumentTypeError)
     return logic.select(reshape.reshaped(mask, [n if k == axis else 1 for k in range(x.ndim)]), value_like(x, value), x)
 
 
 @composite(method=True)
 def select_scatter(x: Tensor, values: Tensor, axis: Axis, index: int) -> Tensor:
-    """`x` with `values` at one place along `axis`.
+    """Replace one slice along an axis.
 
-    >>> bireme.select_scatter(bireme.zeros([2, 2]), bireme.to_tensor([1.0, 2.0]), 1, 0).tolist()
-    [[1.0, 0.0], [2.0, 0.0]]
+    Args:
+        x: Tensor with at least one axis.
+        values: Tensor of the shape of ``x`` without ``axis``; it is converted to the dtype of ``x``.
+        axis: Axis that ``index`` refers to.
+        index: Index of the slice; a negative one counts from the end.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Raises:
+        IndexError: If the index is out of range.
+
+    Examples:
+        >>> bireme.select_scatter(bireme.zeros([2, 2]), bireme.to_tensor([1.0, 2.0]), 1, 0).tolist()
+        [[1.0, 0.0], [2.0, 0.0]]
     """
     if not x.ndim:
-        raise errors.bad("select_scatter(x)", "a tensor with at least one axis", x, kind=errors.OutOfRange)
+        raise errors.bad("select_scatter(x)", "a tensor with at least one axis", x, kind=errors.OutOfRangeError)
     n, rest = x.shape[axis], [*x.shape[:axis], *x.shape[axis + 1 :]]
     if not -n <= index < n:
-        raise errors.bad("select_scatter(index)", f"an index in [{-n}, {n - 1}]", index, kind=errors.OutOfRange)
+        raise errors.bad("select_scatter(index)", f"an index in [{-n}, {n - 1}]", index, kind=errors.OutOfRangeError)
     if values.shape != rest:
-        raise errors.bad("select_scatter(values)", f"shape {rest}, that of a slice of x", f"shape {values.shape}", kind=errors.Misfit)
+        raise errors.bad("select_scatter(values)", f"shape {rest}, that of a slice of x", described=f"shape {values.shape}", kind=errors.ShapeError)
     return written(x, (slice(None),) * axis + (index,), value_like(x, values))
 
 
 @composite(method=True)
 def slice_scatter(x: Tensor, value: Tensor, axes: Ints, starts: Ints, ends: Ints, strides: Ints) -> Tensor:
-    """`x` with `value`, broadcast, in the slice from `starts` to `ends` by `strides` along `axes`.
+    """Write a tensor into a slice of another: ``x[start:end:stride] = value`` along axes.
 
-    >>> bireme.slice_scatter(bireme.zeros([5]), bireme.to_tensor([1.0, 2.0]), [0], [0], [4], [2]).tolist()
-    [1.0, 0.0, 2.0, 0.0, 0.0]
+    Args:
+        x: Input tensor of any dtype.
+        value: Tensor that broadcasts to the slice; it is converted to the dtype of ``x``.
+        axes: Axes to slice along.
+        starts: First index along each axis; negative ones count from the end.
+        ends: Index after the last one along each axis.
+        strides: Step along each axis; not 0.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.slice_scatter(bireme.zeros([5]), bireme.to_tensor([1.0, 2.0]), [0], [0], [4], [2]).tolist()
+        [1.0, 0.0, 2.0, 0.0, 0.0]
     """
     key = [slice(None)] * x.ndim
     for given in (axes, starts, ends, strides):
@@ -304,7 +352,7 @@ def slice_scatter(x: Tensor, value: Tensor, axes: Ints, starts: Ints, ends: Ints
             raise errors.bad("slice_scatter(axes, starts, ends, strides)", "as many of each", [axes, starts, ends, strides])
     for axis, start, end, stride in zip(axes, starts, ends, strides):
         if not -x.ndim <= axis < x.ndim:
-            raise errors.bad("slice_scatter(axes)", f"axes in [{-x.ndim}, {x.ndim - 1}]", axis, kind=errors.OutOfRange)
+            raise errors.bad("slice_scatter(axes)", f"axes in [{-x.ndim}, {x.ndim - 1}]", axis, kind=errors.OutOfRangeError)
         if not stride:
             raise errors.bad("slice_scatter(strides)", "strides other than 0", list(strides))
         key[axis] = slice(start, end, stride)

@@ -43,11 +43,7 @@ def _cholesky_numpy(x, upper):
 
 @op(dtypes=LAPACK, numpy=_cholesky_numpy)
 def cholesky_of(x: Tensor, upper: bool) -> Tensor:
-    """The triangular factor of a positive definite matrix; use `cholesky`.
-
-    >>> bireme.linalg.cholesky(bireme.to_tensor([[4.0]])).tolist()
-    [[2.0]]
-    """
+    """The triangular factor of a positive definite matrix; use `cholesky`."""
     lower = lax.linalg.cholesky(mirrored(x, not upper), symmetrize_input=False)
     return adjoint(lower) if upper else lower
 
@@ -68,10 +64,24 @@ def _(g, out, upper):
 
 @composite(method=True)
 def cholesky(x: Tensor, upper: bool = False) -> Tensor:
-    """The lower triangular `l` with `l @ l.H` equal to a positive definite matrix, or the upper one; one triangle is read.
+    """Cholesky factor of a symmetric (Hermitian) positive definite matrix.
 
-    >>> bireme.linalg.cholesky(bireme.to_tensor([[4.0, 2.0], [2.0, 2.0]])).tolist()
-    [[2.0, 0.0], [1.0, 1.0]]
+    The lower factor ``l`` satisfies ``l @ l.H == x``, the upper one ``u`` satisfies ``u.H @ u == x``. Only the triangle
+    of ``x`` that the factor has is read.
+
+    Args:
+        x: Matrix or batch of matrices of shape ``[..., n, n]``, float32, float64 or complex.
+        upper: Whether to return the upper triangular factor rather than the lower one. Default: False.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Raises:
+        ValueError: If a matrix is not square, or not positive definite.
+
+    Examples:
+        >>> bireme.linalg.cholesky(bireme.to_tensor([[4.0, 2.0], [2.0, 2.0]])).tolist()
+        [[2.0, 0.0], [1.0, 1.0]]
     """
     return guarded("cholesky(x)", "positive definite matrices", "one that is not", x, cholesky_of(x, upper))
 
@@ -81,11 +91,7 @@ def cholesky(x: Tensor, upper: bool = False) -> Tensor:
 
 @op(dtypes=LAPACK, numpy=lapack.qr)
 def qr_of(x: Tensor, full: bool) -> tuple[Tensor, Tensor]:
-    """Unitary and upper triangular factors; use `qr`.
-
-    >>> bireme.linalg.qr(bireme.to_tensor([[2.0]]), mode="r").tolist()
-    [[2.0]]
-    """
+    """Unitary and upper triangular factors; use `qr`."""
     return tuple(lax.linalg.qr(x, full_matrices=full))
 
 
@@ -105,7 +111,7 @@ def _(g, out, full, sigs):
     (gq, gr), (q, r) = g, out
     m, n = sigs[0].shape[-2:]
     if full and m > n:
-        raise errors.bad("qr(mode)", "'reduced' or 'r' where a gradient is wanted of more rows than columns", "complete")
+        raise errors.bad("qr(mode)", "'reduced' or 'r' where a gradient is wanted of more rows than columns", described="complete")
     if m < n:  # the columns on the right follow from q and themselves
         right = q @ r[..., m:]
         gq, gright, gr, r = gq + right @ adjoint(gr[..., m:]), q @ gr[..., m:], gr[..., :m], r[..., :m]
@@ -119,11 +125,24 @@ def _(g, out, full, sigs):
 
 @composite(method=True)
 def qr(x: Tensor, mode: str = "reduced") -> Tensor | tuple[Tensor, Tensor]:
-    """A unitary `q` and an upper triangular `r` with `q @ r` equal to `x`; mode "complete" makes `q` square, "r" gives `r` alone.
+    """QR decomposition: ``x == q @ r`` with orthonormal columns of ``q`` and an upper triangular ``r``.
 
-    >>> q, r = bireme.linalg.qr(bireme.to_tensor([[3.0, 1.0], [4.0, 2.0]]))
-    >>> [[round(i, 4) for i in row] for row in (q @ r).tolist()]
-    [[3.0, 1.0], [4.0, 2.0]]
+    Args:
+        x: Matrix or batch of matrices of shape ``[..., m, n]``, float32, float64 or complex.
+        mode: ``'reduced'`` for ``q`` of shape ``[..., m, k]`` and ``r`` of shape ``[..., k, n]`` with
+            ``k = min(m, n)``; ``'complete'`` for ``k = m``, which has no gradient if ``m > n``; ``'r'`` for the reduced
+            ``r`` alone. Default: ``'reduced'``.
+
+    Returns:
+        A pair ``(q, r)``, or ``r`` alone.
+
+    Raises:
+        ValueError: If ``mode`` is none of these.
+
+    Examples:
+        >>> q, r = bireme.linalg.qr(bireme.to_tensor([[3.0, 1.0], [4.0, 2.0]]))
+        >>> [[round(i, 4) for i in row] for row in (q @ r).tolist()]
+        [[3.0, 1.0], [4.0, 2.0]]
     """
     if mode not in ("reduced", "complete", "r"):
         raise errors.bad("qr(mode)", "'reduced', 'complete' or 'r'", mode)
@@ -141,10 +160,8 @@ def _lu_numpy(x):
 
 @op(dtypes=LAPACK, numpy=_lu_numpy)
 def lu_of(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Packed factors, row swaps from 1, the order of rows they lead to, and the place of the first zero pivot; use `lu`.
-
-    >>> bireme.linalg.lu(bireme.to_tensor([[2.0]]))[1].tolist()
-    [1]
+    """Packed factors, row swaps counted from 1, the order of rows they lead to, and the index from 1 of the first zero
+    pivot; use `lu`.
     """
     if x.size == 0:
         order = jnp.broadcast_to(jnp.arange(x.shape[-2], dtype=jnp.int32), x.shape[:-1])
@@ -189,11 +206,27 @@ def _(g, out):
 
 @composite(method=True)
 def lu(x: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
-    """Both triangular factors of `x` with its rows swapped, in one matrix, and the swaps; where `get_infos`, zero pivots too.
+    """LU decomposition with partial pivoting, both factors packed into one matrix.
 
-    >>> packed, pivots = bireme.linalg.lu(bireme.to_tensor([[1.0, 2.0], [4.0, 4.0]]))
-    >>> packed.tolist(), pivots.tolist()
-    ([[4.0, 4.0], [0.25, 1.0]], [2, 2])
+    ``lu_unpack`` separates them, and ``lu_solve`` solves equations with them.
+
+    Args:
+        x: Matrix or batch of matrices of shape ``[..., m, n]``, float32, float64 or complex.
+        pivot: Must be ``True``. Default: True.
+        get_infos: Whether to return for each matrix whether it has a zero pivot. Default: False.
+
+    Returns:
+        A tuple of the packed factors in the shape of ``x`` (the unit diagonal of the lower one is left out) and the
+        pivots of int32: row ``i`` was swapped with row ``pivots[i] - 1``. With ``get_infos`` also a tensor of int32, 0
+        or the number from 1 of the first zero pivot.
+
+    Raises:
+        ValueError: If ``pivot`` is ``False``.
+
+    Examples:
+        >>> packed, pivots = bireme.linalg.lu(bireme.to_tensor([[1.0, 2.0], [4.0, 4.0]]))
+        >>> packed.tolist(), pivots.tolist()
+        ([[4.0, 4.0], [0.25, 1.0]], [2, 2])
     """
     if not pivot:
         raise errors.bad("lu(pivot)", "True: without swaps of rows the factors may not exist", False)
@@ -206,10 +239,20 @@ def lu(x: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, 
 
 @op(dtypes=LAPACK, numpy=lapack.svd)
 def svd(x: Tensor, full_matrices: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-    """`u`, `s` and `vh` with `u @ diag(s) @ vh` equal to `x`; singular values come largest first.
+    """Singular value decomposition: ``x == u @ diag(s) @ vh``.
 
-    >>> bireme.linalg.svd(bireme.to_tensor([[3.0, 0.0], [0.0, 4.0]]))[1].tolist()
-    [4.0, 3.0]
+    Args:
+        x: Matrix or batch of matrices of shape ``[..., m, n]``, float32, float64 or complex.
+        full_matrices: Whether ``u`` and ``vh`` are square; otherwise they have ``k = min(m, n)`` columns and rows.
+            Default: False.
+
+    Returns:
+        A tuple ``(u, s, vh)`` of shapes ``[..., m, k]``, ``[..., k]`` and ``[..., k, n]``; the singular values are real
+        and in descending order.
+
+    Examples:
+        >>> bireme.linalg.svd(bireme.to_tensor([[3.0, 0.0], [0.0, 4.0]]))[1].tolist()
+        [4.0, 3.0]
     """
     return tuple(lax.linalg.svd(x, full_matrices=full_matrices))
 
@@ -248,10 +291,17 @@ def _(g, out):
 
 @op(dtypes=LAPACK, numpy=lambda x: lapack.by_matrix(np.linalg.svdvals, x))
 def svdvals(x: Tensor) -> Tensor:
-    """Singular values, the largest first.
+    """Singular values of a matrix, in descending order.
 
-    >>> bireme.linalg.svdvals(bireme.to_tensor([[3.0, 0.0], [0.0, 4.0]])).tolist()
-    [4.0, 3.0]
+    Args:
+        x: Matrix or batch of matrices of shape ``[..., m, n]``, float32, float64 or complex.
+
+    Returns:
+        Tensor of real numbers of shape ``[..., min(m, n)]``.
+
+    Examples:
+        >>> bireme.linalg.svdvals(bireme.to_tensor([[3.0, 0.0], [0.0, 4.0]])).tolist()
+        [4.0, 3.0]
     """
     return lax.linalg.svd(x, compute_uv=False)
 
@@ -272,10 +322,22 @@ def _(g, x):
 
 @op(dtypes=LAPACK, numpy=lambda x, UPLO: lapack.eigh(x, UPLO == "L"))
 def eigh(x: Tensor, UPLO: str = "L") -> tuple[Tensor, Tensor]:
-    """Eigenvalues in rising order and eigenvectors of a Hermitian matrix, of which one triangle is read.
+    """Eigenvalues and eigenvectors of a symmetric (Hermitian) matrix.
 
-    >>> bireme.linalg.eigh(bireme.to_tensor([[2.0, 0.0], [0.0, 1.0]]))[0].tolist()
-    [1.0, 2.0]
+    Args:
+        x: Matrix or batch of matrices of shape ``[..., n, n]``, float32, float64 or complex.
+        UPLO: Which triangle is read: ``'L'`` the lower one, ``'U'`` the upper one. Default: ``'L'``.
+
+    Returns:
+        A pair of the eigenvalues, real and in ascending order, of shape ``[..., n]``, and the eigenvectors as columns,
+        in the shape of ``x``.
+
+    Raises:
+        ValueError: If a matrix is not square, or ``UPLO`` is neither.
+
+    Examples:
+        >>> bireme.linalg.eigh(bireme.to_tensor([[2.0, 0.0], [0.0, 1.0]]))[0].tolist()
+        [1.0, 2.0]
     """
     return eigensystem(x, UPLO == "L")
 
@@ -307,10 +369,21 @@ def _eigvalsh_numpy(x, UPLO):
 
 @op(method=True, dtypes=LAPACK, numpy=_eigvalsh_numpy)
 def eigvalsh(x: Tensor, UPLO: str = "L") -> Tensor:
-    """Eigenvalues of a Hermitian matrix in rising order; one triangle is read.
+    """Eigenvalues of a symmetric (Hermitian) matrix, in ascending order.
 
-    >>> bireme.linalg.eigvalsh(bireme.to_tensor([[2.0, 0.0], [0.0, 1.0]])).tolist()
-    [1.0, 2.0]
+    Args:
+        x: Matrix or batch of matrices of shape ``[..., n, n]``, float32, float64 or complex.
+        UPLO: Which triangle is read: ``'L'`` the lower one, ``'U'`` the upper one. Default: ``'L'``.
+
+    Returns:
+        Tensor of real numbers of shape ``[..., n]``.
+
+    Raises:
+        ValueError: If a matrix is not square, or ``UPLO`` is neither.
+
+    Examples:
+        >>> bireme.linalg.eigvalsh(bireme.to_tensor([[2.0, 0.0], [0.0, 1.0]])).tolist()
+        [1.0, 2.0]
     """
     if x.size == 0:
         return jnp.zeros(x.shape[:-1], jnp.real(x).dtype)
@@ -330,10 +403,23 @@ def _(g, x, UPLO):
 
 @op(method=True, dtypes=LAPACK, numpy=lapack.eig)
 def eig(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues and eigenvectors of a square matrix, as complex numbers; each vector has length 1.
+    """Eigenvalues and eigenvectors of a square matrix.
 
-    >>> bireme.linalg.eig(bireme.to_tensor([[0.0, 1.0], [-1.0, 0.0]]))[0].tolist()
-    [1j, -1j]
+    For a symmetric or Hermitian matrix, use ``eigh``.
+
+    Args:
+        x: Matrix or batch of matrices of shape ``[..., n, n]``, float32, float64 or complex.
+
+    Returns:
+        A pair of complex tensors: the eigenvalues in no particular order, of shape ``[..., n]``, and the eigenvectors
+        of norm 1 as columns, in the shape of ``x``.
+
+    Raises:
+        ValueError: If a matrix is not square.
+
+    Examples:
+        >>> bireme.linalg.eig(bireme.to_tensor([[0.0, 1.0], [-1.0, 0.0]]))[0].tolist()
+        [1j, -1j]
     """
     kind = dtypes.complex_of(dtypes.from_numpy(x.dtype)).np
     if x.size == 0:
@@ -358,9 +444,19 @@ def _(g, out):
 
 @composite(method=True)
 def eigvals(x: Tensor) -> Tensor:
-    """Eigenvalues of a square matrix, as complex numbers in no particular order.
+    """Eigenvalues of a square matrix, in no particular order.
 
-    >>> bireme.linalg.eigvals(bireme.to_tensor([[0.0, 1.0], [-1.0, 0.0]])).tolist()
-    [1j, -1j]
+    Args:
+        x: Matrix or batch of matrices of shape ``[..., n, n]``, float32, float64 or complex.
+
+    Returns:
+        Complex tensor of shape ``[..., n]``.
+
+    Raises:
+        ValueError: If a matrix is not square.
+
+    Examples:
+        >>> bireme.linalg.eigvals(bireme.to_tensor([[0.0, 1.0], [-1.0, 0.0]])).tolist()
+        [1j, -1j]
     """
     return eig(x)[0]

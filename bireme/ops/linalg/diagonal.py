@@ -23,12 +23,12 @@ def number_of(x: Any, where: str) -> int:
     """An integer, also as a tensor."""
     found = ints(x, 0, where) if not isinstance(x, (list, tuple)) else None
     if found is None or len(found) != 1:
-        raise errors.bad(where, "an integer", x, kind=TypeError)
+        raise errors.bad(where, "an integer", x, kind=errors.ArgumentTypeError)
     return found[0]
 
 
 def within(offset: int, rows: int, columns: int) -> int:
-    """An offset no farther than just outside a matrix: numbers beyond mean the same, and need not fit into 32 bits."""
+    """An offset clamped to just outside a matrix: those beyond mean the same, and need not fit into 32 bits."""
     return builtins.max(-rows, builtins.min(offset, columns))
 
 
@@ -39,7 +39,7 @@ def _length(rows: int, columns: int, offset: int) -> int:
     return builtins.max(0, builtins.min(rows, columns - offset) if offset >= 0 else builtins.min(rows + offset, columns))
 
 
-def _axes_of(name: str, x: Tensor, axis1: Any, axis2: Any, names: tuple[str, str], kind: Any = errors.OutOfRange) -> tuple[int, int]:
+def _axes_of(name: str, x: Tensor, axis1: Any, axis2: Any, names: tuple[str, str], kind: Any = errors.OutOfRangeError) -> tuple[int, int]:
     if x.ndim < 2:
         raise errors.bad(f"{name}(x)", "at least 2 axes", x, kind=kind)
     found = []
@@ -49,16 +49,31 @@ def _axes_of(name: str, x: Tensor, axis1: Any, axis2: Any, names: tuple[str, str
             raise errors.bad(f"{name}({what})", f"an axis in [{-x.ndim}, {x.ndim - 1}]", at, kind=kind)
         found.append(at % x.ndim)
     if found[0] == found[1]:
-        raise errors.bad(f"{name}({names[1]})", f"an axis other than {names[0]}", axis2, kind=errors.Unfit)
+        raise errors.bad(f"{name}({names[1]})", f"an axis other than {names[0]}", axis2, kind=errors.ArgumentError)
     return found[0], found[1]
 
 
 @op(method=True, view=True, numpy=lambda x, offset, axis1, axis2: np.diagonal(x, offset, axis1, axis2))
 def diagonal(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    """Diagonals of the matrices that two axes span, along a new last axis. Shares storage.
+    """Diagonals of the matrices that two axes span, as a view along a new last axis.
 
-    >>> bireme.diagonal(bireme.to_tensor([[1, 2], [3, 4]])).tolist()
-    [1, 4]
+    The result shares storage with ``x``: an in-place change of one is seen in the other.
+
+    Args:
+        x: Tensor with at least two axes.
+        offset: Which diagonal: positive numbers are above the main one, negative ones below. Default: 0.
+        axis1: Axis of the rows. Default: 0.
+        axis2: Axis of the columns. Default: 1.
+
+    Returns:
+        Tensor with the other axes of ``x`` and a last one along the diagonal.
+
+    Raises:
+        ValueError: If an axis is out of range, or both are the same.
+
+    Examples:
+        >>> bireme.diagonal(bireme.to_tensor([[1, 2], [3, 4]])).tolist()
+        [1, 4]
     """
     return jnp.diagonal(x, offset, axis1, axis2)
 
@@ -103,11 +118,7 @@ def _put_numpy(x, part, offset, axis1, axis2):
 
 @op(numpy=_put_numpy)
 def diagonal_put(x: Tensor, part: Tensor, offset: int, axis1: int, axis2: int) -> Tensor:
-    """A tensor with a diagonal replaced; use `diagonal_scatter`.
-
-    >>> bireme.diagonal_scatter(bireme.zeros([2, 2]), bireme.to_tensor([1.0, 2.0])).tolist()
-    [[1.0, 0.0], [0.0, 2.0]]
-    """
+    """A tensor with a diagonal replaced; use `diagonal_scatter`."""
     return _put(x, part, offset, axis1, axis2)
 
 
@@ -139,54 +150,104 @@ def _(sig, strides, first, bound, numbers):
 
 
 def _written(name: str, x: Tensor, y: Tensor, offset: int, a: Any, b: Any, names: tuple[str, str]) -> Tensor:
-    a, b = _axes_of(name, x, a, b, names, errors.Unfit)
+    a, b = _axes_of(name, x, a, b, names, errors.ArgumentError)
     offset = within(offset, x.shape[a], x.shape[b])
     wanted = [*[n for i, n in enumerate(x.shape) if i not in (a, b)], _length(x.shape[a], x.shape[b], offset)]
     if y.shape != wanted:
-        raise errors.bad(f"{name}(y)", f"shape {wanted}", y, kind=errors.Unfit)
+        raise errors.bad(f"{name}(y)", f"shape {wanted}", y, kind=errors.ArgumentError)
     if y.dtype is not x.dtype:
-        raise errors.bad(f"{name}(y)", x.dtype.name, y.dtype.name, kind=errors.WrongType)
+        raise errors.bad(f"{name}(y)", x.dtype.name, described=y.dtype.name, kind=errors.ArgumentTypeError)
     return diagonal_put(x, y, offset, a, b)
 
 
 @composite(method=True)
 def trace(x: Tensor, offset: int = 0, axis1: Any = 0, axis2: Any = 1) -> Tensor:
-    """Sum of a diagonal of the matrices that two axes span, in x's type.
+    """Sum of the diagonals of the matrices that two axes span.
 
-    >>> bireme.trace(bireme.to_tensor([[1, 2], [3, 4]])).item()
-    5
+    Args:
+        x: Tensor of numbers with at least two axes.
+        offset: Which diagonal: positive numbers are above the main one, negative ones below. Default: 0.
+        axis1: Axis of the rows. Default: 0.
+        axis2: Axis of the columns. Default: 1.
+
+    Returns:
+        Tensor of the other axes, in the dtype of ``x``.
+
+    Examples:
+        >>> bireme.trace(bireme.to_tensor([[1, 2], [3, 4]])).item()
+        5
     """
     if x.dtype.kind == "b":
-        raise errors.bad("trace(x)", "numbers", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad("trace(x)", "numbers", described=x.dtype.name, kind=errors.DtypeError)
     return diagonal(x, offset, axis1, axis2).sum(-1, dtype=x.dtype)
 
 
 @composite(method=True)
 def diagonal_scatter(x: Tensor, y: Tensor, offset: int = 0, axis1: Any = 0, axis2: Any = 1) -> Tensor:
-    """`x` with the diagonals of the matrices that two axes span replaced by `y`.
+    """Copy of a tensor with the diagonals of the matrices that two axes span replaced.
 
-    >>> bireme.diagonal_scatter(bireme.zeros([2, 2]), bireme.to_tensor([1.0, 2.0])).tolist()
-    [[1.0, 0.0], [0.0, 2.0]]
+    Args:
+        x: Tensor with at least two axes.
+        y: New diagonals, in the shape of ``diagonal(x, offset, axis1, axis2)`` and the dtype of ``x``.
+        offset: Which diagonal: positive numbers are above the main one, negative ones below. Default: 0.
+        axis1: Axis of the rows. Default: 0.
+        axis2: Axis of the columns. Default: 1.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Raises:
+        ValueError: If the shape of ``y`` does not fit.
+
+    Examples:
+        >>> bireme.diagonal_scatter(bireme.zeros([2, 2]), bireme.to_tensor([1.0, 2.0])).tolist()
+        [[1.0, 0.0], [0.0, 2.0]]
     """
     return _written("diagonal_scatter", x, y, offset, axis1, axis2, ("axis1", "axis2"))
 
 
 @composite(method=True, inplace=True)
 def fill_diagonal_tensor(x: Tensor, y: Tensor, offset: int = 0, dim1: Any = 0, dim2: Any = 1) -> Tensor:
-    """`x` with the diagonals of the matrices that two axes span replaced by `y`.
+    """Copy of the tensor with the diagonals of the matrices that two axes span replaced.
 
-    >>> bireme.zeros([2, 2]).fill_diagonal_tensor(bireme.to_tensor([1.0, 2.0])).tolist()
-    [[1.0, 0.0], [0.0, 2.0]]
+    Args:
+        y: New diagonals along the last axis, in the dtype of the tensor.
+        offset: Which diagonal: positive numbers are above the main one, negative ones below. Default: 0.
+        dim1: Axis of the rows. Default: 0.
+        dim2: Axis of the columns. Default: 1.
+
+    Returns:
+        Tensor of the same shape and dtype.
+
+    Raises:
+        ValueError: If the shape of ``y`` does not fit.
+
+    Examples:
+        >>> bireme.zeros([2, 2]).fill_diagonal_tensor(bireme.to_tensor([1.0, 2.0])).tolist()
+        [[1.0, 0.0], [0.0, 2.0]]
     """
     return _written("fill_diagonal_tensor", x, y, offset, dim1, dim2, ("dim1", "dim2"))
 
 
 @op(inplace=True, numpy=lambda x, value, offset, wrap: np.where(_hits(x.shape, offset, wrap, np), value.astype(x.dtype), x))
 def fill_diagonal(x: Tensor, value: Tensor | float, offset: int = 0, wrap: bool = False) -> Tensor:
-    """`x` with a number where all indices agree; `wrap` starts again below the square at the top of a tall matrix, as NumPy does.
+    """Fill the main diagonal of the tensor with a number, in place: the elements whose indices are all equal.
 
-    >>> bireme.zeros([2, 2]).fill_diagonal_(5).tolist()
-    [[5.0, 0.0], [0.0, 5.0]]
+    Args:
+        value: Number, or a tensor of one element.
+        offset: Which diagonal: positive numbers are above the main one, negative ones below. Default: 0.
+        wrap: Whether the diagonal of a matrix with more rows than columns starts again below its end, after one row
+            left out. Default: False.
+
+    Returns:
+        The tensor itself.
+
+    Raises:
+        ValueError: If the tensor has fewer than two axes.
+
+    Examples:
+        >>> bireme.zeros([2, 2]).fill_diagonal_(5).tolist()
+        [[5.0, 0.0], [0.0, 5.0]]
     """
     return jnp.where(_hits(x.shape, offset, wrap, jnp), value.astype(x.dtype), x)
 
@@ -197,7 +258,7 @@ def _(arguments):
     if isinstance(value, Tensor) and value._value.sig.size == 1:
         arguments["value"] = reshaped(value, [])
     elif not isinstance(value, (int, float, np.number)):
-        raise errors.bad("fill_diagonal(value)", "a number", value, kind=TypeError)
+        raise errors.bad("fill_diagonal(value)", "a number", value, kind=errors.ArgumentTypeError)
     if isinstance(x, Tensor):
         if x.ndim < 2:
             raise errors.bad("fill_diagonal(x)", "at least 2 axes", x)
@@ -237,10 +298,24 @@ def _embedded(input, offset, dim1, dim2):
 
 @op(method=True, name_arg=False, numpy=_embedded)
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """The last axis as the diagonals of matrices, which two new axes span.
+    """Place the last axis on the diagonals of matrices, with zeros elsewhere.
 
-    >>> bireme.diag_embed(bireme.to_tensor([1, 2])).tolist()
-    [[1, 0], [0, 2]]
+    Args:
+        input: Tensor with at least one axis; a list or an array becomes a tensor.
+        offset: Which diagonal: positive numbers are above the main one, negative ones below. Default: 0.
+        dim1: Axis of the result for the rows. Default: -2.
+        dim2: Axis of the result for the columns. Default: -1.
+
+    Returns:
+        Tensor with one axis more than ``input``; two have the size ``n + abs(offset)`` for ``n`` elements of the last
+        axis.
+
+    Raises:
+        ValueError: If an axis is out of range, or both are the same.
+
+    Examples:
+        >>> bireme.diag_embed(bireme.to_tensor([1, 2])).tolist()
+        [[1, 0], [0, 2]]
     """
     n = input.shape[-1] + abs(offset)
     dims = [*input.shape[:-1]]
@@ -258,7 +333,7 @@ def _(arguments):
         return
     rank = x.ndim + 1
     if x.ndim == 0:
-        raise errors.bad(f"{where}(input)", "at least one axis", x, kind=errors.OutOfRange)
+        raise errors.bad(f"{where}(input)", "at least one axis", x, kind=errors.OutOfRangeError)
     for name in ("dim1", "dim2"):
         arguments[name] = one_axis(arguments[name], rank, f"{where}({name})")
     if arguments["dim1"] == arguments["dim2"]:
@@ -280,11 +355,7 @@ def _(g, offset, dim1, dim2):
 
 @op(numpy=lambda x, offset, padding_value: _put_numpy(np.full((x.shape[0] + abs(offset),) * 2, padding_value, x.dtype), x, offset, 0, 1))
 def diag_of(x: Tensor, offset: int, padding_value: Const) -> Tensor:
-    """A vector as the diagonal of a matrix; use `diag`.
-
-    >>> bireme.diag(bireme.to_tensor([1, 2])).tolist()
-    [[1, 0], [0, 2]]
-    """
+    """A vector as the diagonal of a matrix; use `diag`."""
     n = x.shape[0] + abs(offset)
     return _put(jnp.full((n, n), padding_value, x.dtype), x, offset, 0, 1)
 
@@ -295,10 +366,22 @@ diag_of.grad(lambda g, offset: jnp.diagonal(g, offset), numpy=True)
 
 @composite(method=True)
 def diag(x: Tensor, offset: int = 0, padding_value: Any = 0) -> Tensor:
-    """A vector as the diagonal of a matrix with `padding_value` elsewhere, or the diagonal of a matrix.
+    """Matrix with a vector on its diagonal, or the diagonal of a matrix.
 
-    >>> bireme.diag(bireme.to_tensor([1, 2])).tolist()
-    [[1, 0], [0, 2]]
+    Args:
+        x: Vector, or matrix; a 0-D tensor counts as a vector of one element.
+        offset: Which diagonal: positive numbers are above the main one, negative ones below. Default: 0.
+        padding_value: Number in the elements off the diagonal of a matrix made from a vector. Default: 0.
+
+    Returns:
+        Square matrix of size ``n + abs(offset)`` for a vector of ``n`` elements; vector for a matrix.
+
+    Raises:
+        ValueError: If ``x`` has more than two axes.
+
+    Examples:
+        >>> bireme.diag(bireme.to_tensor([1, 2])).tolist()
+        [[1, 0], [0, 2]]
     """
     if x.ndim > 2:
         raise errors.bad("diag(x)", "at most 2 axes", x)
@@ -310,9 +393,17 @@ def diag(x: Tensor, offset: int = 0, padding_value: Any = 0) -> Tensor:
 
 @composite(method=True)
 def diagflat(x: Tensor, offset: int = 0) -> Tensor:
-    """All elements as the diagonal of a matrix.
+    """Matrix with all elements of a tensor on its diagonal, and zeros elsewhere.
 
-    >>> bireme.diagflat(bireme.to_tensor([[1], [2]])).tolist()
-    [[1, 0], [0, 2]]
+    Args:
+        x: Tensor of any shape, which is flattened.
+        offset: Which diagonal: positive numbers are above the main one, negative ones below. Default: 0.
+
+    Returns:
+        Square matrix of size ``n + abs(offset)`` for ``n`` elements.
+
+    Examples:
+        >>> bireme.diagflat(bireme.to_tensor([[1], [2]])).tolist()
+        [[1, 0], [0, 2]]
     """
     return diag_of(ravel(x), offset, 0)

@@ -1,4 +1,4 @@
-"""Einstein's summation: `einsum`, its notation, and the one operator that it comes down to."""
+"""Einstein summation: `einsum`, its notation, and the one operator that it comes down to."""
 
 from __future__ import annotations
 
@@ -34,10 +34,12 @@ def parsed(equation: str, ranks: tuple[int, ...]) -> tuple[tuple[tuple[int, ...]
         raise _wrong(equation, "one arrow at most", "multiple `->` were found.")
     if not ranks:
         hint = "Required at least one operand in Einsum API, but received 0 operands"
-        raise errors.bad("einsum(operands)", f"{len(terms)} tensors for {equation!r}", "none", hint, kind=errors.Unfit)
+        raise errors.bad("einsum(operands)", f"{len(terms)} tensors for {equation!r}", described="none", hint=hint, kind=errors.ArgumentError)
     if len(terms) != len(ranks):
         hint = f"Invalid equation: the number of operands is {len(ranks)}, but found {len(terms)} segments in the label equation."
-        raise errors.bad("einsum(operands)", f"{len(terms)} tensors for {equation!r}", f"{len(ranks)}", hint, kind=errors.Unfit)
+        raise errors.bad(
+            "einsum(operands)", f"{len(terms)} tensors for {equation!r}", described=f"{len(ranks)}", hint=hint, kind=errors.ArgumentError
+        )
     for term in (*terms, output):
         if _LABELS.fullmatch(term) is None:
             odd = re.sub(r"[A-Za-z.]", "", term)[:1]
@@ -61,7 +63,7 @@ def parsed(equation: str, ranks: tuple[int, ...]) -> tuple[tuple[tuple[int, ...]
 
 def _wrong(equation: str, expected: str, hint: str) -> Exception:
     """An error of the notation; the hint is in the words that programs look for."""
-    return errors.bad("einsum(equation)", expected, equation, f"Invalid equation: {hint}", kind=errors.Unfit)
+    return errors.bad("einsum(equation)", expected, equation, hint=f"Invalid equation: {hint}", kind=errors.ArgumentError)
 
 
 def _labels(term: str, ndim: int, place: int | None) -> tuple[int, ...]:
@@ -71,12 +73,12 @@ def _labels(term: str, ndim: int, place: int | None) -> tuple[int, ...]:
     if (named > ndim) if dots else (named != ndim):
         expected = f"{'at least ' if dots else ''}{named} axes for {term!r}"
         hint = f"Invalid equation: the label string {term!r} misses dimensions." if named < ndim else None
-        raise errors.bad("einsum(operands)", expected, f"{ndim} in operand {place}", hint, kind=errors.Unfit)
+        raise errors.bad("einsum(operands)", expected, described=f"{ndim} in operand {place}", hint=hint, kind=errors.ArgumentError)
     return (*map(_ALPHABET.index, before), *range(named - ndim, 0), *map(_ALPHABET.index, after))
 
 
 def _extents(shapes: Any, terms: tuple) -> dict[int, int]:
-    """The extent of each label; those of 1 give way."""
+    """The size of each label; sizes of 1 broadcast."""
     found: dict[int, int] = {}
     for i, (shape, term) in enumerate(zip(shapes, terms)):
         for n, label in zip(shape, term):
@@ -85,7 +87,7 @@ def _extents(shapes: Any, terms: tuple) -> dict[int, int]:
                 found[label] = n
             elif n not in (before, 1):
                 what = f"{before} elements along {_ALPHABET[label]!r}" if label >= 0 else f"{before} elements along axis {label} of the ellipsis"
-                raise errors.bad("einsum(operands)", what, f"{n} in operand {i} of shape {list(shape)}")
+                raise errors.bad("einsum(operands)", what, described=f"{n} in operand {i} of shape {list(shape)}")
     return found
 
 
@@ -97,7 +99,7 @@ def _einsum(operands, terms, out, **how):
     places = {label: i for i, label in enumerate(extents)}
     args = []
     for x, term in zip(operands, terms):
-        kept = [i for i, label in enumerate(term) if x.shape[i] == extents[label]]  # axes of 1 that broadcast drop out
+        kept = [i for i, label in enumerate(term) if x.shape[i] == extents[label]]  # axes of size 1 that broadcast drop out
         args += [x.reshape([x.shape[i] for i in kept]), [places[term[i]] for i in kept]]
     once = list(dict.fromkeys(out))
     made = jnp.einsum(*args, [places[label] for label in once], **how)
@@ -150,11 +152,7 @@ _spread_on_numpy = on_numpy(_spread)
 
 @op(promote="operands", mix="complex", dtypes=NUMBER, of_the_past=True, amp="low", numpy=_einsum_numpy)
 def einsum_of(operands: list[Tensor], terms: Attr, labels: Attr) -> Tensor:
-    """Sum of products over labelled axes; use `einsum`.
-
-    >>> bireme.einsum("i,i->", bireme.to_tensor([1.0, 2.0]), bireme.to_tensor([3.0, 4.0])).item()
-    11.0
-    """
+    """Sum of products over labelled axes; use `einsum`."""
     return _einsum(operands, terms, labels)
 
 
@@ -181,16 +179,32 @@ def _(g, operands, terms, labels, needs):
 
 @errors.named
 def einsum(equation: str, *operands: Tensor) -> Tensor:
-    """Sum of products over labelled axes: labels that the result does not have are summed, `...` stands for all others.
+    """Sum of products over labelled axes, in Einstein's notation.
 
-    >>> bireme.einsum("ij,jk->ik", bireme.to_tensor([[1.0, 2.0]]), bireme.to_tensor([[3.0], [4.0]])).tolist()
-    [[11.0]]
+    Each letter labels an axis. Axes with the same label are multiplied elementwise, and labels that the result does not
+    have are summed over. A label that one operand repeats takes its diagonal; ``...`` stands for the axes that have no
+    label, which broadcast. Without ``->`` the result has the labels that occur once, in alphabetical order.
+
+    Args:
+        equation: Labels of each operand, separated by commas, and those of the result after an arrow, such as
+            ``'ij,jk->ik'``.
+        *operands: Tensors of numbers, one for each term of the equation.
+
+    Returns:
+        Tensor with one axis for each label of the result.
+
+    Raises:
+        ValueError: If the equation is not valid or does not fit the shapes.
+
+    Examples:
+        >>> bireme.einsum("ij,jk->ik", bireme.to_tensor([[1.0, 2.0]]), bireme.to_tensor([[3.0], [4.0]])).tolist()
+        [[11.0]]
     """
     if not isinstance(equation, str):
-        raise errors.bad("einsum(equation)", "a string such as 'ij,jk->ik'", equation, kind=TypeError)
+        raise errors.bad("einsum(equation)", "a string such as 'ij,jk->ik'", equation, kind=errors.ArgumentTypeError)
     for i, x in enumerate(operands):
         if not isinstance(x, Tensor):
-            raise errors.bad("einsum(operands)", "Tensors", f"{errors.show(x)} at place {i}", kind=TypeError)
+            raise errors.bad("einsum(operands)", "Tensors", described=f"{errors.show(x)} at place {i}", kind=errors.NotATensorError)
     return einsum_of(list(operands), *parsed(equation, tuple([x.ndim for x in operands])))
 
 

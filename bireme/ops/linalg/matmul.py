@@ -1,4 +1,4 @@
-"""Products of matrices and of stacks of them."""
+"""Products of matrices and of batches of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NUMBER = FLOAT | COMPLEX | INT
 
 
 def _flat(x):
-    """A stack of rows as one matrix; counted, as an empty row leaves their number open."""
+    """A batch of rows as one matrix; counted, as an empty row leaves their number open."""
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
@@ -58,20 +58,48 @@ def _product_numpy(x, y, transpose_x, transpose_y):
 
 @op(method=True, promote="x y", mix="complex", dtypes=NUMBER, torch=True, out=True, bilinear=True, numpy=_product_numpy, amp="low")
 def matmul(x: Tensor, y: Tensor, transpose_x: bool = False, transpose_y: bool = False) -> Tensor:
-    """Product of matrices, or of stacks of them; vectors as in NumPy.
+    """Matrix product of two tensors, with broadcasting of all axes before the last two.
 
-    >>> bireme.matmul(bireme.to_tensor([[1.0, 2.0]]), bireme.to_tensor([[3.0], [4.0]])).tolist()
-    [[11.0]]
+    A 1-D ``x`` is a row and a 1-D ``y`` a column, and the axis that they add is left out of the result; two vectors
+    give their inner product.
+
+    Args:
+        x: Tensor of numbers with at least one axis.
+        y: Tensor of the same dtype with at least one axis; real numbers mix with complex ones.
+        transpose_x: Whether to swap the last two axes of ``x`` first; without effect on a vector. Default: False.
+        transpose_y: Whether to swap the last two axes of ``y`` first; without effect on a vector. Default: False.
+
+    Returns:
+        Tensor of shape ``[..., n, m]`` for shapes ``[..., n, k]`` and ``[..., k, m]``.
+
+    Raises:
+        ValueError: If the sizes to be summed over differ, or an operand is 0-D.
+        TypeError: If the dtypes do not mix.
+
+    Examples:
+        >>> bireme.matmul(bireme.to_tensor([[1.0, 2.0]]), bireme.to_tensor([[3.0], [4.0]])).tolist()
+        [[11.0]]
     """
     return _product(x, y, transpose_x, transpose_y)
 
 
 @composite(method=True, plain=True)
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Product of matrices.
+    """Matrix product of two tensors; another name of ``matmul`` without its options.
 
-    >>> bireme.mm(bireme.to_tensor([[1.0, 2.0]]), bireme.to_tensor([[3.0], [4.0]])).tolist()
-    [[11.0]]
+    Args:
+        input: Tensor of numbers with at least one axis.
+        mat2: Tensor of the same dtype with at least one axis.
+
+    Returns:
+        Tensor of shape ``[..., n, m]`` for shapes ``[..., n, k]`` and ``[..., k, m]``.
+
+    Raises:
+        ValueError: If the sizes to be summed over differ.
+
+    Examples:
+        >>> bireme.mm(bireme.to_tensor([[1.0, 2.0]]), bireme.to_tensor([[3.0], [4.0]])).tolist()
+        [[11.0]]
     """
     return matmul(input, mat2)
 
@@ -80,14 +108,16 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
 def _(x, y, transpose_x, transpose_y):
     if x.ndim == 0 or y.ndim == 0:
         name, got = ("x", x) if x.ndim == 0 else ("y", y)
-        raise errors.bad(f"matmul({name})", "a tensor with at least one axis", f"shape {list(got.shape)}")
+        raise errors.bad(f"matmul({name})", "a tensor with at least one axis", described=f"shape {list(got.shape)}", kind=errors.ShapeError)
     a = x.shape if x.ndim > 1 else (1, x.shape[0])
     b = y.shape if y.ndim > 1 else (y.shape[0], 1)
     rows, inner = (a[-1], a[-2]) if transpose_x and x.ndim > 1 else (a[-2], a[-1])
     other, columns = (b[-1], b[-2]) if transpose_y and y.ndim > 1 else (b[-2], b[-1])
     if inner != other:
         hint = "pass transpose_y=True if y holds one row per output" if not transpose_y and y.ndim > 1 and b[-1] == inner else None
-        raise errors.bad("matmul(y)", f"{inner} rows to match x of shape {list(x.shape)}", f"shape {list(y.shape)}", hint=hint)
+        raise errors.bad(
+            "matmul(y)", f"{inner} rows to match x of shape {list(x.shape)}", described=f"shape {list(y.shape)}", hint=hint, kind=errors.ShapeError
+        )
     batch = broadcast_shape("matmul", a[:-2], b[:-2])
     shape = batch + ((rows,) if x.ndim > 1 else ()) + ((columns,) if y.ndim > 1 else ())
     return sig_of(shape, x.dtype)
@@ -113,18 +143,22 @@ def _gradient_product(x, y, transpose_x, transpose_y):
     return _product(x, y, transpose_x, transpose_y)
 
 
-def _grad_numpy(g, x, y, transpose_x, transpose_y, sigs, needs, platform):
+def _grad_numpy(g, x, y, transpose_x, transpose_y, sigs, needs):
     return _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, needs, np, _product_numpy)
 
 
 @matmul.grad(numpy=_grad_numpy)
-def _(g, x, y, transpose_x, transpose_y, sigs, needs, platform):
-    product = _gradient_product if platform == "cpu" else _product
-    return _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, needs, jnp, product)
+def _(g, x, y, transpose_x, transpose_y, sigs, needs):
+    return _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, needs, jnp, _product)
+
+
+@matmul.grad(on="cpu")
+def _(g, x, y, transpose_x, transpose_y, sigs, needs):
+    return _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, needs, jnp, _gradient_product)
 
 
 def _matmul_grad(g, x, y, transpose_x, transpose_y, sigs, needs, xp, product):
-    """Each gradient is a product too; flat 2-d ones wherever a stack meets one matrix."""
+    """Each gradient is a product too; flat 2-D ones wherever a batch meets one matrix."""
     return (
         _of_x(g, y, transpose_x, transpose_y, sigs, xp, product) if needs[0] else None,
         _of_y(g, x, transpose_x, transpose_y, sigs, xp, product) if needs[1] else None,
@@ -165,20 +199,36 @@ def _as_matrices(g, sigs, xp):
 def _needs(name: str, argument: str, x: Tensor, *ranks: int) -> None:
     if x.ndim not in ranks:
         wanted = " or ".join(map(str, ranks))
-        raise errors.bad(f"{name}({argument})", f"a tensor with {wanted} {'axis' if wanted == '1' else 'axes'}", f"shape {x.shape}")
+        raise errors.bad(
+            f"{name}({argument})",
+            f"a tensor with {wanted} {'axis' if wanted == '1' else 'axes'}",
+            described=f"shape {x.shape}",
+            kind=errors.ShapeError,
+        )
 
 
 @composite(method=True, alias={"x": "input", "y": "mat2"}, out=True, plain=True)
 def bmm(x: Tensor, y: Tensor) -> Tensor:
-    """Products of two stacks of matrices, one by one.
+    """Matrix products of two batches of matrices, one by one.
 
-    >>> bireme.bmm(bireme.to_tensor([[[1.0, 2.0]]]), bireme.to_tensor([[[3.0], [4.0]]])).tolist()
-    [[[11.0]]]
+    Args:
+        x: Tensor of shape ``[b, n, k]``.
+        y: Tensor of shape ``[b, k, m]``, of the same dtype.
+
+    Returns:
+        Tensor of shape ``[b, n, m]``.
+
+    Raises:
+        ValueError: If a tensor does not have three axes, or the sizes differ.
+
+    Examples:
+        >>> bireme.bmm(bireme.to_tensor([[[1.0, 2.0]]]), bireme.to_tensor([[[3.0], [4.0]]])).tolist()
+        [[[11.0]]]
     """
     _needs("bmm", "x", x, 3)
     _needs("bmm", "y", y, 3)
     if x.shape[0] != y.shape[0]:
-        raise errors.bad("bmm(y)", f"{x.shape[0]} matrices as in x", f"shape {y.shape}")
+        raise errors.bad("bmm(y)", f"{x.shape[0]} matrices as in x", described=f"shape {y.shape}", kind=errors.ShapeError)
     return matmul(x, y)
 
 
@@ -186,8 +236,19 @@ def bmm(x: Tensor, y: Tensor) -> Tensor:
 def mv(x: Tensor, vec: Tensor) -> Tensor:
     """Product of a matrix and a vector.
 
-    >>> bireme.mv(bireme.to_tensor([[1.0, 2.0]]), bireme.to_tensor([3.0, 4.0])).tolist()
-    [11.0]
+    Args:
+        x: Matrix of shape ``[n, k]``.
+        vec: Vector of size ``k``, of the same dtype.
+
+    Returns:
+        Vector of size ``n``.
+
+    Raises:
+        ValueError: If ``x`` is not a matrix, ``vec`` not a vector, or the sizes differ.
+
+    Examples:
+        >>> bireme.mv(bireme.to_tensor([[1.0, 2.0]]), bireme.to_tensor([3.0, 4.0])).tolist()
+        [11.0]
     """
     _needs("mv", "x", x, 2)
     _needs("mv", "vec", vec, 1)
@@ -199,39 +260,77 @@ def _plus_product(name: str, rank: int, input: Tensor, x: Tensor, y: Tensor, bet
     _needs(name, "x", x, rank)
     _needs(name, "y", y, rank)
     if x.shape[:-2] != y.shape[:-2]:
-        raise errors.bad(f"{name}(y)", f"{x.shape[0]} matrices as in x", f"shape {y.shape}")
+        raise errors.bad(f"{name}(y)", f"{x.shape[0]} matrices as in x", described=f"shape {y.shape}", kind=errors.ShapeError)
     if not input.dtype is x.dtype is y.dtype:
-        raise errors.bad(f"{name}()", "operands of one type", f"{input.dtype.name}, {x.dtype.name} and {y.dtype.name}", kind=TypeError)
+        raise errors.bad(
+            f"{name}()", "operands of one type", described=f"{input.dtype.name}, {x.dtype.name} and {y.dtype.name}", kind=errors.ArgumentTypeError
+        )
     if not x.dtype.is_inexact:
-        raise errors.bad(f"{name}(x)", "a floating or complex type", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad(f"{name}(x)", "a floating or complex type", described=x.dtype.name, kind=errors.DtypeError)
     product = matmul(x, y)
     if rank == 3 and input.ndim == 2:  # one row for each matrix, not the same matrix for each
         input = input.unsqueeze(1)
         if input.shape[0] != x.shape[0]:
-            raise errors.bad(f"{name}(input)", f"{x.shape[0]} rows, one for each matrix of x", f"shape {[input.shape[0], input.shape[2]]}")
+            raise errors.bad(
+                f"{name}(input)",
+                f"{x.shape[0]} rows, one for each matrix of x",
+                described=f"shape {[input.shape[0], input.shape[2]]}",
+                kind=errors.ShapeError,
+            )
     if list(broadcast_shape(name, tuple(input.shape), tuple(product.shape))) != product.shape:
-        raise errors.bad(f"{name}(input)", f"a tensor that broadcasts to {product.shape}", f"shape {input.shape}")
+        raise errors.bad(f"{name}(input)", f"a tensor that broadcasts to {product.shape}", described=f"shape {input.shape}", kind=errors.ShapeError)
     return (input if beta == 1 else input * beta) + (product if alpha == 1 else product * alpha)
 
 
 @composite(method=True, inplace=True, amp="one")
 def addmm(input: Tensor, x: Tensor, y: Tensor, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
-    """`beta * input + alpha * (x @ y)` for matrices.
+    """Matrix product added to a matrix: ``beta * input + alpha * (x @ y)``.
 
-    >>> x, y = bireme.to_tensor([[1.0, 2.0]]), bireme.to_tensor([[3.0], [4.0]])
-    >>> bireme.addmm(bireme.to_tensor([[10.0]]), x, y, beta=0.5).tolist()
-    [[16.0]]
+    Args:
+        input: Matrix or vector that broadcasts to the product.
+        x: Matrix of shape ``[n, k]``, floating-point or complex.
+        y: Matrix of shape ``[k, m]``; all three have the same dtype.
+        beta: Factor of ``input``. Default: 1.0.
+        alpha: Factor of the product. Default: 1.0.
+
+    Returns:
+        Matrix of shape ``[n, m]``.
+
+    Raises:
+        ValueError: If a shape does not fit.
+        TypeError: If the dtypes differ.
+
+    Examples:
+        >>> x, y = bireme.to_tensor([[1.0, 2.0]]), bireme.to_tensor([[3.0], [4.0]])
+        >>> bireme.addmm(bireme.to_tensor([[10.0]]), x, y, beta=0.5).tolist()
+        [[16.0]]
     """
     return _plus_product("addmm", 2, input, x, y, beta, alpha)
 
 
 @composite(method=True, inplace=True)
 def baddbmm(input: Tensor, x: Tensor, y: Tensor, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
-    """`beta * input + alpha * (x @ y)` for stacks of matrices.
+    """Batch of matrix products added to a batch of matrices: ``beta * input + alpha * (x @ y)``.
 
-    >>> x, y = bireme.to_tensor([[[1.0, 2.0]]]), bireme.to_tensor([[[3.0], [4.0]]])
-    >>> bireme.baddbmm(bireme.to_tensor([[[10.0]]]), x, y, alpha=2.0).tolist()
-    [[[32.0]]]
+    Args:
+        input: Tensor with three axes that broadcasts to the product, or of shape ``[b, m]`` with one row for each
+            matrix.
+        x: Tensor of shape ``[b, n, k]``, floating-point or complex.
+        y: Tensor of shape ``[b, k, m]``; all three have the same dtype.
+        beta: Factor of ``input``. Default: 1.0.
+        alpha: Factor of the products. Default: 1.0.
+
+    Returns:
+        Tensor of shape ``[b, n, m]``.
+
+    Raises:
+        ValueError: If a shape does not fit.
+        TypeError: If the dtypes differ.
+
+    Examples:
+        >>> x, y = bireme.to_tensor([[[1.0, 2.0]]]), bireme.to_tensor([[[3.0], [4.0]]])
+        >>> bireme.baddbmm(bireme.to_tensor([[[10.0]]]), x, y, alpha=2.0).tolist()
+        [[[32.0]]]
     """
     return _plus_product("baddbmm", 3, input, x, y, beta, alpha)
 
@@ -240,7 +339,7 @@ def baddbmm(input: Tensor, x: Tensor, y: Tensor, beta: float = 1.0, alpha: float
 
 
 def _cheapest(extents: list[int]) -> list[list[int]]:
-    """Where to split each chain of matrices i..j so that the fewest numbers are multiplied."""
+    """Where to split each chain of matrices i..j for the fewest multiplications."""
     n = len(extents) - 1
     cost = [[0] * n for _ in range(n)]
     split = [[0] * n for _ in range(n)]
@@ -254,17 +353,29 @@ def _cheapest(extents: list[int]) -> list[list[int]]:
 
 @composite(method=True)
 def multi_dot(x: list[Tensor]) -> Tensor:
-    """Product of several matrices in the cheapest order; the first and the last may be vectors.
+    """Product of several matrices, in the order that takes the fewest multiplications.
 
-    >>> m = bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]])
-    >>> bireme.linalg.multi_dot([m, m, bireme.to_tensor([1.0, 1.0])]).tolist()
-    [17.0, 37.0]
+    Args:
+        x: List of at least two matrices; the first and the last may be vectors.
+
+    Returns:
+        Tensor of the product: a matrix, a vector if one end is a vector, a 0-D tensor if both are.
+
+    Raises:
+        ValueError: If there are fewer than two tensors, or the sizes do not match.
+
+    Examples:
+        >>> m = bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> bireme.linalg.multi_dot([m, m, bireme.to_tensor([1.0, 1.0])]).tolist()
+        [17.0, 37.0]
     """
     if len(x) < 2:
-        raise errors.bad("multi_dot(x)", "two tensors or more", f"{len(x)}")
+        raise errors.bad("multi_dot(x)", "two tensors or more", described=f"{len(x)}")
     for i, t in enumerate(x):
         if t.ndim != 2 and not (t.ndim == 1 and i in (0, len(x) - 1)):
-            raise errors.bad("multi_dot(x)", "matrices, with vectors only at the ends", f"shape {t.shape} at place {i}")
+            raise errors.bad(
+                "multi_dot(x)", "matrices, with vectors only at the ends", described=f"shape {t.shape} at place {i}", kind=errors.ShapeError
+            )
     extents = [1 if x[0].ndim == 1 else x[0].shape[0], *[t.shape[0] for t in x[1:]], 1 if x[-1].ndim == 1 else x[-1].shape[1]]
     split = _cheapest(extents)
 
@@ -285,16 +396,34 @@ def fp8_fp8_half_gemm_fused(
     output_dtype: DTypeArg = "float16",
     act: str = "identity",
 ) -> Tensor:
-    """`act(scale * (x @ y) + bias)` of two tensors of 8-bit floats, added up in float32, as `output_dtype`.
+    """Matrix product of two tensors of 8-bit floats in half precision: ``act(scale * (x @ y) + bias)``.
 
-    >>> x = bireme.to_tensor([[1.0, 2.0]]).astype("float8_e4m3fn")
-    >>> bireme.linalg.fp8_fp8_half_gemm_fused(x, x, transpose_y=True, scale=0.5).tolist()
-    [[2.5]]
+    The products are summed in float32. It has no gradient.
+
+    Args:
+        x: Tensor of float8_e4m3fn or float8_e5m2.
+        y: Tensor of float8_e4m3fn or float8_e5m2.
+        transpose_x: Whether to swap the last two axes of ``x`` first. Default: False.
+        transpose_y: Whether to swap the last two axes of ``y`` first. Default: False.
+        bias: Tensor to add, which broadcasts to the product. Default: None.
+        scale: Factor of the product. Default: 1.0.
+        output_dtype: Dtype of the result, float16 or bfloat16. Default: ``'float16'``.
+        act: Activation: ``'identity'``, ``'relu'`` or ``'gelu'``. Default: ``'identity'``.
+
+    Returns:
+        Tensor of the product in ``output_dtype``.
+
+    Examples:
+        >>> x = bireme.to_tensor([[1.0, 2.0]]).astype("float8_e4m3fn")
+        >>> bireme.linalg.fp8_fp8_half_gemm_fused(x, x, transpose_y=True, scale=0.5).tolist()
+        [[2.5]]
     """
     small = (dtypes.float8_e4m3fn, dtypes.float8_e5m2)
     for name, t in (("x", x), ("y", y)):
         if t.dtype not in small:
-            raise errors.bad(f"fp8_fp8_half_gemm_fused({name})", "float8_e4m3fn or float8_e5m2", t.dtype.name, kind=TypeError)
+            raise errors.bad(
+                f"fp8_fp8_half_gemm_fused({name})", "float8_e4m3fn or float8_e5m2", described=t.dtype.name, kind=errors.ArgumentTypeError
+            )
     if output_dtype not in (dtypes.float16, dtypes.bfloat16):
         raise errors.bad("fp8_fp8_half_gemm_fused(output_dtype)", "float16 or bfloat16", output_dtype)
     if act not in ("identity", "relu", "gelu"):

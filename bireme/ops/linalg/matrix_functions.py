@@ -1,4 +1,4 @@
-"""Functions of matrices: powers, exponentials, and what singular values decide: ranks, pseudo-inverses, low-rank factors."""
+"""Functions of matrices: powers, exponentials, and by singular values: ranks, pseudo-inverses, low-rank factors."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from bireme.core.base.dtype import COMPLEX, FLOAT
 from bireme.core.declare.op import Tensor, composite, op
 from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec.rebinding import dual
 from bireme.ops._shared.broadcast import conj_of
 from bireme.ops._shared.matrix import (
     LAPACK,
@@ -46,11 +47,7 @@ def _cubic(x, *others):
 
 @op(dtypes=FLOAT | COMPLEX, numpy=np.linalg.matrix_power)
 def power_of(x: Tensor, n: int) -> Tensor:
-    """A product of `n` times the same matrix; use `matrix_power`.
-
-    >>> bireme.linalg.matrix_power(bireme.to_tensor([[2.0]]), 3).tolist()
-    [[8.0]]
-    """
+    """A product of `n` times the same matrix; use `matrix_power`."""
     return jnp.linalg.matrix_power(x, n)
 
 
@@ -61,10 +58,21 @@ power_of.flops(_cubic, shares_cores=False)
 
 @composite(method=True)
 def matrix_power(x: Tensor, n: int) -> Tensor:
-    """A square matrix to the power of an integer; the inverse to the power of -n if it is negative.
+    """Integer power of a square matrix: the product of ``n`` times the matrix.
 
-    >>> bireme.linalg.matrix_power(bireme.to_tensor([[1.0, 1.0], [0.0, 1.0]]), 5).tolist()
-    [[1.0, 5.0], [0.0, 1.0]]
+    Args:
+        x: Matrix or batch of matrices of shape ``[..., m, m]``, floating-point or complex.
+        n: Exponent; 0 gives the identity, a negative one powers of the inverse.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Raises:
+        ValueError: If a matrix is not square, or singular where its inverse is needed.
+
+    Examples:
+        >>> bireme.linalg.matrix_power(bireme.to_tensor([[1.0, 1.0], [0.0, 1.0]]), 5).tolist()
+        [[1.0, 5.0], [0.0, 1.0]]
     """
     needs_square("matrix_power", tuple(x.shape))
     if n < 0:
@@ -86,9 +94,10 @@ def _expm(x):
         return jnp.exp(x)
     if x.size == 0:
         return x
-    return scipy.linalg.expm(x) if isinstance(x, np.ndarray) else _pade(x)
+    return _pade(x)
 
 
+@dual(scipy.linalg.expm)
 def _pade(x):
     """The exponential of x / 2**n, which is small, squared n times."""
     kind = jnp.finfo(x.dtype).dtype
@@ -116,10 +125,20 @@ def _pade(x):
 
 @op(dtypes=LAPACK, numpy=True)
 def matrix_exp(x: Tensor) -> Tensor:
-    """The exponential of a square matrix, or of a number.
+    """Exponential of a square matrix.
 
-    >>> bireme.linalg.matrix_exp(bireme.to_tensor([[0.0, 1.0], [0.0, 0.0]])).tolist()
-    [[1.0, 1.0], [0.0, 1.0]]
+    Args:
+        x: Matrix or batch of matrices of shape ``[..., n, n]``, float32, float64 or complex; a 0-D tensor is a number.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Raises:
+        ValueError: If a matrix is not square.
+
+    Examples:
+        >>> bireme.linalg.matrix_exp(bireme.to_tensor([[0.0, 1.0], [0.0, 0.0]])).tolist()
+        [[1.0, 1.0], [0.0, 1.0]]
     """
     return _expm(x)
 
@@ -156,11 +175,7 @@ def _inverse_parts(x, rcond, hermitian):
 
 @op(dtypes=LAPACK, numbers={"rcond": "float64"}, numpy=True)
 def pinv_of(x: Tensor, rcond: Tensor | float, hermitian: bool) -> Tensor:
-    """The pseudo-inverse; use `pinv`.
-
-    >>> bireme.linalg.pinv(bireme.to_tensor([[2.0], [0.0]])).tolist()
-    [[0.5, 0.0]]
-    """
+    """The pseudo-inverse; use `pinv`."""
     u, inverse, vh = _inverse_parts(x, rcond, hermitian)
     return (adjoint(vh) * inverse[..., None, :]) @ adjoint(u)
 
@@ -182,14 +197,25 @@ def _(g, out, x, hermitian):
 
 @composite(method=True)
 def pinv(x: Tensor, rcond: Tensor | float = 1e-15, hermitian: bool = False) -> Tensor:
-    """The pseudo-inverse; singular values of at most `rcond` times the largest count as zero.
+    """Moore-Penrose pseudo-inverse of a matrix.
 
-    >>> bireme.linalg.pinv(bireme.to_tensor([[2.0, 0.0], [0.0, 0.0]])).tolist()
-    [[0.5, 0.0], [0.0, 0.0]]
+    Args:
+        x: Matrix or batch of matrices of shape ``[..., m, n]``, float32, float64 or complex.
+        rcond: Singular values up to this factor times the largest one count as 0; a number or a tensor of one element.
+            Default: 1e-15.
+        hermitian: Whether ``x`` is Hermitian, and its eigenvalues may be used; only the lower triangle is read then.
+            Default: False.
+
+    Returns:
+        Tensor of shape ``[..., n, m]``.
+
+    Examples:
+        >>> bireme.linalg.pinv(bireme.to_tensor([[2.0, 0.0], [0.0, 0.0]])).tolist()
+        [[0.5, 0.0], [0.0, 0.0]]
     """
     if isinstance(rcond, Tensor):
         if rcond.size != 1:
-            raise errors.bad("pinv(rcond)", "one number", f"shape {rcond.shape}")
+            raise errors.bad("pinv(rcond)", "one number", described=f"shape {rcond.shape}", kind=errors.ArgumentTypeError)
         rcond = rcond.detach().reshape([])
     return pinv_of(x, rcond, hermitian and x.size > 0)  # what has no elements may be anything
 
@@ -202,11 +228,7 @@ def _pseudo_inverse_grad(g, p, x):
 
 @op(promote="x y", mix="same", dtypes=LAPACK, numbers={"rcond": "float64"}, numpy=True)
 def least_squares(x: Tensor, y: Tensor, rcond: Tensor | float) -> Tensor:
-    """The shortest solution with the least residual; use `lstsq`.
-
-    >>> bireme.linalg.lstsq(bireme.to_tensor([[2.0], [0.0]]), bireme.to_tensor([[4.0], [1.0]]))[0].tolist()
-    [[2.0]]
-    """
+    """The least-squares solution of minimum norm; use `lstsq`."""
     u, inverse, vh = _inverse_parts(x, rcond, False)
     return adjoint(vh) @ (inverse[..., :, None] * (adjoint(u) @ y))
 
@@ -224,20 +246,38 @@ def _(g, x, y, rcond):
 
 @composite(method=True)
 def lstsq(x: Tensor, y: Tensor, rcond: float | None = None, driver: str | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The shortest `out` with the least `|x @ out - y|`, then squared residuals, rank and singular values as `driver` gives them.
+    """Least-squares solution of a system of linear equations ``x @ out == y``.
 
-    >>> x, y = bireme.to_tensor([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), bireme.to_tensor([[1.0], [4.0], [3.0]])
-    >>> [[round(i, 4) for i in row] for row in bireme.linalg.lstsq(x, y)[0].tolist()]
-    [[1.0], [2.0]]
+    The solution minimizes the norm of ``x @ out - y``; of several, it is the one of minimum norm.
+
+    Args:
+        x: Matrix or batch of matrices of shape ``[..., m, n]``, float32, float64 or complex.
+        y: Right-hand sides of shape ``[..., m, k]``, of the same dtype.
+        rcond: Singular values up to this factor times the largest one count as 0. Default: None, the machine epsilon
+            times ``max(m, n)``.
+        driver: LAPACK's driver that decides which further results there are: ``'gels'`` residuals, ``'gelsy'`` rank,
+            ``'gelsd'`` and ``'gelss'`` all. Default: None, as ``'gelsy'``.
+
+    Returns:
+        A tuple of the solution of shape ``[..., n, k]``, the sums of squared residuals (for ``m > n`` and full rank),
+        the rank of int32 and the singular values; what the driver does not give is empty.
+
+    Raises:
+        ValueError: If a shape does not fit, or there is no such driver.
+
+    Examples:
+        >>> x, y = bireme.to_tensor([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), bireme.to_tensor([[1.0], [4.0], [3.0]])
+        >>> [[round(i, 4) for i in row] for row in bireme.linalg.lstsq(x, y)[0].tolist()]
+        [[1.0], [2.0]]
     """
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
         raise errors.bad("lstsq(driver)", "'gels', 'gelsy', 'gelsd' or 'gelss'", driver)
     needs_matrix("lstsq", tuple(x.shape))
     needs_matrix("lstsq", tuple(y.shape), "y")
     if x.shape[:-1] != y.shape[:-1]:
-        raise errors.bad("lstsq(y)", f"the axes {x.shape[:-1]} of x before the last", f"shape {y.shape}")
+        raise errors.bad("lstsq(y)", f"the axes {x.shape[:-1]} of x before the last", described=f"shape {y.shape}", kind=errors.ShapeError)
     if x.dtype is not y.dtype:
-        raise errors.bad("lstsq(y)", f"{x.dtype.name} as x has", y.dtype.name, kind=errors.NoKernel)
+        raise errors.bad("lstsq(y)", f"{x.dtype.name} as x has", described=y.dtype.name, kind=errors.DtypeError)
     m, n = x.shape[-2:]
     eps = float(np.finfo(x.dtype.np).eps) if x.dtype in LAPACK else 0.0
     limit = eps * max(m, n) if rcond is None or driver == "gels" else rcond
@@ -270,13 +310,28 @@ def matrix_rank(
     atol: Tensor | float | None = None,
     rtol: Tensor | float | None = None,
 ) -> Tensor:
-    """How many singular values are greater than `tol`, or than the larger of `atol` and `rtol` times the largest of them.
+    """Rank of a matrix: the number of singular values above a tolerance.
 
-    >>> bireme.linalg.matrix_rank(bireme.to_tensor([[1.0, 2.0], [2.0, 4.0]])).item()
-    1
+    Args:
+        x: Matrix or batch of matrices of shape ``[..., m, n]``, float32, float64 or complex.
+        tol: Absolute tolerance, a number or a tensor with one for each matrix; not together with ``atol`` or ``rtol``.
+            Default: None.
+        hermitian: Whether ``x`` is Hermitian, and its eigenvalues may be used. Default: False.
+        atol: Absolute tolerance; the larger one of it and the relative one counts. Default: None.
+        rtol: Tolerance relative to the largest singular value. Default: None, the machine epsilon times ``max(m, n)``.
+
+    Returns:
+        Tensor of int64 of shape ``[...]``.
+
+    Raises:
+        ValueError: If ``tol`` is given together with ``atol`` or ``rtol``.
+
+    Examples:
+        >>> bireme.linalg.matrix_rank(bireme.to_tensor([[1.0, 2.0], [2.0, 4.0]])).item()
+        1
     """
     if tol is not None and (atol is not None or rtol is not None):
-        raise errors.bad("matrix_rank(tol)", "either tol, or atol and rtol", "both")
+        raise errors.bad("matrix_rank(tol)", "either tol, or atol and rtol", described="both")
     (needs_square if hermitian and x.size else needs_matrix)("matrix_rank", tuple(x.shape))
     values = eigvalsh(x.detach()).abs() if hermitian and x.size else svdvals(x.detach())
     if values._value.sig.size == 0:
@@ -308,11 +363,27 @@ def _low_rank(name: str, x: Tensor, q: int | None, niter: int) -> int:
 
 @composite(method=True)
 def svd_lowrank(x: Tensor, q: int | None = None, niter: int = 2, M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """The `q` largest singular values of `x - M` and their vectors, by a random start and `niter` rounds; `q` is 6 if not given.
+    """The largest singular values of a matrix and their vectors, approximated by a randomized method.
 
-    >>> u, s, v = bireme.linalg.svd_lowrank(bireme.to_tensor([[3.0, 0.0], [0.0, 4.0]]), q=1, niter=20)
-    >>> round(s.item(), 4)
-    4.0
+    Faster than ``svd`` for a large matrix of low rank. The start is random: ``bireme.seed`` makes it repeatable.
+
+    Args:
+        x: Matrix or batch of matrices of shape ``[..., m, n]``, float32, float64 or complex.
+        q: Number of singular values, at most ``min(m, n)``. Default: None, 6 or ``min(m, n)`` if that is less.
+        niter: Number of subspace iterations; more make the result more accurate. Default: 2.
+        M: Matrix to subtract from ``x`` first, of a shape that broadcasts. Default: None.
+
+    Returns:
+        A tuple ``(u, s, v)`` of shapes ``[..., m, q]``, ``[..., q]`` and ``[..., n, q]`` with ``x`` close to
+        ``u @ diag(s) @ v.H``.
+
+    Raises:
+        ValueError: If ``q`` is out of range or ``niter`` negative.
+
+    Examples:
+        >>> u, s, v = bireme.linalg.svd_lowrank(bireme.to_tensor([[3.0, 0.0], [0.0, 4.0]]), q=1, niter=20)
+        >>> round(s.item(), 4)
+        4.0
     """
     rank = _low_rank("svd_lowrank", x, q, niter)
     x = x if M is None else x - M
@@ -334,11 +405,26 @@ def _adjoint(x: Tensor) -> Tensor:
 
 @composite(method=True)
 def pca_lowrank(x: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
-    """The principal components of rows: `svd_lowrank`, of columns with their means taken off if `center`.
+    """Principal components of the rows of a matrix, approximated by ``svd_lowrank``.
 
-    >>> u, s, v = bireme.linalg.pca_lowrank(bireme.to_tensor([[1.0, 0.0], [3.0, 0.0]]), q=1)
-    >>> round(s.item(), 4)
-    1.4142
+    Args:
+        x: Matrix or batch of matrices of shape ``[..., m, n]`` with one sample in each row, float32, float64 or
+            complex.
+        q: Number of components, at most ``min(m, n)``. Default: None, 6 or ``min(m, n)`` if that is less.
+        center: Whether to subtract the mean of each column first. Default: True.
+        niter: Number of subspace iterations; more make the result more accurate. Default: 2.
+
+    Returns:
+        A tuple ``(u, s, v)`` of shapes ``[..., m, q]``, ``[..., q]`` and ``[..., n, q]``; the columns of ``v`` are the
+        principal directions.
+
+    Raises:
+        ValueError: If ``q`` is out of range or ``niter`` negative.
+
+    Examples:
+        >>> u, s, v = bireme.linalg.pca_lowrank(bireme.to_tensor([[1.0, 0.0], [3.0, 0.0]]), q=1)
+        >>> round(s.item(), 4)
+        1.4142
     """
     rank = _low_rank("pca_lowrank", x, q, niter)
     if center and x.shape[-2]:

@@ -30,18 +30,14 @@ INEXACT = FLOAT | COMPLEX
 
 
 def _sizes(x):
-    """Absolute values in a type that sums of squares fit into."""
+    """Absolute values in a dtype that sums of squares fit into."""
     wide = x.astype(jnp.float32) if x.dtype.itemsize == 2 else x
     return jnp.abs(wide)
 
 
 @op(dtypes=INEXACT, numpy=True, amp="high", selects=lambda attrs: pymath.isinf(attrs["p"]))
 def p_norm(x: Tensor, p: Const, axis: Axes, keepdim: bool) -> Tensor:
-    """The `p`-norm over axes; use `norm` and `vector_norm`.
-
-    >>> bireme.linalg.vector_norm(bireme.to_tensor([3.0, 4.0])).item()
-    5.0
-    """
+    """The `p`-norm over axes; use `norm` and `vector_norm`."""
     axes = axis or tuple(range(x.ndim))
     size = _sizes(x)
     if p < 0 or pymath.isinf(p):
@@ -86,10 +82,21 @@ def _(g, out, x, p, axis, keepdim):
 
 @composite(public="linalg.vector_norm")
 def vector_norm(x: Tensor, p: float = 2.0, axis: Axes = None, keepdim: bool = False) -> Tensor:
-    """The `p`-norm of all elements, or along `axis`: the sum of absolute values to the power `p`, to the power `1 / p`.
+    """Norm of vectors: ``sum(abs(x) ** p) ** (1 / p)`` over the given axes.
 
-    >>> bireme.linalg.vector_norm(bireme.to_tensor([[3.0, 4.0], [6.0, 8.0]]), p=float("inf"), axis=1).tolist()
-    [4.0, 8.0]
+    Args:
+        x: Floating-point or complex tensor.
+        p: Exponent: infinity is the largest absolute value, minus infinity the smallest, 0 the number of nonzero
+            elements. Default: 2.0.
+        axis: Axis or axes to reduce over; ``None`` means all. Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+
+    Returns:
+        Tensor of real numbers.
+
+    Examples:
+        >>> bireme.linalg.vector_norm(bireme.to_tensor([[3.0, 4.0], [6.0, 8.0]]), p=float("inf"), axis=1).tolist()
+        [4.0, 8.0]
     """
     return p_norm(x, p, axis, keepdim)
 
@@ -99,7 +106,7 @@ def vector_norm(x: Tensor, p: float = 2.0, axis: Axes = None, keepdim: bool = Fa
 
 def _pair(where: str, axis: Any, ndim: int) -> tuple[int, int]:
     if not isinstance(axis, (list, tuple)):
-        raise errors.bad(where, "two axes", axis, kind=TypeError)
+        raise errors.bad(where, "two axes", axis, kind=errors.ArgumentTypeError)
     if len(axis) != 2:
         raise errors.bad(where, "two axes", list(axis))
     first, second = [conversion.one_axis(a, ndim, where) for a in axis]
@@ -130,10 +137,26 @@ def _matrix_norm(name: str, x: Tensor, p: Any, axis: tuple[int, int], keepdim: b
 
 @composite()
 def matrix_norm(x: Tensor, p: Attr = "fro", axis: Attr = [-2, -1], keepdim: bool = False) -> Tensor:  # noqa: B006  # as Paddle shows it
-    """The norm of matrices that two axes make up: "fro", "nuc", or a largest (smallest, if negative) sum or singular value.
+    """Norm of the matrices that two axes span.
 
-    >>> bireme.linalg.matrix_norm(bireme.to_tensor([[3.0, 0.0], [0.0, -4.0]]), p="nuc").item()
-    7.0
+    Args:
+        x: Floating-point or complex tensor with at least two axes; ``'nuc'``, 2 and -2 need float32, float64 or
+            complex.
+        p: ``'fro'`` the root of the sum of squares, ``'nuc'`` the sum of the singular values, 1 the largest sum of
+            absolute values in a column, infinity that in a row, 2 the largest singular value; negative numbers the
+            smallest instead. Default: ``'fro'``.
+        axis: The axes of the rows and of the columns. Default: ``[-2, -1]``.
+        keepdim: Whether to keep both axes with size 1. Default: False.
+
+    Returns:
+        Tensor of real numbers.
+
+    Raises:
+        ValueError: If ``p`` is none of these, or ``axis`` does not name two different axes.
+
+    Examples:
+        >>> bireme.linalg.matrix_norm(bireme.to_tensor([[3.0, 0.0], [0.0, -4.0]]), p="nuc").item()
+        7.0
     """
     if x.ndim < 2:
         needs_matrix("matrix_norm", tuple(x.shape))
@@ -142,15 +165,34 @@ def matrix_norm(x: Tensor, p: Attr = "fro", axis: Attr = [-2, -1], keepdim: bool
 
 @composite(method=True, public="norm linalg.norm", alias={"axis": "dim", "p": "ord", "x": ["A", "input"]}, plain=True)
 def norm(x: Tensor, p: Attr = None, axis: Attr = None, keepdim: bool = False, out: Extra = None, dtype: DTypeArg = None) -> Tensor:
-    """The norm of all elements or along one axis as a vector, and over two axes as a matrix; `p` is a number, "fro" or "nuc".
+    """Norm of a vector or a matrix.
 
-    >>> bireme.norm(bireme.to_tensor([[3.0, 0.0], [0.0, -4.0]])).item()
-    5.0
+    Two axes are a matrix, for which ``p`` is as in ``matrix_norm``. One axis, all elements and more than two axes are a
+    vector, for which ``p`` is a number as in ``vector_norm``; ``'fro'`` of one axis or of all elements is 2.
+
+    Args:
+        x: Floating-point or complex tensor.
+        p: Which norm: a number, ``'fro'`` or ``'nuc'``. Default: None, 2.
+        axis: Axis or axes to reduce over; ``None`` means all elements as one vector, except ``'nuc'`` of a matrix.
+            Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+        out: Tensor that receives the result. Default: None.
+        dtype: Dtype to convert ``x`` to first. Default: None.
+
+    Returns:
+        Tensor of real numbers.
+
+    Raises:
+        ValueError: If there is no such norm for these axes.
+
+    Examples:
+        >>> bireme.norm(bireme.to_tensor([[3.0, 0.0], [0.0, -4.0]])).item()
+        5.0
     """
     x = x if dtype is None else x.astype(dtype)
     p = 2.0 if p is None else p
     if not isinstance(p, (str, int, float, np.number)) or isinstance(p, bool):
-        raise errors.bad("norm(p)", "a number, 'fro' or 'nuc'", p, kind=TypeError)
+        raise errors.bad("norm(p)", "a number, 'fro' or 'nuc'", p, kind=errors.ArgumentTypeError)
     if isinstance(axis, (list, tuple)) and len(axis) == 1:
         axis = axis[0]
     if isinstance(axis, (list, tuple)) and len(axis) == 2:
@@ -160,16 +202,29 @@ def norm(x: Tensor, p: Attr = None, axis: Attr = None, keepdim: bool = False, ou
     if p == "fro" and not (isinstance(axis, (list, tuple)) and axis):
         p = 2.0
     if isinstance(p, str):
-        raise errors.bad("norm(p)", "a number for this axis; 'fro' and 'nuc' are norms of matrices", p, kind=TypeError)
+        raise errors.bad("norm(p)", "a number for this axis; 'fro' and 'nuc' are norms of matrices", p, kind=errors.ArgumentTypeError)
     return p_norm(x, float(p), axis, keepdim)
 
 
 @composite(method=True)
 def cond(x: Tensor, p: Attr = None) -> Tensor:
-    """The condition number of matrices: their norm times that of the inverse; 2 and -2 compare singular values.
+    """Condition number of a matrix: its norm times the norm of its inverse.
 
-    >>> bireme.linalg.cond(bireme.to_tensor([[4.0, 0.0], [0.0, 2.0]])).item()
-    2.0
+    Args:
+        x: Matrix or batch of matrices of shape ``[..., m, n]``, float32, float64 or complex; square unless ``p`` is 2
+            or -2.
+        p: Which norm, as in ``matrix_norm``; 2 is the ratio of the largest to the smallest singular value, -2 its
+            reciprocal. Default: None, 2.
+
+    Returns:
+        Tensor of real numbers of shape ``[...]``.
+
+    Raises:
+        ValueError: If ``p`` is not a matrix norm, or a matrix is not square or is singular where its inverse is needed.
+
+    Examples:
+        >>> bireme.linalg.cond(bireme.to_tensor([[4.0, 0.0], [0.0, 2.0]])).item()
+        2.0
     """
     needs_matrix("cond", tuple(x.shape))
     p = 2 if p is None else p
@@ -192,10 +247,19 @@ def cond(x: Tensor, p: Attr = None) -> Tensor:
 
 @composite(method=True)
 def dist(x: Tensor, y: Tensor, p: float = 2) -> Tensor:
-    """The `p`-norm of all of `x - y`.
+    """Norm of the difference of two tensors, over all elements.
 
-    >>> bireme.dist(bireme.to_tensor([3.0, 4.0]), bireme.to_tensor([0.0])).item()
-    5.0
+    Args:
+        x: First tensor, floating-point or complex.
+        y: Second tensor, of a shape that broadcasts.
+        p: Exponent of the norm, as in ``vector_norm``. Default: 2.
+
+    Returns:
+        0-D tensor of a real number.
+
+    Examples:
+        >>> bireme.dist(bireme.to_tensor([3.0, 4.0]), bireme.to_tensor([0.0])).item()
+        5.0
     """
     return p_norm(x - y, p, None, False)
 
@@ -204,13 +268,9 @@ def _squares(x):
     return jnp.sum(jnp.real(x * conj_of(x)), axis=-1)
 
 
-@op(promote="x y", dtypes=INEXACT, numpy=True)
+@op(promote="x y", dtypes=INEXACT, numpy=True, upcast=True)
 def euclidean(x: Tensor, y: Tensor) -> Tensor:
-    """Distances of all rows by one product: fast, and less exact for points that are close; use `cdist`.
-
-    >>> bireme.cdist(bireme.to_tensor([[3.0, 4.0]]), bireme.to_tensor([[0.0, 0.0]])).tolist()
-    [[5.0]]
-    """
+    """Distances of all rows by one product: fast, and less exact for points that are close; use `cdist`."""
     square = _squares(x)[..., :, None] + _squares(y)[..., None, :] - 2 * jnp.real(x @ adjoint(y))
     return jnp.sqrt(jnp.maximum(square, 0))
 
@@ -239,19 +299,36 @@ _MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "dono
 
 @composite(method=True)
 def cdist(x: Tensor, y: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
-    """The distance of each row of `x` from each row of `y` in the `p`-norm.
+    """Distances between each row of ``x`` and each row of ``y``.
 
-    >>> bireme.cdist(bireme.to_tensor([[0.0, 0.0], [3.0, 0.0]]), bireme.to_tensor([[0.0, 4.0]])).tolist()
-    [[4.0], [5.0]]
+    Args:
+        x: Tensor of shape ``[..., m, d]``, floating-point or complex.
+        y: Tensor of shape ``[..., n, d]``; leading axes broadcast.
+        p: Exponent of the norm, non-negative; 2 is the Euclidean distance, 0 the number of coordinates that differ.
+            Default: 2.0.
+        compute_mode: How Euclidean distances are computed: ``'use_mm_for_euclid_dist'`` by a matrix product, which is
+            fast and less accurate for points that are close, ``'donot_use_mm_for_euclid_dist'`` from the differences,
+            ``'use_mm_for_euclid_dist_if_necessary'`` by a product for more than 25 rows.
+            Default: ``'use_mm_for_euclid_dist_if_necessary'``.
+
+    Returns:
+        Tensor of real numbers of shape ``[..., m, n]``.
+
+    Raises:
+        ValueError: If a shape does not fit, ``p`` is negative, or there is no such mode.
+
+    Examples:
+        >>> bireme.cdist(bireme.to_tensor([[0.0, 0.0], [3.0, 0.0]]), bireme.to_tensor([[0.0, 4.0]])).tolist()
+        [[4.0], [5.0]]
     """
     if compute_mode not in _MODES:
         raise errors.bad("cdist(compute_mode)", " or ".join(_MODES), compute_mode)
     for name, t in (("x", x), ("y", y)):
         needs_matrix("cdist", tuple(t.shape), name)
     if x.shape[-1] != y.shape[-1]:
-        raise errors.bad("cdist(y)", f"rows of {x.shape[-1]} elements as in x", f"shape {y.shape}", kind=errors.Unfit)
+        raise errors.bad("cdist(y)", f"rows of {x.shape[-1]} elements as in x", described=f"shape {y.shape}", kind=errors.ShapeError)
     if p < 0:
-        raise errors.bad("cdist(p)", "0 or more", p, kind=errors.Unfit)
+        raise errors.bad("cdist(p)", "0 or more", p, kind=errors.ArgumentError)
     many = x.shape[-2] > 25 or y.shape[-2] > 25
     if p == 2 and (compute_mode == _MODES[1] or (compute_mode == _MODES[0] and many)):
         return euclidean(x, y)
@@ -260,12 +337,24 @@ def cdist(x: Tensor, y: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_
 
 @composite()
 def pdist(x: Tensor, p: float = 2.0) -> Tensor:
-    """The distances of all pairs of rows in the `p`-norm: of the first from all others, of the second from all after it, ...
+    """Distances between all pairs of rows.
 
-    >>> bireme.pdist(bireme.to_tensor([[0.0], [1.0], [3.0]])).tolist()
-    [1.0, 3.0, 2.0]
+    Args:
+        x: Matrix of shape ``[n, d]``, floating-point or complex.
+        p: Exponent of the norm, as in ``vector_norm``. Default: 2.0.
+
+    Returns:
+        1-D tensor of ``n * (n - 1) / 2`` real numbers: the distances of the first row from all later ones, then those
+        of the second, and so on.
+
+    Raises:
+        ValueError: If ``x`` is not a matrix.
+
+    Examples:
+        >>> bireme.pdist(bireme.to_tensor([[0.0], [1.0], [3.0]])).tolist()
+        [1.0, 3.0, 2.0]
     """
     if x.ndim != 2:
-        raise errors.bad("pdist(x)", "a matrix", f"shape {x.shape}", kind=errors.Unfit)
+        raise errors.bad("pdist(x)", "a matrix", described=f"shape {x.shape}", kind=errors.ShapeError)
     first, second = [tensors.to_tensor(i) for i in np.triu_indices(x.shape[0], 1)]
     return p_norm(index_select(x, first, 0) - index_select(x, second, 0), p, -1, False)

@@ -18,12 +18,23 @@ from bireme.ops.linalg.matmul import NUMBER
 from bireme.ops.reduction import reductions
 
 
-@op(method=True, promote="x y", mix="same", dtypes=NUMBER, numpy=lambda x, y: np.einsum("...i,...i->...", x, y))
+@op(method=True, promote="x y", mix="same", dtypes=NUMBER, upcast=True, numpy=lambda x, y: np.einsum("...i,...i->...", x, y))
 def dot(x: Tensor, y: Tensor) -> Tensor:
-    """Inner product of two vectors, or of the rows of two matrices; nothing is conjugated.
+    """Inner product of two vectors, or of the rows of two matrices; complex numbers are not conjugated.
 
-    >>> bireme.dot(bireme.to_tensor([1.0, 2.0]), bireme.to_tensor([3.0, 4.0])).item()
-    11.0
+    Args:
+        x: Vector or matrix of numbers.
+        y: Tensor of the same shape and dtype.
+
+    Returns:
+        Tensor without the last axis.
+
+    Raises:
+        ValueError: If the shapes differ, or there are more than two axes.
+
+    Examples:
+        >>> bireme.dot(bireme.to_tensor([1.0, 2.0]), bireme.to_tensor([3.0, 4.0])).item()
+        11.0
     """
     return jnp.sum(x * y, axis=-1, dtype=x.dtype)
 
@@ -31,9 +42,9 @@ def dot(x: Tensor, y: Tensor) -> Tensor:
 @dot.check
 def _(x, y):
     if x.ndim not in (1, 2):
-        raise errors.bad("dot(x)", "a vector, or a matrix whose rows are vectors", f"shape {list(x.shape)}", kind=errors.Misfit)
+        raise errors.bad("dot(x)", "a vector, or a matrix whose rows are vectors", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
     if x.shape != y.shape:
-        raise errors.bad("dot(y)", f"shape {list(x.shape)} as x has", f"shape {list(y.shape)}", kind=errors.Misfit)
+        raise errors.bad("dot(y)", f"shape {list(x.shape)} as x has", described=f"shape {list(y.shape)}", kind=errors.ShapeError)
 
 
 dot.infer(lambda x: sig_of(x.shape[:-1], x.dtype))
@@ -42,10 +53,19 @@ dot.grad(lambda g, x, y: (g[..., None] * conj_of(y), g[..., None] * conj_of(x)),
 
 @composite(plain=True)
 def vecdot(x: Tensor, y: Tensor, axis: Attr = -1) -> Tensor:
-    """Inner products along `axis`, with broadcasting; complex numbers of `x` are conjugated.
+    """Inner products of vectors along an axis, with broadcasting; the elements of ``x`` are conjugated.
 
-    >>> bireme.vecdot(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]]), bireme.to_tensor([1.0, 10.0])).tolist()
-    [21.0, 43.0]
+    Args:
+        x: Tensor of numbers.
+        y: Tensor of a shape that broadcasts.
+        axis: Axis to sum over. Default: -1.
+
+    Returns:
+        Tensor of the broadcast shape without the axis.
+
+    Examples:
+        >>> bireme.vecdot(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]]), bireme.to_tensor([1.0, 10.0])).tolist()
+        [21.0, 43.0]
     """
     return reductions.sum((x.conj() if x.dtype.is_complex else x) * y, axis)
 
@@ -59,10 +79,18 @@ def _outer(x, y):
 
 @op(method=True, promote="x y", mix="floats", alias={"x": "input", "y": "vec2"}, out=True, numpy=_outer)
 def outer(x: Tensor, y: Tensor) -> Tensor:
-    """Every element of `x` times every element of `y`, both flattened.
+    """Outer product: each element of ``x`` times each element of ``y``.
 
-    >>> bireme.outer(bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])).tolist()
-    [[3, 4], [6, 8]]
+    Args:
+        x: Tensor of any shape, which is flattened.
+        y: Tensor of any shape, which is flattened.
+
+    Returns:
+        Matrix with a row for each element of ``x`` and a column for each of ``y``.
+
+    Examples:
+        >>> bireme.outer(bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])).tolist()
+        [[3, 4], [6, 8]]
     """
     return _outer(x, y)
 
@@ -78,16 +106,24 @@ def _(g, x, y, sigs):
 
 @composite(alias={"x": "input", "y": "vec2"}, out=True)
 def ger(x: Tensor, y: Tensor) -> Tensor:
-    """Every element of `x` times every element of `y`: `outer` under its other name.
+    """Outer product: each element of ``x`` times each element of ``y``; another name of ``outer``.
 
-    >>> bireme.ger(bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])).tolist()
-    [[3, 4], [6, 8]]
+    Args:
+        x: Tensor of any shape, which is flattened.
+        y: Tensor of any shape, which is flattened.
+
+    Returns:
+        Matrix with a row for each element of ``x`` and a column for each of ``y``.
+
+    Examples:
+        >>> bireme.ger(bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])).tolist()
+        [[3, 4], [6, 8]]
     """
     return outer(x, y)
 
 
 def _interleaved(shape, other):
-    """Extents of two shapes in turns, aligned at the end: what a Kronecker product is before it is flattened."""
+    """Sizes of two shapes in turn, aligned at the end: what a Kronecker product is before it is flattened."""
     rank = builtins.max(len(shape), len(other))
     a, b = (1,) * (rank - len(shape)) + tuple(shape), (1,) * (rank - len(other)) + tuple(other)
     return a, b, [n for pair in zip(a, b) for n in pair]
@@ -101,10 +137,18 @@ def _kron(x, y):
 
 @op(method=True, promote="x y", dtypes=NUMBER, numpy=_kron)
 def kron(x: Tensor, y: Tensor) -> Tensor:
-    """Kronecker product: every element of `x` times all of `y`.
+    """Kronecker product: each element of ``x`` times the whole of ``y``, as blocks.
 
-    >>> bireme.kron(bireme.to_tensor([1, 10]), bireme.to_tensor([1, 2])).tolist()
-    [1, 2, 10, 20]
+    Args:
+        x: Tensor of numbers.
+        y: Tensor of numbers; the operand with fewer axes gets leading axes of size 1.
+
+    Returns:
+        Tensor whose sizes are the products of those of ``x`` and ``y``, axis by axis.
+
+    Examples:
+        >>> bireme.kron(bireme.to_tensor([1, 10]), bireme.to_tensor([1, 2])).tolist()
+        [1, 2, 10, 20]
     """
     return _kron(x, y)
 
@@ -126,10 +170,22 @@ def _(g, x, y, sigs):
 
 @op(method=True, promote="x y", dtypes=NUMBER, numpy=lambda x, y, axis: np.cross(x, y, axis=axis))
 def cross(x: Tensor, y: Tensor, axis: Axis = 9) -> Tensor:
-    """Vector product along `axis`, which has three elements; by default the first such axis.
+    """Cross product of vectors with three elements along an axis.
 
-    >>> bireme.cross(bireme.to_tensor([1.0, 0.0, 0.0]), bireme.to_tensor([0.0, 1.0, 0.0])).tolist()
-    [0.0, 0.0, 1.0]
+    Args:
+        x: Tensor of numbers.
+        y: Tensor of the same shape.
+        axis: Axis of the vectors, of size 3. Default: 9, which means the first axis of size 3.
+
+    Returns:
+        Tensor of the shape of ``x`` and the promoted dtype.
+
+    Raises:
+        ValueError: If the shapes differ, or the axis does not have size 3.
+
+    Examples:
+        >>> bireme.cross(bireme.to_tensor([1.0, 0.0, 0.0]), bireme.to_tensor([0.0, 1.0, 0.0])).tolist()
+        [0.0, 0.0, 1.0]
     """
     return jnp.cross(x, y, axis=axis)
 
@@ -139,16 +195,16 @@ def _(arguments):
     x, axis = arguments["x"], arguments["axis"]
     if isinstance(x, Tensor) and (axis is None or (axis.__class__ is int and axis == 9)):
         if 3 not in x.shape:
-            raise errors.bad("cross(x)", "an axis with 3 elements", f"shape {x.shape}")
+            raise errors.bad("cross(x)", "an axis with 3 elements", described=f"shape {x.shape}", kind=errors.ShapeError)
         arguments["axis"] = x.shape.index(3)
 
 
 @cross.check
 def _(x, y, axis):
     if x.shape != y.shape:
-        raise errors.bad("cross(y)", f"shape {list(x.shape)} as x has", f"shape {list(y.shape)}")
+        raise errors.bad("cross(y)", f"shape {list(x.shape)} as x has", described=f"shape {list(y.shape)}", kind=errors.ShapeError)
     if x.ndim == 0 or x.shape[axis] != 3:
-        raise errors.bad("cross(x)", f"3 elements along axis {axis}", f"shape {list(x.shape)}")
+        raise errors.bad("cross(x)", f"3 elements along axis {axis}", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
 
 
 cross.infer(lambda x: x)
@@ -161,11 +217,7 @@ def _contract(x, y, over_x, over_y):
 
 @op(promote="x y", mix="complex", dtypes=NUMBER, numpy=lambda x, y, over_x, over_y: np.tensordot(x, y, (over_x, over_y)))
 def contract(x: Tensor, y: Tensor, over_x: Ints, over_y: Ints) -> Tensor:
-    """Sum of products over pairs of axes; use `tensordot`.
-
-    >>> bireme.tensordot(bireme.to_tensor([1.0, 2.0]), bireme.to_tensor([3.0, 4.0]), axes=1).item()
-    11.0
-    """
+    """Sum of products over pairs of axes; use `tensordot`."""
     return _contract(x, y, over_x, over_y)
 
 
@@ -202,29 +254,47 @@ contract.grad(lambda g, x, y, over_x, over_y: _contract_grad(g, x, y, over_x, ov
 
 @composite(method=True, plain=True)
 def inner(x: Tensor, y: Tensor) -> Tensor:
-    """Sums of products along the last axes; a plain product if one of them has a single element.
+    """Inner products along the last axes of two tensors; an elementwise product if either has one element.
 
-    >>> bireme.inner(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]]), bireme.to_tensor([1.0, 10.0])).tolist()
-    [21.0, 43.0]
+    Args:
+        x: Tensor of numbers of shape ``[..., k]``.
+        y: Tensor of numbers of shape ``[..., k]``; leading axes need not match.
+
+    Returns:
+        Tensor with the leading axes of ``x``, then those of ``y``.
+
+    Raises:
+        ValueError: If the sizes of the last axes differ.
+
+    Examples:
+        >>> bireme.inner(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]]), bireme.to_tensor([1.0, 10.0])).tolist()
+        [21.0, 43.0]
     """
     if 1 in (x.size, y.size):
         return x * y
     if x.shape[-1] != y.shape[-1]:
-        raise errors.bad("inner(y)", f"{x.shape[-1]} elements along the last axis, as in x of shape {x.shape}", f"shape {y.shape}")
+        raise errors.bad(
+            "inner(y)",
+            f"{x.shape[-1]} elements along the last axis, as in x of shape {x.shape}",
+            described=f"shape {y.shape}",
+            kind=errors.ShapeError,
+        )
     return contract(x, y, (x.ndim - 1,), (y.ndim - 1,))
 
 
 def _axes_of_pairs(axes: Any, x: Tensor, y: Tensor) -> tuple[list[int], list[int]]:
-    """Paddle's ways to say which axes meet: a count, one list for both, or two, of which the shorter goes on like the longer."""
+    """Pairs of axes as Paddle takes them: a count, a list for both, or two, of which the shorter is extended."""
     where = "tensordot(axes)"
     if isinstance(axes, (Tensor, np.ndarray)):
         axes = axes.tolist()
     if isinstance(axes, (int, np.integer)):
         if not 0 <= axes <= builtins.min(x.ndim, y.ndim):
-            raise errors.bad(where, f"0 to {builtins.min(x.ndim, y.ndim)} axes", axes, kind=errors.Unfit if axes < 0 else errors.OutOfRange)
+            raise errors.bad(
+                where, f"0 to {builtins.min(x.ndim, y.ndim)} axes", axes, kind=errors.ArgumentError if axes < 0 else errors.OutOfRangeError
+            )
         return list(range(x.ndim - axes, x.ndim)), list(range(axes))
     if not isinstance(axes, (list, tuple)):
-        raise errors.bad(where, "an integer, or one or two lists of axes", axes, kind=TypeError)
+        raise errors.bad(where, "an integer, or one or two lists of axes", axes, kind=errors.ArgumentTypeError)
     axes = [a.tolist() if isinstance(a, (Tensor, np.ndarray)) and a.ndim else a for a in axes]
     nested = [list(a) for a in axes if isinstance(a, (list, tuple))]
     if nested and (len(nested) != len(axes) or len(nested) > 2):
@@ -236,11 +306,25 @@ def _axes_of_pairs(axes: Any, x: Tensor, y: Tensor) -> tuple[list[int], list[int
 
 @composite(method=True, plain=True)
 def tensordot(x: Tensor, y: Tensor, axes: Attr = 2) -> Tensor:
-    """Sum of products over pairs of axes: the last of `x` with the first of `y` if `axes` is a number, or those it lists.
+    """Sum of products over pairs of axes of two tensors.
 
-    >>> x, y = bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]]), bireme.to_tensor([[1.0, 10.0], [100.0, 1000.0]])
-    >>> bireme.tensordot(x, y, axes=[[0], [1]]).tolist()
-    [[31.0, 3100.0], [42.0, 4200.0]]
+    Args:
+        x: Tensor of numbers.
+        y: Tensor of the same dtype; real numbers mix with complex ones.
+        axes: An integer ``n`` for the last ``n`` axes of ``x`` with the first ``n`` of ``y``; a list for the same axes
+            of both; or a pair of lists with the axes of ``x`` and of ``y``, of which the shorter one is extended by the
+            rest of the other. Default: 2.
+
+    Returns:
+        Tensor with the remaining axes of ``x``, then those of ``y``.
+
+    Raises:
+        ValueError: If an axis is out of range or repeated, or the sizes of a pair differ and neither is 1.
+
+    Examples:
+        >>> x, y = bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]]), bireme.to_tensor([[1.0, 10.0], [100.0, 1000.0]])
+        >>> bireme.tensordot(x, y, axes=[[0], [1]]).tolist()
+        [[31.0, 3100.0], [42.0, 4200.0]]
     """
     over_x, over_y = _axes_of_pairs(axes, x, y)
     for over in (over_x, over_y):
@@ -249,7 +333,12 @@ def tensordot(x: Tensor, y: Tensor, axes: Attr = 2) -> Tensor:
     for i, j in zip(over_x, over_y):
         m, n = x.shape[i], y.shape[j]
         if m != n and (1 not in (m, n) or 0 in (m, n)):
-            raise errors.bad("tensordot(axes)", f"axes of one length, or of 1, in shapes {x.shape} and {y.shape}", f"{i} and {j}", kind=errors.Unfit)
+            raise errors.bad(
+                "tensordot(axes)",
+                f"axes of one length, or of 1, in shapes {x.shape} and {y.shape}",
+                described=f"{i} and {j}",
+                kind=errors.ArgumentError,
+            )
         if n == 1 < m:
             x = reductions.sum(x, i, x.dtype, True)
         elif m == 1 < n:

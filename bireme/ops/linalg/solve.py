@@ -1,4 +1,4 @@
-"""Solutions, inverses and functions of matrices."""
+"""Solutions of linear equations, inverses and determinants."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from bireme.core.base import errors
 from bireme.core.declare.op import Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec import lapack
+from bireme.core.numpy_exec.rebinding import dual
 from bireme.ops._shared.broadcast import broadcast_shape, conj_of, sum_to
 from bireme.ops._shared.matrix import (
     LAPACK,
@@ -36,11 +37,7 @@ def _cubic(x, *others):
 
 @op(dtypes=LAPACK, numpy=lambda x: lapack.by_matrix(np.linalg.inv, x))
 def inv_of(x: Tensor) -> Tensor:
-    """The inverse; use `inv`.
-
-    >>> bireme.inverse(bireme.to_tensor([[4.0]])).tolist()
-    [[0.25]]
-    """
+    """The inverse; use `inv`."""
     return solved(x, jnp.broadcast_to(jnp.eye(x.shape[-1], dtype=x.dtype), x.shape))
 
 
@@ -52,10 +49,22 @@ inv_of.grad(lambda g, out: -(adjoint(out) @ g @ adjoint(out)), numpy=True)
 
 @composite(public="linalg.inv inverse", method="inverse")
 def inv(x: Tensor) -> Tensor:
-    """The inverse of a square matrix.
+    """Inverse of a square matrix.
 
-    >>> bireme.linalg.inv(bireme.to_tensor([[2.0, 0.0], [0.0, 4.0]])).tolist()
-    [[0.5, 0.0], [0.0, 0.25]]
+    To solve equations, ``solve`` is faster and more accurate.
+
+    Args:
+        x: Matrix or batch of matrices of shape ``[..., n, n]``, float32, float64 or complex.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Raises:
+        ValueError: If a matrix is not square, or singular.
+
+    Examples:
+        >>> bireme.linalg.inv(bireme.to_tensor([[2.0, 0.0], [0.0, 4.0]])).tolist()
+        [[0.5, 0.0], [0.0, 0.25]]
     """
     return guarded("inv(x)", "matrices that have an inverse", "a singular one", x, inv_of(x))
 
@@ -67,10 +76,20 @@ def _spoiled(x, found):
 
 @op(dtypes=LAPACK, numpy=lambda x: _spoiled(x, np.linalg.det(x)))
 def det(x: Tensor) -> Tensor:
-    """The determinant of a square matrix.
+    """Determinant of a square matrix.
 
-    >>> bireme.linalg.det(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]])).item()
-    -2.0
+    Args:
+        x: Matrix or batch of matrices of shape ``[..., n, n]``, float32, float64 or complex.
+
+    Returns:
+        Tensor of shape ``[...]``.
+
+    Raises:
+        ValueError: If a matrix is not square.
+
+    Examples:
+        >>> bireme.linalg.det(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]])).item()
+        -2.0
     """
     return jnp.linalg.det(x) if x.size else jnp.ones(x.shape[:-2], x.dtype)
 
@@ -86,10 +105,20 @@ def _slogdet(sign, log):
 
 @op(dtypes=LAPACK, numpy=lambda x: _spoiled(x, np.stack(np.linalg.slogdet(x))))
 def slogdet(x: Tensor) -> Tensor:
-    """Sign and logarithm of the absolute value of the determinant, stacked.
+    """Sign and logarithm of the absolute value of a determinant, which neither overflow nor underflow.
 
-    >>> bireme.linalg.slogdet(bireme.to_tensor([[0.0, 1.0], [1.0, 0.0]])).tolist()
-    [-1.0, 0.0]
+    Args:
+        x: Matrix or batch of matrices of shape ``[..., n, n]``, float32, float64 or complex.
+
+    Returns:
+        Tensor of shape ``[2, ...]``: signs, then logarithms; 0 and ``-inf`` for a singular matrix.
+
+    Raises:
+        ValueError: If a matrix is not square.
+
+    Examples:
+        >>> bireme.linalg.slogdet(bireme.to_tensor([[0.0, 1.0], [1.0, 0.0]])).tolist()
+        [-1.0, 0.0]
     """
     return _slogdet(*jnp.linalg.slogdet(x))
 
@@ -117,7 +146,7 @@ def _fitting(name, x, y, left=True):
     needs_matrix(name, y.shape, "y")
     if y.shape[-2 if left else -1] != x.shape[-1]:
         what = "rows" if left else "columns"
-        raise errors.bad(f"{name}(y)", f"{x.shape[-1]} {what} to match x of shape {list(x.shape)}", f"shape {list(y.shape)}")
+        raise errors.bad(f"{name}(y)", f"{x.shape[-1]} {what} to match x of shape {list(x.shape)}", described=f"shape {list(y.shape)}", kind=errors.ShapeError)
     return broadcast_shape(name, x.shape[:-2], y.shape[:-2])
 
 
@@ -128,11 +157,7 @@ def _solve_numpy(x, y):
 
 @op(promote="x y", mix="same", dtypes=LAPACK, numpy=_solve_numpy)
 def solve_of(x: Tensor, y: Tensor) -> Tensor:
-    """The solution of `x @ out = y` for matrices `y`; use `solve`.
-
-    >>> bireme.linalg.solve(bireme.to_tensor([[2.0]]), bireme.to_tensor([[6.0]])).tolist()
-    [[3.0]]
-    """
+    """The solution of `x @ out = y` for matrices `y`; use `solve`."""
     return solved(x, y)
 
 
@@ -148,19 +173,32 @@ def _(g, out, x, sigs):
 
 @composite(method=True)
 def solve(x: Tensor, y: Tensor, left: bool = True) -> Tensor:
-    """The solution of `x @ out = y`, or of `out @ x = y` if not `left`; `y` may be a vector or a stack of them.
+    """Solution of a system of linear equations ``x @ out == y``, or ``out @ x == y``.
 
-    >>> bireme.linalg.solve(bireme.to_tensor([[2.0, 0.0], [0.0, 4.0]]), bireme.to_tensor([2.0, 2.0])).tolist()
-    [1.0, 0.5]
+    Args:
+        x: Coefficients, a matrix or batch of matrices of shape ``[..., n, n]``, float32, float64 or complex.
+        y: Right-hand sides of shape ``[..., n, k]``, or ``[..., k, n]`` if not ``left``; leading axes broadcast. With
+            ``left`` also a vector of size ``n``, or a batch of them with the leading axes of ``x``.
+        left: Whether ``x`` is on the left of the unknown. Default: True.
+
+    Returns:
+        Tensor of the solution, with the last axes of ``y``.
+
+    Raises:
+        ValueError: If a shape does not fit, or a matrix is singular.
+
+    Examples:
+        >>> bireme.linalg.solve(bireme.to_tensor([[2.0, 0.0], [0.0, 4.0]]), bireme.to_tensor([2.0, 2.0])).tolist()
+        [1.0, 0.5]
     """
     needs_square("solve", tuple(x.shape))
     if y.ndim == 0:
-        raise errors.bad("solve(y)", "a vector or matrices", "shape []")
-    # a stack of vectors has one axis less than the matrices and their leading shape
+        raise errors.bad("solve(y)", "a vector or matrices", described="shape []", kind=errors.ShapeError)
+    # a batch of vectors has one axis less than the matrices and their leading shape
     vectors = y.ndim == 1 or (left and y.ndim == x.ndim - 1 and y.shape == x.shape[:-1])
     if not left:
         if vectors:
-            raise errors.bad("solve(y)", "matrices where left is False", f"shape {y.shape}")
+            raise errors.bad("solve(y)", "matrices where left is False", described=f"shape {y.shape}", kind=errors.ShapeError)
         out = solve_of(turned(x), turned(y))
     else:
         out = solve_of(x, y.unsqueeze(-1) if vectors else y)
@@ -170,11 +208,26 @@ def solve(x: Tensor, y: Tensor, left: bool = True) -> Tensor:
 
 @op(promote="x y", mix="same", dtypes=LAPACK, numpy=True)
 def triangular_solve(x: Tensor, y: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> Tensor:
-    """The solution of `x @ out = y` for triangular matrices `x`, or for their transposes; the other triangle is not read.
+    """Solution of a system of linear equations ``x @ out == y`` with a triangular matrix.
 
-    >>> x = bireme.to_tensor([[2.0, 9.0], [0.0, 4.0]])
-    >>> bireme.linalg.triangular_solve(x, bireme.to_tensor([[11.0], [4.0]])).tolist()
-    [[1.0], [1.0]]
+    Args:
+        x: Triangular matrix or batch of them of shape ``[..., n, n]``, float32, float64 or complex; the other triangle
+            is not read.
+        y: Right-hand sides of shape ``[..., n, k]``, of the same dtype; leading axes broadcast.
+        upper: Whether ``x`` is upper triangular rather than lower. Default: True.
+        transpose: Whether to solve with the transpose of ``x`` instead. Default: False.
+        unitriangular: Whether the diagonal of ``x`` counts as 1 and is not read. Default: False.
+
+    Returns:
+        Tensor of the solution, of shape ``[..., n, k]``.
+
+    Raises:
+        ValueError: If a shape does not fit.
+
+    Examples:
+        >>> x = bireme.to_tensor([[2.0, 9.0], [0.0, 4.0]])
+        >>> bireme.linalg.triangular_solve(x, bireme.to_tensor([[11.0], [4.0]])).tolist()
+        [[1.0], [1.0]]
     """
     return triangular(x, y, not upper, "T" if transpose else "N", unitriangular)
 
@@ -193,10 +246,22 @@ def _(g, out, x, upper, transpose, unitriangular, sigs):
 
 @composite(method=True)
 def cholesky_solve(x: Tensor, y: Tensor, upper: bool = False) -> Tensor:
-    """The solution of `a @ out = x`, where `y` is the Cholesky factor of `a`.
+    """Solution of ``a @ out == x`` from the Cholesky factor of ``a``.
 
-    >>> bireme.linalg.cholesky_solve(bireme.to_tensor([[8.0]]), bireme.to_tensor([[2.0]])).tolist()
-    [[2.0]]
+    Args:
+        x: Right-hand sides of shape ``[..., n, k]``.
+        y: Cholesky factor of ``a``, a triangular matrix or batch of them of shape ``[..., n, n]``.
+        upper: Whether ``y`` is the upper triangular factor rather than the lower one. Default: False.
+
+    Returns:
+        Tensor of the solution, of shape ``[..., n, k]``.
+
+    Raises:
+        ValueError: If a shape does not fit.
+
+    Examples:
+        >>> bireme.linalg.cholesky_solve(bireme.to_tensor([[8.0]]), bireme.to_tensor([[2.0]])).tolist()
+        [[2.0]]
     """
     other = y.conj() if y.dtype.is_complex else y
     if upper:
@@ -206,10 +271,21 @@ def cholesky_solve(x: Tensor, y: Tensor, upper: bool = False) -> Tensor:
 
 @composite(method=True)
 def cholesky_inverse(x: Tensor, upper: bool = False) -> Tensor:
-    """The inverse of the matrix whose Cholesky factor is `x`.
+    """Inverse of a positive definite matrix from its Cholesky factor.
 
-    >>> bireme.linalg.cholesky_inverse(bireme.to_tensor([[2.0]])).tolist()
-    [[0.25]]
+    Args:
+        x: Cholesky factor, a triangular matrix of shape ``[n, n]`` or a batch of them.
+        upper: Whether ``x`` is the upper triangular factor rather than the lower one. Default: False.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Raises:
+        ValueError: If a matrix is not square.
+
+    Examples:
+        >>> bireme.linalg.cholesky_inverse(bireme.to_tensor([[2.0]])).tolist()
+        [[0.25]]
     """
     needs_square("cholesky_inverse", tuple(x.shape))
     return cholesky_solve(tensors.eye(x.shape[-1], dtype=x.dtype), x, upper)
@@ -218,9 +294,8 @@ def cholesky_inverse(x: Tensor, upper: bool = False) -> Tensor:
 # ---------------------------------------------------------------- factors of LU
 
 
+@dual(lambda pivots, n: lapack.swaps_to_order(pivots - 1, n))
 def _order(pivots, n):
-    if isinstance(pivots, np.ndarray):
-        return lapack.swaps_to_order(pivots - 1, n)
     if pivots.size == 0:
         return jnp.broadcast_to(jnp.arange(n, dtype=jnp.int32), (*pivots.shape[:-1], n))
     return lax.linalg.lu_pivots_to_permutation(pivots - 1, n)
@@ -233,12 +308,7 @@ def _swapped(x, pivots, undo):
 
 @op(numpy=True)
 def row_swaps(x: Tensor, pivots: Tensor, undo: bool) -> Tensor:
-    """Rows swapped as LU's pivots say, or swapped back; use `lu_solve` and `lu_unpack`.
-
-    >>> p, _, _ = bireme.linalg.lu_unpack(*bireme.linalg.lu(bireme.to_tensor([[1.0, 2.0], [4.0, 4.0]])))
-    >>> p.tolist()
-    [[0.0, 1.0], [1.0, 0.0]]
-    """
+    """Rows swapped as LU's pivots say, or swapped back; use `lu_solve` and `lu_unpack`."""
     return _swapped(x, pivots, undo)
 
 
@@ -256,23 +326,37 @@ def _pivots(name: str, argument: str, lu: Tensor, pivots: Tensor) -> None:
     needs_matrix(name, tuple(lu.shape), "lu" if name == "lu_solve" else "x")
     wanted = [*lu.shape[:-2], min(lu.shape[-2:])]
     if pivots.dtype is not dtypes.int32 or pivots.shape != wanted:
-        raise errors.bad(f"{name}({argument})", f"int32 of shape {wanted}", f"{pivots.dtype.name} of shape {pivots.shape}")
+        raise errors.bad(f"{name}({argument})", f"int32 of shape {wanted}", described=f"{pivots.dtype.name} of shape {pivots.shape}")
 
 
 @composite()
 def lu_solve(b: Tensor, lu: Tensor, pivots: Tensor, trans: str = "N") -> Tensor:
-    """The solution of `a @ out = b` from what `lu` made of `a`, or for its transpose "T", or its adjoint "C".
+    """Solution of ``a @ out == b`` from the packed LU decomposition of ``a``.
 
-    >>> factors = bireme.linalg.lu(bireme.to_tensor([[0.0, 2.0], [4.0, 0.0]]))
-    >>> bireme.linalg.lu_solve(bireme.to_tensor([[2.0], [4.0]]), *factors).tolist()
-    [[1.0], [1.0]]
+    Args:
+        b: Right-hand sides of shape ``[..., n, k]``.
+        lu: Packed factors from ``lu``, of shape ``[..., n, n]``.
+        pivots: Pivots from ``lu``, int32 of shape ``[..., n]``.
+        trans: Which system to solve: ``'N'`` that of ``a``, ``'T'`` of its transpose, ``'C'`` or ``'H'`` of its
+            conjugate transpose. Default: ``'N'``.
+
+    Returns:
+        Tensor of the solution, of shape ``[..., n, k]``.
+
+    Raises:
+        ValueError: If a shape does not fit, or ``trans`` is none of these.
+
+    Examples:
+        >>> factors = bireme.linalg.lu(bireme.to_tensor([[0.0, 2.0], [4.0, 0.0]]))
+        >>> bireme.linalg.lu_solve(bireme.to_tensor([[2.0], [4.0]]), *factors).tolist()
+        [[1.0], [1.0]]
     """
     if trans not in ("N", "T", "C", "H"):
         raise errors.bad("lu_solve(trans)", "'N', 'T', 'C' or 'H'", trans)
     _pivots("lu_solve", "pivots", lu, pivots)
     needs_matrix("lu_solve", tuple(b.shape), "b")
     if lu.shape[-1] != lu.shape[-2] or b.shape[-2] != lu.shape[-1]:
-        raise errors.bad("lu_solve(b)", f"as many rows as the square lu of shape {lu.shape} has", f"shape {b.shape}")
+        raise errors.bad("lu_solve(b)", f"as many rows as the square lu of shape {lu.shape} has", described=f"shape {b.shape}", kind=errors.ShapeError)
     if trans == "N":
         return triangular_solve(lu, triangular_solve(lu, row_swaps(b, pivots, False), False, False, True))
     factors = lu.conj() if trans in "CH" and lu.dtype.is_complex else lu
@@ -282,12 +366,7 @@ def lu_solve(b: Tensor, lu: Tensor, pivots: Tensor, trans: str = "N") -> Tensor:
 
 @op(numpy=True)
 def lu_parts(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The lower and the upper factor that `lu` packed into one matrix; use `lu_unpack`.
-
-    >>> _, lower, upper = bireme.linalg.lu_unpack(*bireme.linalg.lu(bireme.to_tensor([[1.0, 2.0], [4.0, 4.0]])))
-    >>> lower.tolist(), upper.tolist()
-    ([[1.0, 0.0], [0.25, 1.0]], [[4.0, 4.0], [0.0, 1.0]])
-    """
+    """The lower and the upper factor that `lu` packed into one matrix; use `lu_unpack`."""
     m, n = x.shape[-2:]
     k = min(m, n)
     return jnp.tril(x[..., :k], -1) + jnp.eye(m, k, dtype=x.dtype), jnp.triu(x[..., :k, :])
@@ -303,11 +382,25 @@ def _(g, sigs):
 
 @composite(method=True)
 def lu_unpack(x: Tensor, y: Tensor, unpack_ludata: bool = True, unpack_pivots: bool = True) -> tuple[Tensor, Tensor, Tensor]:
-    """The permutation and both factors that `lu` packed: `p @ l @ u` is the matrix; what is not asked for is empty.
+    """Separate the result of ``lu`` into a permutation and both factors: ``p @ l @ u`` is the matrix.
 
-    >>> p, _, _ = bireme.linalg.lu_unpack(*bireme.linalg.lu(bireme.to_tensor([[1.0, 2.0], [4.0, 4.0]])))
-    >>> p.tolist()
-    [[0.0, 1.0], [1.0, 0.0]]
+    Args:
+        x: Packed factors from ``lu``, of shape ``[..., m, n]``.
+        y: Pivots from ``lu``, int32 of shape ``[..., k]`` with ``k = min(m, n)``.
+        unpack_ludata: Whether to return the factors. Default: True.
+        unpack_pivots: Whether to return the permutation. Default: True.
+
+    Returns:
+        A tuple ``(p, l, u)`` of shapes ``[..., m, m]``, ``[..., m, k]`` and ``[..., k, n]``; what is not asked for is
+        an empty tensor.
+
+    Raises:
+        ValueError: If the pivots do not fit.
+
+    Examples:
+        >>> p, _, _ = bireme.linalg.lu_unpack(*bireme.linalg.lu(bireme.to_tensor([[1.0, 2.0], [4.0, 4.0]])))
+        >>> p.tolist()
+        [[0.0, 1.0], [1.0, 0.0]]
     """
     _pivots("lu_unpack", "y", x, y)
     nothing = tensors.zeros([0], x.dtype)

@@ -20,20 +20,38 @@ from bireme.ops.linalg.diagonal import number_of, within
 
 @op(method=True, inplace=True, alias={"x": "input"}, out=True, numpy=np.tril)
 def tril(x: Tensor, diagonal: int = 0) -> Tensor:
-    """Lower triangle of matrices, up to a diagonal; zeros elsewhere.
+    """Lower triangle of a matrix, with zeros elsewhere.
 
-    >>> bireme.tril(bireme.to_tensor([[1, 2], [3, 4]])).tolist()
-    [[1, 0], [3, 4]]
+    Args:
+        x: Matrix or batch of matrices: a tensor with at least two axes.
+        diagonal: The highest diagonal to keep: 0 is the main one, positive numbers are above it, negative ones below.
+            Default: 0.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.tril(bireme.to_tensor([[1, 2], [3, 4]])).tolist()
+        [[1, 0], [3, 4]]
     """
     return jnp.tril(x, diagonal)
 
 
 @op(method=True, inplace=True, alias={"x": "input"}, out=True, numpy=np.triu)
 def triu(x: Tensor, diagonal: int = 0) -> Tensor:
-    """Upper triangle of matrices, from a diagonal on; zeros elsewhere.
+    """Upper triangle of a matrix, with zeros elsewhere.
 
-    >>> bireme.triu(bireme.to_tensor([[1, 2], [3, 4]])).tolist()
-    [[1, 2], [0, 4]]
+    Args:
+        x: Matrix or batch of matrices: a tensor with at least two axes.
+        diagonal: The lowest diagonal to keep: 0 is the main one, positive numbers are above it, negative ones below.
+            Default: 0.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.triu(bireme.to_tensor([[1, 2], [3, 4]])).tolist()
+        [[1, 2], [0, 4]]
     """
     return jnp.triu(x, diagonal)
 
@@ -59,40 +77,71 @@ def _indices(name: str, row: Any, col: Any, offset: int, dtype: Any, of: Any) ->
     col = row if col is None else col
     for what, n in (("row", row), ("col", col)):
         if not isinstance(n, int) or n < 0:
-            raise errors.bad(f"{name}({what})", "an integer of 0 or more", n, kind=TypeError)
+            raise errors.bad(f"{name}({what})", "an integer of 0 or more", n, kind=errors.ArgumentTypeError)
     if row * col * 16 > host_memory.capacity():
         raise errors.bad(f"{name}(row, col)", "places that fit into memory", [row, col], kind=MemoryError)
     if dtype not in (dtypes.int32, dtypes.int64):
-        raise errors.bad(f"{name}(dtype)", "int32 or int64", dtype.name if dtype is not None else None, kind=errors.NoKernel)
+        raise errors.bad(f"{name}(dtype)", "int32 or int64", described="None" if dtype is None else dtype.name, kind=errors.DtypeError)
     return Tensor(value_of(np.asarray(of(row, within(offset, row, col), col), dtype.np)))
 
 
 @composite(name_arg=False)
 def tril_indices(row: Any, col: Any, offset: int = 0, dtype: DTypeArg = "int64") -> Tensor:
-    """Rows and columns of the lower triangle's elements, as a tensor of two rows.
+    """Row and column indices of the lower triangle of a matrix, row by row.
 
-    >>> bireme.tril_indices(2, 2).tolist()
-    [[0, 1, 1], [0, 0, 1]]
+    Args:
+        row: Number of rows.
+        col: Number of columns; ``None`` means as many as rows.
+        offset: The highest diagonal of the triangle: 0 is the main one, positive numbers are above it, negative ones
+            below. Default: 0.
+        dtype: Dtype of the indices, int32 or int64. Default: ``'int64'``.
+
+    Returns:
+        Tensor of shape ``[2, n]``: row indices, then column indices.
+
+    Examples:
+        >>> bireme.tril_indices(2, 2).tolist()
+        [[0, 1, 1], [0, 0, 1]]
     """
     return _indices("tril_indices", row, col, offset, dtype, np.tril_indices)
 
 
 @composite(name_arg=False)
 def triu_indices(row: Any, col: Any = None, offset: int = 0, dtype: DTypeArg = "int64") -> Tensor:
-    """Rows and columns of the upper triangle's elements, as a tensor of two rows.
+    """Row and column indices of the upper triangle of a matrix, row by row.
 
-    >>> bireme.triu_indices(2).tolist()
-    [[0, 0, 1], [0, 1, 1]]
+    Args:
+        row: Number of rows.
+        col: Number of columns. Default: None, as many as rows.
+        offset: The lowest diagonal of the triangle: 0 is the main one, positive numbers are above it, negative ones
+            below. Default: 0.
+        dtype: Dtype of the indices, int32 or int64. Default: ``'int64'``.
+
+    Returns:
+        Tensor of shape ``[2, n]``: row indices, then column indices.
+
+    Examples:
+        >>> bireme.triu_indices(2).tolist()
+        [[0, 0, 1], [0, 1, 1]]
     """
     return _indices("triu_indices", row, col, offset, dtype, np.triu_indices)
 
 
 @op(method=True, dtypes=FLOAT | COMPLEX | INT)
 def vander(x: Tensor, n: int | None = None, increasing: bool = False) -> Tensor:
-    """Powers of a vector as columns: from `n` - 1 down to 0, or up from 0.
+    """Vandermonde matrix: the powers of a vector as columns.
 
-    >>> bireme.vander(bireme.to_tensor([2.0, 3.0]), 3).tolist()
-    [[4.0, 2.0, 1.0], [9.0, 3.0, 1.0]]
+    Args:
+        x: 1-D tensor of numbers.
+        n: Number of columns. Default: None, the size of ``x``.
+        increasing: Whether the powers go up from 0; otherwise they go down to 0. Default: False.
+
+    Returns:
+        Matrix with a row for each element of ``x`` and ``n`` columns.
+
+    Examples:
+        >>> bireme.vander(bireme.to_tensor([2.0, 3.0]), 3).tolist()
+        [[4.0, 2.0, 1.0], [9.0, 3.0, 1.0]]
     """
     return _powers(x, _exponents(n, increasing))
 
@@ -102,7 +151,7 @@ def _exponents(n, increasing):
 
 
 def _powers(x, exponents):
-    """Whole powers by squaring: exact for integers, and defined at zero."""
+    """Integer powers by squaring: exact for integers, and defined at zero."""
     found = jnp.ones((x.shape[0], len(exponents)), x.dtype)
     base, bit = x[:, None], 1
     while bit <= builtins.max(exponents, default=0):

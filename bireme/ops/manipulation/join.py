@@ -1,4 +1,4 @@
-"""Tensors joined: along an axis, along a new one, side by side, as a grid."""
+"""Tensors joined: concatenated, stacked along a new axis, as blocks of a matrix, as a grid."""
 
 from __future__ import annotations
 
@@ -28,10 +28,22 @@ _TORCH = {"x": "tensors", "axis": "dim"}
 
 @op(public="concat cat concatenate", method=True, promote="x", mix="same", alias=_TORCH, out=True, numpy=lambda x, axis: np.concatenate(x, axis))
 def concat(x: list[Tensor], axis: Axis = 0) -> Tensor:
-    """Tensors joined along an axis.
+    """Concatenate tensors along an existing axis.
 
-    >>> bireme.concat([bireme.to_tensor([1]), bireme.to_tensor([2, 3])]).tolist()
-    [1, 2, 3]
+    Args:
+        x: List or tuple of tensors of one dtype, equal in shape but for ``axis``, each with at least one axis.
+        axis: Axis to join along; an integer or a 0-D integer tensor. Default: 0.
+
+    Returns:
+        Tensor whose size along ``axis`` is the sum of theirs.
+
+    Raises:
+        ValueError: If the list is empty or the shapes do not match.
+        TypeError: If the dtypes differ.
+
+    Examples:
+        >>> bireme.concat([bireme.to_tensor([1]), bireme.to_tensor([2, 3])]).tolist()
+        [1, 2, 3]
     """
     return jnp.concatenate(x, axis)
 
@@ -40,7 +52,7 @@ def concat(x: list[Tensor], axis: Axis = 0) -> Tensor:
 def _(arguments):
     axis = arguments["axis"]
     if axis is None:
-        raise errors.bad("concat(axis)", "an integer", None, kind=TypeError)
+        raise errors.bad("concat(axis)", "an integer", None, kind=errors.ArgumentTypeError)
     if isinstance(axis, float) and axis.is_integer():  # Paddle takes 1.0 for 1 here
         arguments["axis"] = int(axis)
 
@@ -48,13 +60,15 @@ def _(arguments):
 @concat.check
 def _(x, axis):
     if not x:
-        raise errors.bad("concat(x)", "at least one tensor", "an empty list")
+        raise errors.bad("concat(x)", "at least one tensor", described="an empty list")
     first = x[0]
     for i, s in enumerate(x):
         if s.ndim == 0:
-            raise errors.bad(f"concat(x[{i}])", "a tensor with at least one axis", "a 0-d tensor")
+            raise errors.bad(f"concat(x[{i}])", "a tensor with at least one axis", described="a 0-d tensor")
         if s.ndim != first.ndim or [n for k, n in enumerate(s.shape) if k != axis] != [n for k, n in enumerate(first.shape) if k != axis]:
-            raise errors.bad(f"concat(x[{i}])", f"shape {list(first.shape)} but for axis {axis}", f"shape {list(s.shape)}")
+            raise errors.bad(
+                f"concat(x[{i}])", f"shape {list(first.shape)} but for axis {axis}", described=f"shape {list(s.shape)}", kind=errors.ShapeError
+            )
 
 
 @concat.infer
@@ -76,10 +90,21 @@ def _stack_numpy(x, axis):
 
 @op(method=True, promote="x", mix="same", alias=_TORCH, out=True, numpy=_stack_numpy)
 def stack(x: list[Tensor], axis: int = 0) -> Tensor:
-    """Tensors of one shape joined along a new axis.
+    """Join tensors of one shape along a new axis.
 
-    >>> bireme.stack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
-    [[1, 2], [3, 4]]
+    Args:
+        x: List or tuple of tensors of the same shape and dtype.
+        axis: Index of the new axis in the result; negative ones count from its end. Default: 0.
+
+    Returns:
+        Tensor with one more axis than the inputs, of size ``len(x)``.
+
+    Raises:
+        ValueError: If the list is empty or the shapes differ.
+
+    Examples:
+        >>> bireme.stack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
+        [[1, 2], [3, 4]]
     """
     return jnp.stack(x, axis)
 
@@ -93,13 +118,13 @@ def _(arguments):
 @stack.check
 def _(x, axis):
     if not x:
-        raise errors.bad("stack(x)", "at least one tensor", "an empty list")
+        raise errors.bad("stack(x)", "at least one tensor", described="an empty list")
     for i, s in enumerate(x):
         if s.shape != x[0].shape:
-            raise errors.bad(f"stack(x[{i}])", f"shape {list(x[0].shape)}", f"shape {list(s.shape)}")
+            raise errors.bad(f"stack(x[{i}])", f"shape {list(x[0].shape)}", described=f"shape {list(s.shape)}", kind=errors.ShapeError)
     rank = x[0].ndim + 1
     if not -rank <= axis < rank:
-        raise errors.bad("stack(axis)", f"an axis in [{-rank}, {rank - 1}]", axis, kind=errors.OutOfRange)
+        raise errors.bad("stack(axis)", f"an axis in [{-rank}, {rank - 1}]", axis, kind=errors.OutOfRangeError)
 
 
 @stack.infer
@@ -131,7 +156,7 @@ def _wide_3(shape: list[int]) -> list[int]:
 
 
 def _at_least(widen: Callable, inputs: tuple) -> Any:
-    """Each input with more axes: one as it is, several (or one list with a tensor in it) as a list."""
+    """Each input with more axes: one alone as a tensor, several (or one list with a tensor in it) as a list."""
     if len(inputs) == 1 and isinstance(inputs[0], (list, tuple)) and any(isinstance(i, Tensor) for i in inputs[0]):
         inputs, alone = tuple(inputs[0]), False
     else:
@@ -146,30 +171,57 @@ def _at_least(widen: Callable, inputs: tuple) -> Any:
 
 @errors.named
 def atleast_1d(*inputs: Any, name: str | None = None) -> Any:
-    """Tensors, or what becomes tensors, with at least one axis; several as a list. They share storage.
+    """View each input as a tensor with at least one axis.
 
-    >>> bireme.atleast_1d(bireme.to_tensor(5)).tolist()
-    [5]
+    Args:
+        *inputs: Tensors, or numbers, lists and arrays that become tensors; also one list of tensors.
+        name: Not used; it is in the signature for compatibility.
+
+    Returns:
+        One tensor for one input, a list of tensors for several. A 0-D input has shape ``[1]``; the others are as they
+        were. Results share storage with the tensors given.
+
+    Examples:
+        >>> bireme.atleast_1d(bireme.to_tensor(5)).tolist()
+        [5]
     """
     return _at_least(_wide_1, inputs)
 
 
 @errors.named
 def atleast_2d(*inputs: Any, name: str | None = None) -> Any:
-    """Tensors, or what becomes tensors, with at least two axes: new ones in front; several as a list. They share storage.
+    """View each input as a tensor with at least two axes; new axes come first.
 
-    >>> bireme.atleast_2d(bireme.to_tensor([5, 6])).tolist()
-    [[5, 6]]
+    Args:
+        *inputs: Tensors, or numbers, lists and arrays that become tensors; also one list of tensors.
+        name: Not used; it is in the signature for compatibility.
+
+    Returns:
+        One tensor for one input, a list of tensors for several. A vector of size ``n`` has shape ``[1, n]``. Results
+        share storage with the tensors given.
+
+    Examples:
+        >>> bireme.atleast_2d(bireme.to_tensor([5, 6])).tolist()
+        [[5, 6]]
     """
     return _at_least(_wide_2, inputs)
 
 
 @errors.named
 def atleast_3d(*inputs: Any, name: str | None = None) -> Any:
-    """Tensors, or what becomes tensors, with at least three axes: a vector in the middle, a matrix in front. They share storage.
+    """View each input as a tensor with at least three axes.
 
-    >>> bireme.atleast_3d(bireme.to_tensor([5, 6])).tolist()
-    [[[5], [6]]]
+    Args:
+        *inputs: Tensors, or numbers, lists and arrays that become tensors; also one list of tensors.
+        name: Not used; it is in the signature for compatibility.
+
+    Returns:
+        One tensor for one input, a list of tensors for several. A vector of size ``n`` has shape ``[1, n, 1]``, a
+        matrix ``[m, n]`` has shape ``[m, n, 1]``. Results share storage with the tensors given.
+
+    Examples:
+        >>> bireme.atleast_3d(bireme.to_tensor([5, 6])).tolist()
+        [[[5], [6]]]
     """
     return _at_least(_wide_3, inputs)
 
@@ -189,28 +241,44 @@ def _tensors(where: str, x: Any, arrays: bool = False) -> list[Tensor]:
     if arrays and isinstance(x, (list, tuple)) and any(isinstance(t, np.ndarray) for t in x):
         x = [PUBLIC["to_tensor"](t) if isinstance(t, np.ndarray) else t for t in x]
     if not isinstance(x, (list, tuple)) or not all(isinstance(t, Tensor) for t in x):
-        raise errors.bad(where, "a list of Tensors", x, kind=TypeError)
+        raise errors.bad(where, "a list of Tensors", x, kind=errors.NotATensorError)
     if not x:
-        raise errors.bad(where, "at least one tensor", "an empty list")
+        raise errors.bad(where, "at least one tensor", described="an empty list")
     return list(x)
 
 
 @composite(public="vstack row_stack", plain=True)
 def vstack(x: Any) -> Tensor:
-    """Tensors under each other: joined along the first axis, vectors being rows.
+    """Stack tensors vertically: vectors become rows, and all are concatenated along the first axis.
 
-    >>> bireme.vstack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
-    [[1, 2], [3, 4]]
+    Args:
+        x: List or tuple of tensors or NumPy arrays of one dtype, or a tensor, whose slices along the first axis are
+            joined.
+
+    Returns:
+        Tensor with at least two axes.
+
+    Examples:
+        >>> bireme.vstack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
+        [[1, 2], [3, 4]]
     """
     return concat([reshaped(t, _wide_2(t.shape)) for t in _tensors("vstack(x)", x, True)], 0)
 
 
 @composite(plain=True)
 def hstack(x: Any) -> Tensor:
-    """Tensors beside each other: joined along the second axis, vectors along their only one.
+    """Stack tensors horizontally: vectors along their only axis, all others along the second.
 
-    >>> bireme.hstack([bireme.to_tensor([1, 2]), bireme.to_tensor([3])]).tolist()
-    [1, 2, 3]
+    Args:
+        x: List or tuple of tensors or NumPy arrays of one dtype, or a tensor, whose slices along the first axis are
+            joined.
+
+    Returns:
+        Tensor with at least one axis.
+
+    Examples:
+        >>> bireme.hstack([bireme.to_tensor([1, 2]), bireme.to_tensor([3])]).tolist()
+        [1, 2, 3]
     """
     parts = [reshaped(t, _wide_1(t.shape)) for t in _tensors("hstack(x)", x, True)]
     return concat(parts, 0 if parts[0].ndim == 1 else 1)
@@ -218,20 +286,35 @@ def hstack(x: Any) -> Tensor:
 
 @composite()
 def dstack(x: Any) -> Tensor:
-    """Tensors behind each other: joined along the third axis.
+    """Stack tensors along the third axis; vectors and matrices are viewed as ``atleast_3d`` does first.
 
-    >>> bireme.dstack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
-    [[[1, 3], [2, 4]]]
+    Args:
+        x: List or tuple of tensors or NumPy arrays of one dtype, or a tensor, whose slices along the first axis are
+            joined.
+
+    Returns:
+        Tensor with at least three axes.
+
+    Examples:
+        >>> bireme.dstack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
+        [[[1, 3], [2, 4]]]
     """
     return concat([reshaped(t, _wide_3(t.shape)) for t in _tensors("dstack(x)", x, True)], 2)
 
 
 @composite()
 def column_stack(x: Any) -> Tensor:
-    """Vectors as the columns of a matrix; matrices beside each other.
+    """Join vectors as the columns of a matrix; tensors with two axes or more are concatenated along the second.
 
-    >>> bireme.column_stack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
-    [[1, 3], [2, 4]]
+    Args:
+        x: List or tuple of tensors of one dtype, or a tensor, whose slices along the first axis are joined.
+
+    Returns:
+        Tensor with at least two axes.
+
+    Examples:
+        >>> bireme.column_stack([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
+        [[1, 3], [2, 4]]
     """
     return concat([reshaped(t, [t._value.sig.size, 1]) if t.ndim < 2 else t for t in _tensors("column_stack(x)", x)], 1)
 
@@ -261,10 +344,18 @@ def _(g, sigs):
 
 @composite(method=True)
 def block_diag(inputs: Any) -> Tensor:
-    """Matrices along the diagonal of one; vectors and numbers are matrices of one row.
+    """Build a block-diagonal matrix from matrices; elsewhere it is zero.
 
-    >>> bireme.block_diag([bireme.to_tensor([[1]]), bireme.to_tensor([[2, 3]])]).tolist()
-    [[1, 0, 0], [0, 2, 3]]
+    Args:
+        inputs: List or tuple of tensors of one dtype with at most two axes. Vectors and numbers are matrices of one
+            row.
+
+    Returns:
+        Matrix with as many rows and columns as all blocks together.
+
+    Examples:
+        >>> bireme.block_diag([bireme.to_tensor([[1]]), bireme.to_tensor([[2, 3]])]).tolist()
+        [[1, 0, 0], [0, 2, 3]]
     """
     found = _tensors("block_diag(inputs)", inputs)
     for i, m in enumerate(found):
@@ -284,29 +375,37 @@ def grid(args: list[Tensor]) -> list[Tensor]:
     [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
     """
     if not args:
-        raise errors.bad("meshgrid(args)", "at least one tensor", "none")
+        raise errors.bad("meshgrid(args)", "at least one tensor", described="none")
     for i, x in enumerate(args):
         if x.ndim > 1:
             raise errors.bad(f"meshgrid(args[{i}])", "at most one axis", x)
         if x.dtype is not args[0].dtype:
-            raise errors.bad(f"meshgrid(args[{i}])", args[0].dtype.name, x.dtype.name, kind=errors.NoKernel)
+            raise errors.bad(f"meshgrid(args[{i}])", args[0].dtype.name, described=x.dtype.name, kind=errors.DtypeError)
     shape = [x._value.sig.size for x in args]
     return [expand(reshaped(x, [1] * i + [x._value.sig.size] + [1] * (len(args) - i - 1)), shape) for i, x in enumerate(args)]
 
 
 def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
-    """Each vector along an axis of its own, repeated along the others'; vectors one by one or as a list.
+    """Make coordinate grids from vectors: each one along an axis of its own, repeated along the others.
 
-    >>> [x.tolist() for x in bireme.meshgrid(bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4]))]
-    [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
+    Args:
+        *args: Tensors of one dtype with at most one axis, one by one or as one list.
+        **kwargs: ``name``, which is not used, and ``indexing``, of which only ``'ij'`` is supported.
+
+    Returns:
+        List of tensors, as many as vectors, each of shape ``[n0, n1, ...]``, the sizes of the vectors.
+
+    Examples:
+        >>> [x.tolist() for x in bireme.meshgrid(bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4]))]
+        [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
     """
     wrong = set(kwargs) - {"name", "indexing"}
     if wrong or kwargs.get("indexing", "ij") != "ij":
-        raise errors.bad("meshgrid()", "vectors, and indexing='ij'", f"{kwargs}", kind=TypeError)
+        raise errors.bad("meshgrid()", "vectors, and indexing='ij'", described=f"{kwargs}", kind=errors.ArgumentTypeError)
     vectors = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
     for x in vectors:
         if not isinstance(x, Tensor):
-            raise errors.bad("meshgrid(args)", "Tensors", x, kind=TypeError)
+            raise errors.bad("meshgrid(args)", "Tensors", x, kind=errors.NotATensorError)
     return grid(list(vectors))
 
 
@@ -315,10 +414,17 @@ PUBLIC["meshgrid"] = meshgrid  # in place of the form that takes a list
 
 @composite()
 def cartesian_prod(x: Any) -> Tensor:
-    """All combinations of one element from each vector, as rows.
+    """Compute the Cartesian product of vectors: all combinations of one element from each.
 
-    >>> bireme.cartesian_prod([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
-    [[1, 3], [1, 4], [2, 3], [2, 4]]
+    Args:
+        x: List or tuple of 1-D tensors of one dtype.
+
+    Returns:
+        Matrix with a combination in each row, the last vector varying fastest; a single vector comes back as it is.
+
+    Examples:
+        >>> bireme.cartesian_prod([bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])]).tolist()
+        [[1, 3], [1, 4], [2, 3], [2, 4]]
     """
     vectors = _tensors("cartesian_prod(x)", x)
     for i, v in enumerate(vectors):
@@ -329,20 +435,29 @@ def cartesian_prod(x: Any) -> Tensor:
 
 @composite(method=True)
 def combinations(x: Tensor, r: Any = 2, with_replacement: bool = False) -> Tensor:
-    """All choices of `r` elements of a vector, in their order, as rows; each element once, or as often as one likes.
+    """List all combinations of ``r`` elements of a vector, in their order.
 
-    >>> bireme.combinations(bireme.to_tensor([1, 2, 3])).tolist()
-    [[1, 2], [1, 3], [2, 3]]
+    Args:
+        x: 1-D tensor.
+        r: Non-negative number of elements in a combination. Default: 2.
+        with_replacement: Whether an element may occur several times in a combination. Default: False.
+
+    Returns:
+        Tensor of shape ``[number of combinations, r]``; an empty vector if ``r`` is 0.
+
+    Examples:
+        >>> bireme.combinations(bireme.to_tensor([1, 2, 3])).tolist()
+        [[1, 2], [1, 3], [2, 3]]
     """
     if x.ndim != 1:
-        raise errors.bad("combinations(x)", "a tensor of one axis", x, kind=TypeError)
+        raise errors.bad("combinations(x)", "a tensor of one axis", x, kind=errors.ArgumentTypeError)
     if not isinstance(r, int) or r < 0:
-        raise errors.bad("combinations(r)", "an integer of 0 or more", r)
+        raise errors.bad("combinations(r)", "an integer of 0 or more", r, kind=errors.for_integer(r))
     if r == 0:
         return index_select(x, Tensor(value_of(np.zeros(0, np.int64))))
     n = math.comb(x._value.sig.size + r - 1 if with_replacement else x._value.sig.size, r)
     if n * r > MAX_EXTENT:
-        raise errors.bad("combinations(x, r)", "as many as a tensor can hold", f"{n:,} combinations")
+        raise errors.bad("combinations(x, r)", "as many as a tensor can hold", described=f"{n:,} combinations")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     chosen = np.fromiter(itertools.chain.from_iterable(choose(range(x._value.sig.size), r)), np.int64, n * r)
     return reshaped(index_select(x, Tensor(value_of(chosen))), [n, r])

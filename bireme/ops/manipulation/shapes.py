@@ -16,35 +16,60 @@ from bireme.ops.manipulation.reshape import expand
 
 @composite(method=True, torch=True, out="untold")
 def expand_as(x: Tensor, y: Tensor) -> Tensor:
-    """Axes of extent 1 repeated to the shape of `y`.
+    """Broadcast a tensor to the shape of another.
 
-    >>> bireme.expand_as(bireme.to_tensor([1, 2]), bireme.zeros([2, 2])).tolist()
-    [[1, 2], [1, 2]]
+    Args:
+        x: Tensor to broadcast: axes of size 1 are repeated.
+        y: Tensor whose shape is taken.
+
+    Returns:
+        Tensor of the shape of ``y`` and the dtype of ``x``.
+
+    Examples:
+        >>> bireme.expand_as(bireme.to_tensor([1, 2]), bireme.zeros([2, 2])).tolist()
+        [[1, 2], [1, 2]]
     """
     return expand(x, y.shape)
 
 
 @composite(method=True, amp="one")
 def broadcast_tensors(input: list[Tensor]) -> list[Tensor]:
-    """Tensors of one type, all in the shape that they broadcast to.
+    """Broadcast tensors against each other.
 
-    >>> [x.tolist() for x in bireme.broadcast_tensors([bireme.to_tensor([[1], [2]]), bireme.to_tensor([3, 4])])]
-    [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
+    Args:
+        input: List or tuple of tensors of one dtype whose shapes broadcast.
+
+    Returns:
+        List of tensors, all of the common shape.
+
+    Examples:
+        >>> [x.tolist() for x in bireme.broadcast_tensors([bireme.to_tensor([[1], [2]]), bireme.to_tensor([3, 4])])]
+        [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
     """
     if not input:
-        raise errors.bad("broadcast_tensors(input)", "at least one tensor", "an empty list")
+        raise errors.bad("broadcast_tensors(input)", "at least one tensor", described="an empty list")
     for i, x in enumerate(input):
         if x.dtype is not input[0].dtype:
-            raise errors.bad(f"broadcast_tensors(input[{i}])", input[0].dtype.name, x.dtype.name, kind=errors.NoKernel)
+            raise errors.bad(f"broadcast_tensors(input[{i}])", input[0].dtype.name, described=x.dtype.name, kind=errors.DtypeError)
     shape = common_shape("broadcast_tensors", *[tuple(x.shape) for x in input])
     return [expand(x, list(shape)) for x in input]
 
 
 def broadcast_shapes(*shapes: Any) -> list[int]:
-    """The shape that tensors of these shapes broadcast to; -1 is an extent that is not known.
+    """Compute the shape that tensors of the given shapes broadcast to.
 
-    >>> bireme.broadcast_shapes([2, 1], [3], [1, 1, 1])
-    [1, 2, 3]
+    Args:
+        *shapes: Shapes as lists, tuples or integer tensors; ``-1`` is an unknown size, which gives way to a known one.
+
+    Returns:
+        The common shape as a list.
+
+    Raises:
+        ValueError: If the shapes do not broadcast.
+
+    Examples:
+        >>> bireme.broadcast_shapes([2, 1], [3], [1, 1, 1])
+        [1, 2, 3]
     """
     found: list[int] = []
     for k, one in enumerate(shapes):
@@ -54,16 +79,28 @@ def broadcast_shapes(*shapes: Any) -> list[int]:
         for i, (a, b) in enumerate(zip(found, dims)):
             if a != b and 1 not in (a, b) and -1 not in (a, b):
                 shown = " and ".join(str(list(ints(s, 0, "shapes") or ())) for s in shapes)
-                raise errors.bad("broadcast_shapes()", "shapes that broadcast together", f"shapes {shown}")
+                raise errors.bad("broadcast_shapes()", "shapes that broadcast together", described=f"shapes {shown}", kind=errors.ShapeError)
             found[i] = b if a == 1 or (a == -1 and b != 1) else a
     return found
 
 
 def broadcast_shape(x_shape: Any, y_shape: Any) -> list[int]:
-    """The shape that tensors of two shapes broadcast to; -1 is an extent that is not known.
+    """Compute the shape that tensors of two shapes broadcast to.
 
-    >>> bireme.broadcast_shape([2, 1], [3])
-    [2, 3]
+    Args:
+        x_shape: Shape as a list, a tuple or an integer tensor; ``-1`` is an unknown size, which gives way to a known
+            one.
+        y_shape: The other shape.
+
+    Returns:
+        The common shape as a list.
+
+    Raises:
+        ValueError: If the shapes do not broadcast.
+
+    Examples:
+        >>> bireme.broadcast_shape([2, 1], [3])
+        [2, 3]
     """
     return broadcast_shapes(x_shape, y_shape)
 
@@ -73,38 +110,64 @@ def broadcast_shape(x_shape: Any, y_shape: Any) -> list[int]:
 
 @composite(name="shape_of", public="shape", name_arg=False)
 def shape_of(input: Tensor) -> Tensor:
-    """The extents, as a 1-D tensor of int64; `x.shape` is the plain list.
+    """Return the shape of a tensor as a tensor; ``x.shape`` is the plain list.
 
-    >>> bireme.shape(bireme.zeros([2, 3])).tolist()
-    [2, 3]
+    Args:
+        input: Input tensor of any dtype.
+
+    Returns:
+        1-D int64 tensor of the sizes of all axes.
+
+    Examples:
+        >>> bireme.shape(bireme.zeros([2, 3])).tolist()
+        [2, 3]
     """
     return Tensor(value_of(np.asarray(input.shape, np.int64)))
 
 
 def check_shape(shape: Any, op_name: str, expected_shape_type: Any = list | tuple | Tensor, expected_element_type: Any = int | Tensor,
                 expected_tensor_dtype: Any = ("int32", "int64")) -> None:  # fmt: skip
-    """Raise a TypeError for what cannot be a shape; `op_name` is named in it.
+    """Check that a value can be a shape.
 
-    >>> bireme.check_shape([2, 3], "zeros")
+    Args:
+        shape: Value to check.
+        op_name: Name of the function in the error message.
+        expected_shape_type: Types that the shape may have. Default: list, tuple or Tensor.
+        expected_element_type: Types that its elements may have; ``None`` skips the check. Default: int or Tensor.
+        expected_tensor_dtype: Names of the dtypes that tensors in it may have; ``None`` skips the check. Default:
+            ``("int32", "int64")``.
+
+    Raises:
+        TypeError: If it cannot be a shape.
+
+    Examples:
+        >>> bireme.check_shape([2, 3], "zeros")
     """
     where = f"{op_name}(shape)"
     if not isinstance(shape, expected_shape_type):
-        raise errors.bad(where, "a list, a tuple or a Tensor", shape, kind=TypeError)
+        raise errors.bad(where, "a list, a tuple or a Tensor", shape, kind=errors.ArgumentTypeError)
     for n in [shape] if isinstance(shape, Tensor) else shape:
         if expected_element_type is not None and not isinstance(n, expected_element_type):
-            raise errors.bad(where, "integers", n, kind=TypeError)
+            raise errors.bad(where, "integers", n, kind=errors.ArgumentTypeError)
         if expected_tensor_dtype is not None and isinstance(n, Tensor) and n.dtype.name not in expected_tensor_dtype:
-            raise errors.bad(where, f"tensors of {' or '.join(expected_tensor_dtype)}", n.dtype.name, kind=TypeError)
+            raise errors.bad(where, f"tensors of {' or '.join(expected_tensor_dtype)}", described=n.dtype.name, kind=errors.ArgumentTypeError)
 
 
 def tolist(x: Tensor) -> Any:
-    """The values as nested lists of Python numbers.
+    """Convert a tensor to nested lists of Python numbers; waits for its values.
 
-    >>> bireme.tolist(bireme.to_tensor([[1.5]]))
-    [[1.5]]
+    Args:
+        x: Input tensor of any dtype.
+
+    Returns:
+        Nested lists as deep as ``x`` has axes; a number for a 0-D tensor.
+
+    Examples:
+        >>> bireme.tolist(bireme.to_tensor([[1.5]]))
+        [[1.5]]
     """
     if not isinstance(x, Tensor):
-        raise errors.bad("tolist(x)", "a Tensor", x, kind=TypeError)
+        raise errors.bad("tolist(x)", "a Tensor", x, kind=errors.NotATensorError)
     return x.tolist()
 
 

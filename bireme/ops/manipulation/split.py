@@ -23,7 +23,7 @@ MAX_PARTS = 1 << 16  # of a tensor that has fewer elements: the rest would be em
 
 
 def spans_of(sizes: Iterable[int], axis: int) -> list[tuple[slice, ...]]:
-    """Where parts of the given sizes lie, one after the other along an axis."""
+    """Indices of consecutive parts of the given sizes along an axis."""
     ends, before = list(itertools.accumulate(sizes, initial=0)), (slice(None),) * axis
     return [(*before, slice(a, b)) for a, b in itertools.pairwise(ends)]
 
@@ -50,10 +50,25 @@ def _(g, axis):
 
 @composite(method=True, torch=False, plain=True)
 def split(x: Tensor, num_or_sections: Any, axis: Axis = 0) -> list[Tensor]:
-    """A tensor cut along an axis: into `n` equal parts, or into parts of the sizes listed (one may be -1).
+    """Split a tensor along an axis into equal parts or parts of given sizes.
 
-    >>> [p.tolist() for p in bireme.split(bireme.to_tensor([1, 2, 3, 4]), 2)]
-    [[1, 2], [3, 4]]
+    The parts are copies; ``unbind`` and slices share storage.
+
+    Args:
+        x: Tensor with at least one axis.
+        num_or_sections: Number of equal parts, which must divide the size of the axis, or a list of sizes that add up
+            to it. One size may be ``-1``: it is inferred.
+        axis: Axis to split along. Default: 0.
+
+    Returns:
+        List of tensors.
+
+    Raises:
+        ValueError: If the axis cannot be split so. ``tensor_split`` takes numbers that do not divide its size.
+
+    Examples:
+        >>> [p.tolist() for p in bireme.split(bireme.to_tensor([1, 2, 3, 4]), 2)]
+        [[1, 2], [3, 4]]
     """
     if x.ndim == 0:
         raise errors.bad("split(x)", "a tensor with at least one axis", x)
@@ -69,27 +84,46 @@ def split(x: Tensor, num_or_sections: Any, axis: Axis = 0) -> list[Tensor]:
     else:
         n = ints(num_or_sections, 0, "split(num_or_sections)")[0]  # type: ignore[index]  # not None: it was given
         if n <= 0 or total % n:
-            raise errors.bad("split(num_or_sections)", f"a number of parts that divides {total}", n)
+            raise errors.bad("split(num_or_sections)", f"a number of parts that divides {total}", n, kind=errors.for_number(n))
         sizes = [total // n] * n
     return split_sizes(x, sizes, axis)
 
 
 @composite(method=True, torch=True, plain=True)
 def chunk(x: Tensor, chunks: int, axis: Axis = 0) -> list[Tensor]:
-    """A tensor cut along an axis into equal parts.
+    """Split a tensor along an axis into equal parts.
 
-    >>> [p.tolist() for p in bireme.chunk(bireme.to_tensor([1, 2, 3, 4]), 2)]
-    [[1, 2], [3, 4]]
+    Args:
+        x: Tensor with at least one axis.
+        chunks: Number of parts; it must divide the size of the axis.
+        axis: Axis to split along. Default: 0.
+
+    Returns:
+        List of ``chunks`` tensors, which are copies.
+
+    Examples:
+        >>> [p.tolist() for p in bireme.chunk(bireme.to_tensor([1, 2, 3, 4]), 2)]
+        [[1, 2], [3, 4]]
     """
     return split(x, chunks, axis)
 
 
 @composite(name="split_by_size", public="compat.split", name_arg=False)
 def split_by_size(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """A tensor cut along an axis as torch does: into parts of a size, the last maybe smaller, or of the sizes listed.
+    """Split a tensor along an axis as PyTorch does: into parts of a given size, or of the sizes listed.
 
-    >>> [p.tolist() for p in bireme.compat.split(bireme.to_tensor([1, 2, 3]), 2)]
-    [[1, 2], [3]]
+    Args:
+        tensor: Tensor with at least one axis.
+        split_size_or_sections: Size of each part, the last of which may be smaller, or a list of sizes that add up to
+            the size of the axis.
+        dim: Axis to split along. Default: 0.
+
+    Returns:
+        Tuple of tensors, which are copies.
+
+    Examples:
+        >>> [p.tolist() for p in bireme.compat.split(bireme.to_tensor([1, 2, 3]), 2)]
+        [[1, 2], [3]]
     """
     if tensor.ndim == 0:
         raise errors.bad("split(tensor)", "a tensor with at least one axis", tensor)
@@ -97,11 +131,11 @@ def split_by_size(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> 
     total = tensor.shape[axis]
     where = "split(split_size_or_sections)"
     if not isinstance(split_size_or_sections, (int, list, tuple)):
-        raise errors.bad(where, "an integer or a list of them", split_size_or_sections, kind=TypeError)
+        raise errors.bad(where, "an integer or a list of them", split_size_or_sections, kind=errors.ArgumentTypeError)
     if isinstance(split_size_or_sections, int):
         size = split_size_or_sections
         if size <= 0:
-            raise errors.bad(where, "a size above 0", size, kind=errors.Unfit)
+            raise errors.bad(where, "a size above 0", size, kind=errors.ArgumentError)
         sizes = [builtins.min(size, total - at) for at in range(0, total, size)]
         return tuple(split_sizes(tensor, sizes, axis)) if sizes else ()
     sizes = list(ints(split_size_or_sections, 0, where) or ())
@@ -112,10 +146,20 @@ def split_by_size(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> 
 
 @composite(method=True)
 def tensor_split(x: Tensor, num_or_indices: Any, axis: int = 0) -> list[Tensor]:
-    """A tensor cut along an axis: into `n` parts as equal as can be, or at the indices listed.
+    """Split a tensor along an axis into nearly equal parts or at given indices.
 
-    >>> [p.tolist() for p in bireme.tensor_split(bireme.to_tensor([1, 2, 3]), 2)]
-    [[1, 2], [3]]
+    Args:
+        x: Tensor with at least one axis.
+        num_or_indices: Number of parts, the first of which have one element more if it does not divide the size of the
+            axis; or a list of indices to split at: ``[1, 3]`` gives ``x[:1]``, ``x[1:3]`` and ``x[3:]``.
+        axis: Axis to split along. Default: 0.
+
+    Returns:
+        List of tensors, which are copies.
+
+    Examples:
+        >>> [p.tolist() for p in bireme.tensor_split(bireme.to_tensor([1, 2, 3]), 2)]
+        [[1, 2], [3]]
     """
     if x.ndim == 0:
         raise errors.bad("tensor_split(x)", "a tensor with at least one axis", x)
@@ -129,39 +173,65 @@ def tensor_split(x: Tensor, num_or_indices: Any, axis: int = 0) -> list[Tensor]:
             return [clone(getitem(x, (*before, slice(a, b)))) for a, b in itertools.pairwise(bounds)]
         return split_sizes(x, [b - a for a, b in itertools.pairwise(bounds)], axis)
     if not isinstance(num_or_indices, (int, np.integer)):
-        raise errors.bad("tensor_split(num_or_indices)", "an integer or a list of them", num_or_indices, kind=TypeError)
+        raise errors.bad("tensor_split(num_or_indices)", "an integer or a list of them", num_or_indices, kind=errors.ArgumentTypeError)
     n = int(num_or_indices)
     if not 0 < n <= builtins.max(total, MAX_PARTS):
-        raise errors.bad("tensor_split(num_or_indices)", f"a number of parts from 1 to {builtins.max(total, MAX_PARTS)}", n)
+        raise errors.bad(
+            "tensor_split(num_or_indices)", f"a number of parts from 1 to {builtins.max(total, MAX_PARTS)}", n, kind=errors.for_number(n)
+        )
     return split_sizes(x, [total // n + (i < total % n) for i in range(n)], axis)
 
 
 @composite(method=True)
 def hsplit(x: Tensor, num_or_indices: Any) -> list[Tensor]:
-    """A tensor cut along its second axis, a vector along its only one; see `tensor_split`.
+    """Split a tensor along its second axis, a vector along its only one.
 
-    >>> [p.tolist() for p in bireme.hsplit(bireme.to_tensor([[1, 2], [3, 4]]), 2)]
-    [[[1], [3]], [[2], [4]]]
+    Args:
+        x: Tensor with at least one axis.
+        num_or_indices: Number of parts or list of indices, as in ``tensor_split``.
+
+    Returns:
+        List of tensors, which are copies.
+
+    Examples:
+        >>> [p.tolist() for p in bireme.hsplit(bireme.to_tensor([[1, 2], [3, 4]]), 2)]
+        [[[1], [3]], [[2], [4]]]
     """
     return tensor_split(_deep(x, 1, "hsplit"), num_or_indices, 1 if x.ndim > 1 else 0)
 
 
 @composite(method=True)
 def vsplit(x: Tensor, num_or_indices: Any) -> list[Tensor]:
-    """A tensor of at least two axes cut along its first one; see `tensor_split`.
+    """Split a tensor along its first axis.
 
-    >>> [p.tolist() for p in bireme.vsplit(bireme.to_tensor([[1, 2], [3, 4]]), 2)]
-    [[[1, 2]], [[3, 4]]]
+    Args:
+        x: Tensor with at least two axes.
+        num_or_indices: Number of parts or list of indices, as in ``tensor_split``.
+
+    Returns:
+        List of tensors, which are copies.
+
+    Examples:
+        >>> [p.tolist() for p in bireme.vsplit(bireme.to_tensor([[1, 2], [3, 4]]), 2)]
+        [[[1, 2]], [[3, 4]]]
     """
     return tensor_split(_deep(x, 2, "vsplit"), num_or_indices, 0)
 
 
 @composite(method=True)
 def dsplit(x: Tensor, num_or_indices: Any) -> list[Tensor]:
-    """A tensor of at least three axes cut along its third one; see `tensor_split`.
+    """Split a tensor along its third axis.
 
-    >>> [p.tolist() for p in bireme.dsplit(bireme.to_tensor([[[1, 2], [3, 4]]]), 2)]
-    [[[[1], [3]]], [[[2], [4]]]]
+    Args:
+        x: Tensor with at least three axes.
+        num_or_indices: Number of parts or list of indices, as in ``tensor_split``.
+
+    Returns:
+        List of tensors, which are copies.
+
+    Examples:
+        >>> [p.tolist() for p in bireme.dsplit(bireme.to_tensor([[[1, 2], [3, 4]]]), 2)]
+        [[[[1], [3]]], [[[2], [4]]]]
     """
     return tensor_split(_deep(x, 3, "dsplit"), num_or_indices, 2)
 
@@ -174,10 +244,19 @@ def _deep(x: Tensor, ndim: int, name: str) -> Tensor:
 
 @composite(method=True, name_arg=False)
 def unstack(x: Tensor, axis: int = 0, num: int | None = None) -> list[Tensor]:
-    """The parts along an axis, without that axis, as copies; `num` may say how many there are.
+    """Split a tensor into its slices along an axis, without that axis; the inverse of ``stack``.
 
-    >>> [p.tolist() for p in bireme.unstack(bireme.to_tensor([[1, 2], [3, 4]]))]
-    [[1, 2], [3, 4]]
+    Args:
+        x: Tensor with at least one axis.
+        axis: Axis to remove. Default: 0.
+        num: The size of the axis, if it is to be checked. Default: None.
+
+    Returns:
+        List of tensors, one per index of the axis, which are copies; ``unbind`` returns slices that share storage.
+
+    Examples:
+        >>> [p.tolist() for p in bireme.unstack(bireme.to_tensor([[1, 2], [3, 4]]))]
+        [[1, 2], [3, 4]]
     """
     if x.ndim == 0:
         raise errors.bad("unstack(x)", "a tensor with at least one axis", x)
@@ -189,10 +268,23 @@ def unstack(x: Tensor, axis: int = 0, num: int | None = None) -> list[Tensor]:
 
 @op(method=True, differentiable=False, dtypes=frozenset({dtypes.int32, dtypes.int64}), name_arg=False, numpy=True)
 def shard_index(input: Tensor, index_num: int, nshards: int, shard_id: int, ignore_value: int = -1) -> Tensor:
-    """Indices into a table as indices into one of `nshards` equal shards of it; those of other shards become `ignore_value`.
+    """Convert indices into a table to indices into one of its shards.
 
-    >>> bireme.shard_index(bireme.to_tensor([[1], [16]]), index_num=20, nshards=2, shard_id=1).tolist()
-    [[-1], [6]]
+    The table of ``index_num`` rows is cut into ``nshards`` shards of ``ceil(index_num / nshards)`` rows.
+
+    Args:
+        input: int32 or int64 tensor of indices in ``[0, index_num)``, with at least two axes.
+        index_num: Number of rows of the table.
+        nshards: Number of shards.
+        shard_id: Index of the shard, in ``[0, nshards)``.
+        ignore_value: What indices of other shards become. Default: -1.
+
+    Returns:
+        Tensor of the shape and dtype of ``input``.
+
+    Examples:
+        >>> bireme.shard_index(bireme.to_tensor([[1], [16]]), index_num=20, nshards=2, shard_id=1).tolist()
+        [[-1], [6]]
     """
     size = (index_num + nshards - 1) // nshards
     return jnp.where(input // size == shard_id, input % size, jnp.asarray(ignore_value, input.dtype))
@@ -201,12 +293,12 @@ def shard_index(input: Tensor, index_num: int, nshards: int, shard_id: int, igno
 @shard_index.check
 def _(input, index_num, nshards, shard_id):
     if input.ndim < 2:
-        raise errors.bad("shard_index(input)", "at least 2 axes", f"shape {list(input.shape)}")
+        raise errors.bad("shard_index(input)", "at least 2 axes", described=f"shape {list(input.shape)}", kind=errors.ShapeError)
     for name, n in (("index_num", index_num), ("nshards", nshards)):
         if n <= 0:
-            raise errors.bad(f"shard_index({name})", "a number above 0", n)
+            raise errors.bad(f"shard_index({name})", "a number above 0", n, kind=errors.for_number(n))
     if not 0 <= shard_id < nshards:
-        raise errors.bad("shard_index(shard_id)", f"a number in [0, {nshards - 1}]", shard_id)
+        raise errors.bad("shard_index(shard_id)", f"a number in [0, {nshards - 1}]", shard_id, kind=errors.for_number(shard_id))
 
 
 shard_index.infer(lambda input: same(input))

@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare.conversion import ints, one_axis
 from bireme.core.declare.conversion import shape as checked_shape
@@ -15,7 +16,8 @@ from bireme.core.declare.op import Ints, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor.view import in_a_row, layout, root_of
 from bireme.ops.creation.tensors import clone
-from bireme.ops.indexing.getitem import getitem
+from bireme.ops.indexing.getitem import getitem, slice_view
+from bireme.ops.manipulation.reshape import reshape, transpose
 
 # ---------------------------------------------------------------- by start and end
 
@@ -40,10 +42,21 @@ def _sliced(name: str, x: Tensor, axes: Any, **bounds: Any) -> Tensor:
 
 @composite(method=True, name_arg=False)
 def slice(input: Tensor, axes: Any, starts: Any, ends: Any) -> Tensor:
-    """The part from `starts` to before `ends` along `axes`; both may lie outside, and negative ones count from the end. Shares storage.
+    """Slice a tensor along axes: ``x[start:end]`` for each of them.
 
-    >>> bireme.slice(bireme.to_tensor([1, 2, 3, 4]), [0], [1], [-1]).tolist()
-    [2, 3]
+    Args:
+        input: Tensor with at least one axis.
+        axes: List or tuple of axes to slice along.
+        starts: First index along each axis; a list, a tuple or an integer tensor. Negative ones count from the end, and
+            those out of range are limited to it.
+        ends: Index after the last one along each axis, likewise.
+
+    Returns:
+        Tensor with as many axes as ``input``; it shares storage with it.
+
+    Examples:
+        >>> bireme.slice(bireme.to_tensor([1, 2, 3, 4]), [0], [1], [-1]).tolist()
+        [2, 3]
     """
     if not isinstance(axes, (list, tuple)) or not axes:
         raise errors.bad("slice(axes)", "a list of at least one axis", axes)
@@ -52,44 +65,82 @@ def slice(input: Tensor, axes: Any, starts: Any, ends: Any) -> Tensor:
 
 @composite(method=True)
 def strided_slice(x: Tensor, axes: Any, starts: Any, ends: Any, strides: Any) -> Tensor:
-    """The elements from `starts` to before `ends` along `axes`, `strides` apart; negative strides go backwards. Shares storage.
+    """Slice a tensor along axes with steps: ``x[start:end:stride]`` for each of them.
 
-    >>> bireme.strided_slice(bireme.to_tensor([1, 2, 3, 4]), [0], [3], [0], [-2]).tolist()
-    [4, 2]
+    Args:
+        x: Tensor with at least one axis.
+        axes: Axes to slice along.
+        starts: First index along each axis; a list, a tuple or an integer tensor. Negative ones count from the end, and
+            those out of range are limited to it.
+        ends: Index after the last one along each axis, likewise.
+        strides: Step along each axis; not 0. A negative one goes backwards, from ``starts`` to before ``ends``.
+
+    Returns:
+        Tensor with as many axes as ``x``; it shares storage with it.
+
+    Examples:
+        >>> bireme.strided_slice(bireme.to_tensor([1, 2, 3, 4]), [0], [3], [0], [-2]).tolist()
+        [4, 2]
     """
     return _sliced("strided_slice", x, axes, starts=starts, ends=ends, strides=strides)
 
 
 @composite(method=True, name_arg=False)
 def narrow(input: Tensor, dim: int, start: Any, length: Any) -> Tensor:
-    """`length` slices along an axis from `start` on. Shares storage.
+    """Take a range of indices along one axis: ``x[start:start + length]``.
 
-    >>> bireme.narrow(bireme.to_tensor([1, 2, 3, 4]), 0, 1, 2).tolist()
-    [2, 3]
+    Args:
+        input: Tensor with at least one axis.
+        dim: Axis to narrow.
+        start: First index, in ``[-n, n]`` for an axis of size ``n``; an integer or a 0-D integer tensor.
+        length: Number of indices; must not go beyond the end.
+
+    Returns:
+        Tensor of size ``length`` along ``dim``; it shares storage with ``input``.
+
+    Raises:
+        ValueError: If the range is not within the axis.
+
+    Examples:
+        >>> bireme.narrow(bireme.to_tensor([1, 2, 3, 4]), 0, 1, 2).tolist()
+        [2, 3]
     """
     if input.ndim == 0:
-        raise errors.bad("narrow(input)", "a tensor with at least one axis", input, kind=errors.Unfit)
+        raise errors.bad("narrow(input)", "a tensor with at least one axis", input, kind=errors.ArgumentError)
     axis = one_axis(dim, input.ndim, "narrow(dim)")
     n = input.shape[axis]
     if isinstance(start, Tensor) and (start.ndim or start.dtype.kind != "i"):
-        raise errors.bad("narrow(start)", "an integer or a 0-d integer tensor", start, kind=errors.Unfit)
+        raise errors.bad("narrow(start)", "an integer or a 0-d integer tensor", start, kind=errors.for_integer(start))
     if start is None or length is None:
-        raise errors.bad("narrow(start, length)", "integers", None, kind=TypeError)
+        raise errors.bad("narrow(start, length)", "integers", None, kind=errors.ArgumentTypeError)
     (first,), (size,) = ints(start, 0, "narrow(start)") or (), ints(length, 0, "narrow(length)") or ()
     if not -n <= first <= n:
-        raise errors.bad("narrow(start)", f"a place in [{-n}, {n}]", first, kind=errors.Unfit)
+        raise errors.bad("narrow(start)", f"a place in [{-n}, {n}]", first, kind=errors.ArgumentError)
     first += n if first < 0 else 0
     if not 0 <= size <= n - first:
-        raise errors.bad("narrow(length)", f"a length in [0, {n - first}]", size, kind=errors.Unfit)
+        raise errors.bad("narrow(length)", f"a length in [0, {n - first}]", size, kind=errors.ArgumentError)
     return getitem(input, (*[builtins.slice(None)] * axis, builtins.slice(first, first + size)))
 
 
 @composite()
 def crop(x: Tensor, shape: Any = None, offsets: Any = None) -> Tensor:
-    """The part of `shape` that starts at `offsets`, as a copy; -1 goes to the end of an axis.
+    """Crop a tensor to a box given by its shape and its first corner.
 
-    >>> bireme.crop(bireme.to_tensor([1, 2, 3, 4]), [2], [1]).tolist()
-    [2, 3]
+    Args:
+        x: Input tensor of any dtype.
+        shape: Sizes of the box, one for each axis; ``-1`` goes to the end of the axis. ``None`` means the shape of
+            ``x``. Default: None.
+        offsets: First index along each axis; ``None`` means zeros. Default: None.
+
+    Returns:
+        Tensor of shape ``shape``, which is a copy.
+
+    Raises:
+        ValueError: If the box is not within ``x``.
+
+    Examples:
+        >>> bireme.crop(bireme.to_tensor([1, 2, 3, 4]), [2], [1]).tolist()
+        [2, 3]
     """
     dims = x.shape
     size = dims if shape is None else list(ints(shape, 0, "crop(shape)") or ())
@@ -119,12 +170,23 @@ def _unfold_numpy(x, axis, size, step):
     return np.moveaxis(np.take(x, _windows(x.shape[axis], size, step), axis), axis + 1, -1)
 
 
-@op(method=True, public="unfold", view=True, numpy=_unfold_numpy)
+@op(method=True, public="unfold", view=True, numpy=_unfold_numpy, upcast="grad")
 def unfold(x: Tensor, axis: int, size: int, step: int) -> Tensor:
-    """Windows of `size` along an axis, `step` apart, their elements along a new last axis. Shares storage.
+    """Extract sliding windows along an axis.
 
-    >>> bireme.unfold(bireme.to_tensor([1, 2, 3, 4]), 0, 2, 1).tolist()
-    [[1, 2], [2, 3], [3, 4]]
+    Args:
+        x: Input tensor of any dtype.
+        axis: Axis to slide along.
+        size: Size of a window.
+        step: Distance from one window to the next, above 0.
+
+    Returns:
+        Tensor of size ``(n - size) // step + 1`` along ``axis``, with the elements of the windows along a new last axis
+        of size ``size``. It shares storage with ``x``; windows may overlap.
+
+    Examples:
+        >>> bireme.unfold(bireme.to_tensor([1, 2, 3, 4]), 0, 2, 1).tolist()
+        [[1, 2], [2, 3], [3, 4]]
     """
     if not x.ndim or not x.size:
         return x.reshape(size) if x.size else jnp.zeros(_windowed(x.shape, axis, size, step), x.dtype)
@@ -193,7 +255,7 @@ def _places(shape, strides, first):
     return at
 
 
-@op(view=True, numpy=lambda x, shape, strides, first: x.reshape(-1)[_places(shape, strides, first)])
+@op(view=True, upcast="grad", numpy=lambda x, shape, strides, first: x.reshape(-1)[_places(shape, strides, first)])
 def strided_view(x: Tensor, shape: Ints, strides: Ints, first: int) -> Tensor:
     """Elements of the flat tensor by strides; use `as_strided`.
 
@@ -219,7 +281,7 @@ def _(g, strides, first, sigs):
 
 @op(numpy=lambda x, part, strides, first: _put_numpy(x, part, strides, first))
 def strided_put(x: Tensor, part: Tensor, strides: Ints, first: int) -> Tensor:
-    """A tensor with elements by strides replaced; for what is written into the result of `as_strided`.
+    """A tensor with elements at strides replaced: writes into the result of `as_strided`.
 
     >>> x = bireme.zeros([4]); x.as_strided([2], [2])[1] = 5.0; x.tolist()
     [0.0, 0.0, 5.0, 0.0]
@@ -246,9 +308,9 @@ def _put_grad_numpy(g, strides, first, shape):
     return _put_numpy(g, np.zeros(shape, g.dtype), strides, first), g.reshape(-1)[_places(shape, strides, first)]
 
 
-@op(numpy=lambda x, part, strides, first: _merge_numpy(x, part, strides, first))
+@op(upcast="grad", numpy=lambda x, part, strides, first: _merge_numpy(x, part, strides, first))
 def strided_merge(x: Tensor, part: Tensor, strides: Ints, first: int) -> Tensor:
-    """The same where an element is seen several times: what was written is what is not as it was.
+    """`strided_put` for overlapping strides: an element was written where any copy of it has changed.
 
     >>> x = bireme.zeros([3]); x.unfold(0, 2, 1)[0] = 5.0; x.tolist()
     [5.0, 5.0, 0.0]
@@ -265,14 +327,14 @@ def _merge_numpy(x, part, strides, first):
 
 
 def _differs(part, old):
-    return (part != old) & ((part == part) | (old == old))  # NaN is as it was where it was NaN
+    return (part != old) & ((part == part) | (old == old))  # NaN counts as unchanged where it was NaN
 
 
 strided_merge.infer(lambda x: x)
 
 
 def _merge_grad(g, out, x, part, strides, first, xp, count):
-    """To what was written, shared among the times an element was; elsewhere to x."""
+    """Gradient to what was written, shared among the copies of an element; elsewhere to x."""
     flat, at = g.reshape(-1), _places(part.shape, strides, first)
     hit = _differs(part, x.reshape(-1)[at]) & (part == out.reshape(-1)[at])
     times = count(at, hit, flat)
@@ -303,12 +365,66 @@ def _(source, part, bound, numbers):
 strided_view.layout(lambda sig, strides, first, bound, numbers: bound.attrs[1:])
 
 
+@strided_view.path
+def _(sig, shape, strides, first, shapes):
+    """A slice of the tensor in its own shape, flat, or in a shape on the way, with permuted axes; else raw strides."""
+    for dims in dict.fromkeys((sig.shape, (sig.size,), *shapes)):
+        found = _as_slice(sig.shape, dims, shape, strides, first) if 0 not in shape else None
+        if found is not None:
+            yield found
+    yield [(strided_view.bind((1,), (shape, strides, first)), [])]
+
+
+def _as_slice(own, dims, shape, strides, first):
+    """The operators for a slice of the tensor reshaped to `dims`; None if the elements are no slice of that."""
+    rows = in_a_row(dims)
+    starts = [first // step % n for n, step in zip(dims, rows)]
+    taken: dict[int, tuple[int, int]] = {}  # by axis of `dims`, the axis that it becomes, and the step
+    for i in sorted(range(len(shape)), key=lambda i: shape[i] == 1):  # axes of one element go anywhere: last
+        n, stride = shape[i], strides[i]
+        for axis, (extent, row) in enumerate(zip(dims, rows)):
+            step = stride // row
+            fits = axis not in taken and step * row == stride != 0 and 0 <= starts[axis] + step * (n - 1) < extent
+            if fits and (n > 1 or step == 1):
+                taken[axis] = (i, step)
+                break
+        else:
+            if n > 1:
+                return None
+    spec = tuple([(shape[taken[k][0]], taken[k][1], False) if k in taken else (1, 1, True) for k in range(len(dims))])
+    order = [taken[k][0] for k in sorted(taken)]
+    steps: list[Any] = [(reshape.bind((1,), (dims,)), [])] if dims != own else []
+    steps.append((slice_view.bind((1, -len(dims)), (spec,)), [(dtypes.int64, s) for s in starts]))
+    if order != sorted(order):
+        steps.append((transpose.bind((1,), (tuple([order.index(i) for i in sorted(order)]),)), []))
+    if len(order) < len(shape):
+        steps.append((reshape.bind((1,), (shape,)), []))
+    return steps
+
+
 @composite(method=True)
 def as_strided(x: Tensor, shape: Ints, stride: Ints, offset: int = 0) -> Tensor:
-    """A look at the storage of `x` by strides, from `offset` bytes on; a view's own place in it does not count. Shares storage.
+    """View the storage of a tensor with given strides.
 
-    >>> bireme.as_strided(bireme.to_tensor([1, 2, 3, 4]), [2, 2], [1, 2]).tolist()
-    [[1, 3], [2, 4]]
+    The whole storage is seen: if ``x`` is itself a slice of a tensor, ``offset`` counts from the start of that tensor's
+    storage, not from the first element of ``x``.
+
+    Args:
+        x: Tensor whose storage is viewed.
+        shape: Shape of the view.
+        stride: Strides in elements, one for each axis; negative ones and 0 are allowed.
+        offset: Bytes from the start of the storage to the first element, a multiple of the size of an element. Default:
+            0.
+
+    Returns:
+        Tensor of shape ``shape`` that shares storage with ``x``.
+
+    Raises:
+        ValueError: If an element would be outside of the storage.
+
+    Examples:
+        >>> bireme.as_strided(bireme.to_tensor([1, 2, 3, 4]), [2, 2], [1, 2]).tolist()
+        [[1, 3], [2, 4]]
     """
     return strided_on("as_strided", x, shape, stride, offset)
 
@@ -322,11 +438,11 @@ def strided_on(name: str, x: Tensor, dims: Any, strides: Any, offset: int) -> Te
         raise errors.bad(f"{name}(offset)", f"a multiple of the {x.itemsize} bytes of an element", offset)
     whole, first = root_of(x), offset // x.itemsize
     if whole.dtype is not x.dtype:
-        whole = x  # storage of another type: only what x shows of it
+        whole = x  # storage of another dtype: only what x shows of it
     reach = [(n - 1) * step for n, step in zip(dims, strides)]
     low, high = first + sum(r for r in reach if r < 0), first + sum(r for r in reach if r > 0)
     if 0 not in dims and not 0 <= low <= high < whole._value.sig.size:
-        raise errors.bad(f"{name}(shape)", f"elements within the {whole._value.sig.size} of the storage", f"places {low} to {high}")
+        raise errors.bad(f"{name}(shape)", f"elements within the {whole._value.sig.size} of the storage", described=f"places {low} to {high}")
     own, start = layout(x)
     if whole is not x and own == in_a_row(x._value.sig.shape) and (0 in dims or start <= low <= high < start + x._value.sig.size):
         whole, first = x, first - start  # all of it lies within x: then gradients go through x

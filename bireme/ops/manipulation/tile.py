@@ -19,10 +19,19 @@ from bireme.ops.manipulation.reshape import ravel, transpose
 
 @op(method=True, numpy=np.tile)
 def tile(x: Tensor, repeat_times: Ints) -> Tensor:
-    """The tensor repeated along each axis.
+    """Repeat a tensor along each axis.
 
-    >>> bireme.tile(bireme.to_tensor([1, 2]), [2]).tolist()
-    [1, 2, 1, 2]
+    Args:
+        x: Input tensor of any dtype.
+        repeat_times: Number of repetitions for each axis, aligned to the last one: a list, a tuple, an integer or a 1-D
+            tensor. Axes that it lacks are repeated once; if it has more, ``x`` gets new axes in front.
+
+    Returns:
+        Tensor whose size along each axis is multiplied by its repetitions.
+
+    Examples:
+        >>> bireme.tile(bireme.to_tensor([1, 2]), [2]).tolist()
+        [1, 2, 1, 2]
     """
     return jnp.tile(x, repeat_times)
 
@@ -56,13 +65,20 @@ def _(g, repeat_times, sigs):
 
 @composite(method=True, varargs="repeats", pack=list, name_arg=False)
 def repeat(x: Tensor, repeats: Ints) -> Tensor:
-    """The tensor repeated along each axis, with counts as a list or one by one.
+    """Repeat a tensor along each axis, as ``tile`` does.
 
-    >>> bireme.to_tensor([1, 2]).repeat(2, 1).tolist()
-    [[1, 2], [1, 2]]
+    Args:
+        repeats: Number of repetitions for each axis, aligned to the last one; as a list or one by one.
+
+    Returns:
+        Tensor whose size along each axis is multiplied by its repetitions.
+
+    Examples:
+        >>> bireme.to_tensor([1, 2]).repeat(2, 1).tolist()
+        [[1, 2], [1, 2]]
     """
     if repeats is None:
-        raise errors.bad("repeat(repeats)", "integers", repeats, kind=TypeError)
+        raise errors.bad("repeat(repeats)", "integers", repeats, kind=errors.ArgumentTypeError)
     return tile(x, list(repeats))
 
 
@@ -87,29 +103,41 @@ def _(g, repeats, axis, sigs):
 
 @composite(method=True, torch=True)
 def repeat_interleave(x: Tensor, repeats: Any, axis: Any = None, name: Any = None, *, output_size: int | None = None) -> Tensor:
-    """Every slice along `axis` several times in a row, a number of times or one number for each; without an axis, of the flat tensor.
+    """Repeat each slice along an axis several times in a row.
 
-    >>> bireme.repeat_interleave(bireme.to_tensor([5, 6]), bireme.to_tensor([1, 2])).tolist()
-    [5, 6, 6]
+    Args:
+        x: Input tensor of any dtype.
+        repeats: A positive integer, or a tensor with one count for each slice (int32 or int64, non-negative), whose
+            values are waited for.
+        axis: Axis to repeat along; ``None`` flattens ``x`` first. Default: None.
+        name: Not used; it is in the signature for compatibility.
+        output_size: Size of the result along ``axis``, if it is to be checked. Default: None.
+
+    Returns:
+        Tensor whose size along ``axis`` is the sum of the counts.
+
+    Examples:
+        >>> bireme.repeat_interleave(bireme.to_tensor([5, 6]), bireme.to_tensor([1, 2])).tolist()
+        [5, 6, 6]
     """
     if axis is None:
         x, axis = ravel(x), 0
     if x.ndim == 0:
-        raise errors.bad("repeat_interleave(axis)", "no axis for a 0-d tensor", axis, kind=errors.OutOfRange)
+        raise errors.bad("repeat_interleave(axis)", "no axis for a 0-d tensor", axis, kind=errors.OutOfRangeError)
     axis = one_axis(axis, x.ndim, "repeat_interleave(axis)")
     n = x.shape[axis]
     if not isinstance(repeats, Tensor):
         if not isinstance(repeats, (int, np.integer)) or isinstance(repeats, bool):
-            raise errors.bad("repeat_interleave(repeats)", "a number or a tensor of numbers", repeats, kind=TypeError)
+            raise errors.bad("repeat_interleave(repeats)", "a number or a tensor of numbers", repeats, kind=errors.ArgumentTypeError)
         if repeats <= 0:
-            raise errors.bad("repeat_interleave(repeats)", "a number above 0", int(repeats))
+            raise errors.bad("repeat_interleave(repeats)", "a number above 0", int(repeats), kind=errors.for_number(int(repeats)))
         _sized(output_size, n * int(repeats))
         return repeat_each(x, int(repeats), axis)
     if repeats.dtype.name not in ("int32", "int64") or repeats.ndim > 1 or repeats._value.sig.size != n:
         raise errors.bad("repeat_interleave(repeats)", f"{n} integers, one for each slice along axis {axis}", repeats)
     counts = repeats._host().reshape(-1)
     if n and (counts.min() < 0 or int(counts.sum(dtype=object)) > MAX_EXTENT):
-        raise errors.bad("repeat_interleave(repeats)", "counts of 0 or more that a tensor can have", f"{counts.min()} to {counts.max()}")
+        raise errors.bad("repeat_interleave(repeats)", "counts of 0 or more that a tensor can have", described=f"{counts.min()} to {counts.max()}")
     _sized(output_size, int(counts.sum()))
     return index_select(x, Tensor(value_of(np.repeat(np.arange(n), counts))), axis)
 
@@ -127,10 +155,18 @@ _FLIPS = "flip reverse"
 
 @op(public=_FLIPS, method=_FLIPS, numpy=True)
 def flip(x: Tensor, axis: Axes) -> Tensor:
-    """Elements in reverse order along axes.
+    """Reverse the order of elements along axes.
 
-    >>> bireme.flip(bireme.to_tensor([1, 2, 3]), 0).tolist()
-    [3, 2, 1]
+    Args:
+        x: Input tensor of any dtype.
+        axis: Axis or axes to reverse.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``, which is a copy.
+
+    Examples:
+        >>> bireme.flip(bireme.to_tensor([1, 2, 3]), 0).tolist()
+        [3, 2, 1]
     """
     return jnp.flip(x, axis)
 
@@ -139,7 +175,7 @@ def flip(x: Tensor, axis: Axes) -> Tensor:
 def _(arguments):
     x, axis = arguments["x"], arguments["axis"]
     if isinstance(x, Tensor) and x.ndim == 0 and axis not in ((), []):
-        raise errors.bad("flip(axis)", "no axes, as x has none", axis, kind=errors.OutOfRange)
+        raise errors.bad("flip(axis)", "no axes, as x has none", axis, kind=errors.OutOfRangeError)
 
 
 flip.infer(lambda x: x)
@@ -148,10 +184,20 @@ flip.grad(lambda g, axis: jnp.flip(g, axis), numpy=True)
 
 @composite(method=True)
 def rot90(x: Tensor, k: Any = 1, axes: Any = [0, 1]) -> Tensor:  # noqa: B006  # Paddle's default, never changed
-    """Turned by 90 degrees `k` times, from the first of two axes to the second.
+    """Rotate a tensor by 90 degrees in the plane of two axes.
 
-    >>> bireme.rot90(bireme.to_tensor([[1, 2], [3, 4]])).tolist()
-    [[2, 4], [1, 3]]
+    Args:
+        x: Tensor with at least two axes.
+        k: Number of rotations, from the first of ``axes`` towards the second; negative ones go the other way. Default:
+            1.
+        axes: The two axes of the plane. Default: ``[0, 1]``.
+
+    Returns:
+        The rotated tensor; ``x`` itself if ``k`` is a multiple of 4.
+
+    Examples:
+        >>> bireme.rot90(bireme.to_tensor([[1, 2], [3, 4]])).tolist()
+        [[2, 4], [1, 3]]
     """
     if x.ndim < 2:
         raise errors.bad("rot90(x)", "at least 2 axes", x)
@@ -163,7 +209,7 @@ def rot90(x: Tensor, k: Any = 1, axes: Any = [0, 1]) -> Tensor:  # noqa: B006  #
         raise errors.bad("rot90(axes)", "two different axes", list(axes))
     k = k.item() if isinstance(k, np.ndarray) and k.ndim == 0 else k
     if not isinstance(k, (int, float, np.number, Tensor)):
-        raise errors.bad("rot90(k)", "an integer", k, kind=TypeError)
+        raise errors.bad("rot90(k)", "an integer", k, kind=errors.ArgumentTypeError)
     turns = int(k) % 4
     if turns == 0:
         return x
@@ -176,10 +222,19 @@ def rot90(x: Tensor, k: Any = 1, axes: Any = [0, 1]) -> Tensor:  # noqa: B006  #
 
 @op(method=True, alias={"x": "input", "axis": "dims"}, numpy=True)
 def roll(x: Tensor, shifts: Ints, axis: Any = None) -> Tensor:
-    """Shift elements cyclically along `axis`, or along the flattened tensor.
+    """Shift elements cyclically along axes.
 
-    >>> bireme.roll(bireme.to_tensor([1, 2, 3]), shifts=1, axis=0).tolist()
-    [3, 1, 2]
+    Args:
+        x: Input tensor of any dtype.
+        shifts: By how many positions, one integer for each axis; elements beyond the end come back at the start.
+        axis: Axis or axes to shift along; ``None`` shifts the flattened tensor and restores its shape. Default: None.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.roll(bireme.to_tensor([1, 2, 3]), shifts=1, axis=0).tolist()
+        [3, 1, 2]
     """
     return jnp.roll(x, shifts if axis is not None else shifts[0], axis=axis)
 
@@ -192,7 +247,7 @@ def _(arguments):
         raise errors.bad("roll(shifts)", "one shift for the flattened tensor", arguments["shifts"])
     if isinstance(x, Tensor) and axis is not None:
         if x.ndim == 0 and axis not in ((), []):
-            raise errors.bad("roll(axis)", "no axes, as x has none", axis, kind=errors.OutOfRange)
+            raise errors.bad("roll(axis)", "no axes, as x has none", axis, kind=errors.OutOfRangeError)
         found = tuple(one_axis(a, x.ndim, "roll(axis)") for a in (axis if isinstance(axis, (list, tuple, range)) else [axis]))
         shifts = ints(arguments["shifts"], 0, "roll(shifts)") or ()
         if len(shifts) != len(found):

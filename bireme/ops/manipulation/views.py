@@ -1,4 +1,4 @@
-"""A tensor's storage seen otherwise: in another shape or type, changed for another, and where the elements lie in it."""
+"""Views of a tensor's storage in another shape or dtype, changes of storage, and strides."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from bireme.ops.manipulation.strided import strided_on
 
 
 def _bits(x, dtype):
-    """The same bytes along the last axis in another type."""
+    """The same bytes along the last axis in another dtype."""
     if x.dtype == dtype:
         return x
     if x.dtype == bool:
@@ -52,7 +52,7 @@ def _bits(x, dtype):
 
 @op(view=True)
 def view_dtype(x: Tensor, dtype: DTypeArg) -> Tensor:
-    """The same bytes as numbers of another type; use `view`.
+    """The same bytes as numbers of another dtype; use `view`.
 
     >>> bireme.view(bireme.to_tensor([1.0]), "int32").tolist()
     [1065353216]
@@ -68,7 +68,12 @@ def _retyped(x, old, new):
 def _(x, dtype):
     old, new = x.dtype.itemsize, dtype.itemsize
     if old != new and (not x.ndim or x.shape[-1] * old % new):
-        raise errors.bad("view(x)", f"a last axis whose bytes are whole numbers of {dtype.name}", f"shape {list(x.shape)}, {x.dtype.name}")
+        raise errors.bad(
+            "view(x)",
+            f"a last axis whose bytes are whole numbers of {dtype.name}",
+            described=f"shape {list(x.shape)}, {x.dtype.name}",
+            kind=errors.ShapeError,
+        )
 
 
 view_dtype.infer(lambda x, dtype: sig_of(_retyped(x, x.dtype.itemsize, dtype.itemsize), dtype))
@@ -95,34 +100,59 @@ _NO_VIEW = "x.reshape(...) copies where it must"
 
 @composite(method=True, varargs="shape_or_dtype", alias={"shape_or_dtype": ["dtype", "size"]})
 def view(x: Tensor, shape_or_dtype: Any) -> Tensor:
-    """The same storage in another shape, or its bytes as another type. Always shares it: refused where that cannot be.
+    """View the storage of a tensor in another shape, or its bytes as another dtype.
 
-    >>> bireme.view(bireme.to_tensor([[1, 2], [3, 4]]), [4]).tolist()
-    [1, 2, 3, 4]
+    Always shares storage. Where the strides do not allow the shape, use ``reshape``, which copies.
+
+    Args:
+        x: Input tensor of any dtype.
+        shape_or_dtype: New shape (one size may be ``-1``, which is inferred), as a list or integers one by one; or a
+            dtype. With a dtype of another item size the last axis shrinks or grows, and its elements must be adjacent
+            in memory.
+
+    Returns:
+        Tensor that shares storage with ``x``.
+
+    Raises:
+        ValueError: If the elements do not lie in memory as the view needs them.
+
+    Examples:
+        >>> bireme.view(bireme.to_tensor([[1, 2], [3, 4]]), [4]).tolist()
+        [1, 2, 3, 4]
     """
     own, _ = layout(x)
     if isinstance(shape_or_dtype, (str, DType, np.dtype, type)):
         dtype = dtypes.of(shape_or_dtype, "view(shape_or_dtype)")
         if dtype.itemsize != x.itemsize and x.ndim and own[-1] != 1:
-            raise errors.bad("view(x)", "elements of the last axis that lie side by side", f"strides {list(own)}", hint="x.contiguous() copies")
+            raise errors.bad(
+                "view(x)", "elements of the last axis that lie side by side", described=f"strides {list(own)}", hint="x.contiguous() copies"
+            )
         return view_dtype(x, dtype)
     if shape_or_dtype is None:
-        raise errors.bad("view(shape_or_dtype)", "a shape or a type", None, kind=TypeError)
+        raise errors.bad("view(shape_or_dtype)", "a shape or a type", None, kind=errors.ArgumentTypeError)
     dims = list(ints(shape_or_dtype, 0, "view(shape_or_dtype)") or ())
     if 0 in dims and x._value.sig.size:
         raise errors.bad("view(shape_or_dtype)", f"a shape of {x._value.sig.size} elements, as x has", dims)
     found = resolve_shape(x._value.sig, dims, "view(shape_or_dtype)")
     if strides_as(x._value.sig.shape, own, found) is None:
-        raise errors.bad("view(x)", f"elements that lie as shape {list(found)} needs them", f"strides {list(own)}", hint=_NO_VIEW)
+        raise errors.bad("view(x)", f"elements that lie as shape {list(found)} needs them", described=f"strides {list(own)}", hint=_NO_VIEW)
     return reshaped(x, list(found))
 
 
 @composite(method=True)
 def view_as(x: Tensor, other: Tensor) -> Tensor:
-    """The same storage in the shape of another tensor.
+    """View the storage of a tensor in the shape of another.
 
-    >>> bireme.view_as(bireme.to_tensor([[1, 2], [3, 4]]), bireme.zeros([4])).tolist()
-    [1, 2, 3, 4]
+    Args:
+        x: Input tensor of any dtype.
+        other: Tensor whose shape is taken.
+
+    Returns:
+        Tensor of the shape of ``other`` that shares storage with ``x``.
+
+    Examples:
+        >>> bireme.view_as(bireme.to_tensor([[1, 2], [3, 4]]), bireme.zeros([4])).tolist()
+        [1, 2, 3, 4]
     """
     return view(x, other.shape)
 
@@ -132,15 +162,29 @@ def view_as(x: Tensor, other: Tensor) -> Tensor:
 
 def _free(x: Tensor, name: str) -> None:
     if grad_mode.state.grad and not x.stop_gradient and x.is_leaf:
-        raise errors.bad(f"{name}(x)", "a tensor that is no leaf, or no_grad()", "a leaf that requires gradients")
+        raise errors.bad(f"{name}(x)", "a tensor that is no leaf, or no_grad()", described="a leaf that requires gradients")
 
 
 @errors.named
 def resize_(self: Tensor, shape: Any, fill_zero: bool = False, name: str | None = None) -> Tensor:
-    """Give the tensor another number of elements: the first ones stay, new ones are zeros.
+    """Change the shape and the number of elements of a tensor in place.
 
-    >>> bireme.to_tensor([1, 2, 3]).resize_([2, 2]).tolist()
-    [[1, 2], [3, 0]]
+    The first elements in row-major order stay; new ones are zeros. The tensor gets storage of its own.
+
+    Args:
+        shape: New shape, a list or tuple.
+        fill_zero: New elements are zeros in either case. Default: False.
+        name: Not used; it is in the signature for compatibility.
+
+    Returns:
+        The tensor itself.
+
+    Raises:
+        ValueError: If it is a leaf that requires gradients, outside of ``no_grad()``.
+
+    Examples:
+        >>> bireme.to_tensor([1, 2, 3]).resize_([2, 2]).tolist()
+        [[1, 2], [3, 0]]
     """
     if not isinstance(shape, (list, tuple)):
         raise errors.bad("resize_(shape)", "a list of extents", shape)
@@ -154,10 +198,25 @@ def resize_(self: Tensor, shape: Any, fill_zero: bool = False, name: str | None 
 
 @errors.named
 def set_(self: Tensor, source: Tensor | None = None, shape: Any = None, stride: Any = None, offset: int = 0, name: str | None = None) -> Tensor:
-    """Let the tensor look at the storage of another, by strides from `offset` bytes on; at nothing without a source.
+    """Let the tensor view the storage of another in place.
 
-    >>> bireme.to_tensor([1.0]).set_(bireme.to_tensor([2.0, 3.0, 4.0]), [2], [2]).tolist()
-    [2.0, 4.0]
+    Args:
+        source: Tensor of the same dtype to view; ``None`` leaves the tensor without elements. Default: None.
+        shape: Shape of the view; ``None`` means that of ``source``. Default: None.
+        stride: Strides in elements; ``None`` means those of ``source``, or contiguous ones if ``shape`` is given.
+            Default: None.
+        offset: Bytes from the start of the storage to the first element. Default: 0.
+        name: Not used; it is in the signature for compatibility.
+
+    Returns:
+        The tensor itself, now of shape ``shape``.
+
+    Raises:
+        ValueError: If it is a leaf that requires gradients, outside of ``no_grad()``.
+
+    Examples:
+        >>> bireme.to_tensor([1.0]).set_(bireme.to_tensor([2.0, 3.0, 4.0]), [2], [2]).tolist()
+        [2.0, 4.0]
     """
     _free(self, "set_")
     if source is None:
@@ -165,7 +224,7 @@ def set_(self: Tensor, source: Tensor | None = None, shape: Any = None, stride: 
     if not isinstance(source, Tensor):
         raise errors.bad("set_(source)", "a Tensor", source)
     if source.dtype is not self.dtype:
-        raise errors.bad("set_(source)", self.dtype.name, source.dtype.name, kind=TypeError)
+        raise errors.bad("set_(source)", self.dtype.name, described=source.dtype.name, kind=errors.ArgumentTypeError)
     own, first = layout(source)
     dims = tuple(source.shape) if shape is None else checked_shape(shape, 0, "set_(shape)") or ()
     steps = ints(stride, 0, "set_(stride)") if stride is not None else own if shape is None else in_a_row(dims)
@@ -178,33 +237,36 @@ def set_(self: Tensor, source: Tensor | None = None, shape: Any = None, stride: 
 
 
 def get_strides(self: Tensor) -> list[int]:
-    """Elements of the storage from one index to the next along each axis.
+    """Strides in elements: how far apart in the storage neighbours along each axis are.
 
-    >>> bireme.zeros([2, 3]).T.get_strides()
-    [1, 3]
+    Examples:
+        >>> bireme.zeros([2, 3]).T.get_strides()
+        [1, 3]
     """
     return list(layout(self)[0])
 
 
 def _offset(self: Tensor) -> int:
-    """Bytes from the start of the storage to the first element."""
+    """Offset of the first element in the storage, in bytes."""
     return layout(self)[1] * self.itemsize
 
 
 def is_contiguous(self: Tensor) -> bool:
-    """Whether the elements lie in their order, without gaps.
+    """Whether the elements lie in memory in row-major order without gaps.
 
-    >>> bireme.zeros([2, 3]).T.is_contiguous()
-    False
+    Examples:
+        >>> bireme.zeros([2, 3]).T.is_contiguous()
+        False
     """
     return not self._value.sig.size or layout(self)[0] == in_a_row(self._value.sig.shape)
 
 
 def contiguous(self: Tensor) -> Tensor:
-    """The tensor itself if its elements lie in their order, and otherwise a copy whose elements do.
+    """The tensor itself if it is contiguous, otherwise a contiguous copy.
 
-    >>> bireme.zeros([2, 3]).T.contiguous().is_contiguous()
-    True
+    Examples:
+        >>> bireme.zeros([2, 3]).T.contiguous().is_contiguous()
+        True
     """
     return self if is_contiguous(self) else clone(self)
 

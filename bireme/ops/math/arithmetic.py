@@ -29,10 +29,21 @@ NUMBER = FLOAT | COMPLEX | INT
 
 @op(method=True, inplace=True, retype=True, carries=True, name_arg=False, numpy=convert)
 def cast(x: Tensor, dtype: DTypeArg) -> Tensor:
-    """The same numbers in another type; floats become integers towards zero.
+    """Convert a tensor to another dtype.
 
-    >>> bireme.cast(bireme.to_tensor([1.7, -1.7]), "int32").tolist()
-    [1, -1]
+    Floating-point numbers are truncated towards zero on the way to integers, and integers that do not fit a narrower
+    dtype wrap around. Complex numbers lose their imaginary part, except on the way to bool.
+
+    Args:
+        x: Input tensor of any dtype.
+        dtype: Dtype of the result, as a ``bireme.dtype``, a string or a NumPy dtype; ``None`` means float64.
+
+    Returns:
+        Tensor of the shape of ``x`` in ``dtype``.
+
+    Examples:
+        >>> bireme.cast(bireme.to_tensor([1.7, -1.7]), "int32").tolist()
+        [1, -1]
     """
     if x.dtype == dtype.np:
         return x
@@ -41,6 +52,14 @@ def cast(x: Tensor, dtype: DTypeArg) -> Tensor:
     if dtype.kind == "i" and dtype.itemsize < 4 and jnp.issubdtype(x.dtype, jnp.floating):
         x = x.astype(jnp.int32)  # Paddle wraps (300 to uint8 is 44) where XLA's own conversion would clamp
     return x.astype(dtype.np)
+
+
+@cast.on("cpu")
+def _(x, dtype):
+    # by their bits: a sum behind the conversion (YNNPACK's) would read what was rounded to bfloat16, not what came of it
+    if x.dtype == jnp.bfloat16 and dtype.kind in "fc" and dtype.itemsize >= 4:
+        x = lax.bitcast_convert_type(lax.bitcast_convert_type(x, jnp.uint16).astype(jnp.uint32) << 16, jnp.float32)
+    return cast.body(x, dtype)
 
 
 @cast.prepare
@@ -65,10 +84,27 @@ def _(g, sigs):
 
 @op(method=True, inplace=True, promote="x y", wide=True, passes="x y", numpy=np.add, torch=True, out=True)
 def add(x: Tensor, y: Tensor | float, *, alpha: Extra = 1) -> Tensor:
-    """Elementwise sum with broadcasting; `y` is multiplied by `alpha` first.
+    """Elementwise sum ``x + alpha * y`` with broadcasting.
 
-    >>> bireme.add(bireme.to_tensor([1, 2]), bireme.to_tensor([10])).tolist()
-    [11, 12]
+    Two floating-point dtypes promote to the wider one, and a real dtype beside a complex one to complex. Other dtypes
+    do not mix: two integer dtypes, or an integer and a floating-point tensor, raise an error. A 0-D tensor and a Python
+    number give way to the dtype of the other operand, but a fraction turns integers into float32.
+
+    Args:
+        x: First operand.
+        y: Second operand, a tensor or a number.
+        alpha: Number that ``y`` is multiplied by first. Default: 1.
+
+    Returns:
+        Tensor of the broadcast shape and the promoted dtype.
+
+    Raises:
+        ValueError: If the shapes do not broadcast.
+        TypeError: If the dtypes do not mix.
+
+    Examples:
+        >>> bireme.add(bireme.to_tensor([1, 2]), bireme.to_tensor([10])).tolist()
+        [11, 12]
     """
     return jnp.add(x, y)
 
@@ -76,7 +112,7 @@ def add(x: Tensor, y: Tensor | float, *, alpha: Extra = 1) -> Tensor:
 def _scaled(arguments):
     alpha = arguments.pop("alpha")
     if not isinstance(alpha, (Tensor, int, float, complex, np.number)):
-        raise errors.bad("add(alpha)", "a number", alpha, kind=TypeError)
+        raise errors.bad("add(alpha)", "a number", alpha, kind=errors.ArgumentTypeError)
     if alpha != 1:
         arguments["y"] = arguments["y"] * alpha
 
@@ -92,10 +128,20 @@ def _(g, sigs):
 
 @op(method=True, inplace=True, promote="x y", wide=True, passes="x", dtypes=NUMBER, numpy=np.subtract)
 def subtract(x: Tensor | float, y: Tensor | float) -> Tensor:
-    """Elementwise difference with broadcasting.
+    """Elementwise difference ``x - y`` with broadcasting.
 
-    >>> bireme.subtract(bireme.to_tensor([5, 6]), bireme.to_tensor([1])).tolist()
-    [4, 5]
+    Dtypes are promoted as in ``add``.
+
+    Args:
+        x: Minuend, a tensor of numbers or a number.
+        y: Subtrahend, a tensor of numbers or a number.
+
+    Returns:
+        Tensor of the broadcast shape and the promoted dtype.
+
+    Examples:
+        >>> bireme.subtract(bireme.to_tensor([5, 6]), bireme.to_tensor([1])).tolist()
+        [4, 5]
     """
     return jnp.subtract(x, y)
 
@@ -111,20 +157,38 @@ def _(g, sigs):
 # not `bilinear`: the second derivative of a product of tensors is zeros in Paddle, where that of matmul is None
 @op(method=True, inplace=True, promote="x y", wide=True, scales="x y", numpy=np.multiply, torch=True, out="untold")
 def multiply(x: Tensor, y: Tensor | float) -> Tensor:
-    """Elementwise product with broadcasting.
+    """Elementwise product ``x * y`` with broadcasting.
 
-    >>> bireme.multiply(bireme.to_tensor([1, 2]), bireme.to_tensor([10])).tolist()
-    [10, 20]
+    Dtypes are promoted as in ``add``.
+
+    Args:
+        x: First factor.
+        y: Second factor, a tensor or a number.
+
+    Returns:
+        Tensor of the broadcast shape and the promoted dtype.
+
+    Examples:
+        >>> bireme.multiply(bireme.to_tensor([1, 2]), bireme.to_tensor([10])).tolist()
+        [10, 20]
     """
     return jnp.multiply(x, y)
 
 
 @composite(method=True, inplace=True, promote="x y", torch=True, out=True, plain=True)
 def mul(x: Tensor, y: Tensor | float) -> Tensor:
-    """Elementwise product with broadcasting: `multiply` under its other name.
+    """Elementwise product ``x * y`` with broadcasting; another name of ``multiply``.
 
-    >>> bireme.mul(bireme.to_tensor([1, 2]), bireme.to_tensor([10])).tolist()
-    [10, 20]
+    Args:
+        x: First factor.
+        y: Second factor, a tensor or a number.
+
+    Returns:
+        Tensor of the broadcast shape and the promoted dtype.
+
+    Examples:
+        >>> bireme.mul(bireme.to_tensor([1, 2]), bireme.to_tensor([10])).tolist()
+        [10, 20]
     """
     return multiply(x, y)
 
@@ -140,11 +204,7 @@ def _(g, x, y, sigs, needs):
 
 @op(told="divide", promote="x y", wide=True, floats=True, scales="x", numpy=np.divide)
 def quotient(x: Tensor | float, y: Tensor | float) -> Tensor:
-    """`x / y`; use `divide`.
-
-    >>> (bireme.to_tensor([1.0, 3.0]) / 2).tolist()
-    [0.5, 1.5]
-    """
+    """`x / y`; use `divide`."""
     return jnp.divide(x, y)
 
 
@@ -159,10 +219,23 @@ def _(g, out, y, sigs):
 
 @op(method=True, inplace=True, promote="x y", mix="any", dtypes=FLOAT | INT, differentiable=False, numpy=np.floor_divide)
 def floor_divide(x: Tensor | float, y: Tensor | float) -> Tensor:
-    """Elementwise quotient rounded towards minus infinity, as Python's `//`.
+    """Elementwise quotient rounded towards minus infinity, like Python's ``//``.
 
-    >>> bireme.floor_divide(bireme.to_tensor([-7]), bireme.to_tensor([2])).tolist()
-    [-4]
+    It has no gradient.
+
+    Args:
+        x: Dividend, a tensor of real numbers or a number.
+        y: Divisor, a tensor of real numbers or a number.
+
+    Returns:
+        Tensor of the broadcast shape and the promoted dtype; integers stay integers.
+
+    Raises:
+        ZeroDivisionError: If an integer is divided by zero; floating-point numbers give an infinity or NaN.
+
+    Examples:
+        >>> bireme.floor_divide(bireme.to_tensor([-7]), bireme.to_tensor([2])).tolist()
+        [-4]
     """
     return jnp.floor_divide(x, y)
 
@@ -183,16 +256,30 @@ def _nearest_numpy(x):
 @op(public="remainder mod floor_mod", method="remainder mod floor_mod", inplace="remainder_ mod_ floor_mod_", promote="x y", dtypes=NUMBER,
     numpy=_remainder_numpy)  # fmt: skip
 def remainder(x: Tensor | float, y: Tensor | float) -> Tensor:
-    """Elementwise remainder with the sign of the divisor, as Python's `%`; of complex numbers, what is nearest to a multiple leaves.
+    """Elementwise remainder of a floor division, with the sign of the divisor, like Python's ``%``.
 
-    >>> bireme.remainder(bireme.to_tensor([-7]), bireme.to_tensor([2])).tolist()
-    [1]
+    For complex numbers it is ``x - y * q`` with ``q`` the quotient, both parts of which are rounded to the nearest
+    integer.
+
+    Args:
+        x: Dividend, a tensor of numbers or a number.
+        y: Divisor, a tensor of numbers or a number.
+
+    Returns:
+        Tensor of the broadcast shape and the promoted dtype.
+
+    Raises:
+        ZeroDivisionError: If an integer is divided by zero; floating-point numbers give NaN.
+
+    Examples:
+        >>> bireme.remainder(bireme.to_tensor([-7]), bireme.to_tensor([2])).tolist()
+        [1]
     """
     return x - y * _nearest(x / y) if jnp.iscomplexobj(x) else jnp.remainder(x, y)
 
 
 def _nearest(x):
-    """Complex numbers with whole parts; halves go away from zero."""
+    """Complex numbers with both parts rounded to integers, halves away from zero."""
     parts = [jnp.sign(p) * jnp.floor(jnp.abs(p) + 0.5) for p in (jnp.real(x), jnp.imag(x))]
     return lax.complex(*parts)
 
@@ -203,22 +290,27 @@ remainder.infer(elementwise("remainder"))
 remainder.on("cpu")(vectorized_math.single(vectorized_math.remainder, remainder.body))
 
 
-def _remainder_grad_numpy(g, x, y, sigs, platform):
+def _remainder_grad_numpy(g, x, y, sigs):
     if np.iscomplexobj(x):
         return sum_to(g, sigs[0]), sum_to(-g * np.conj(_nearest_numpy(x / y)), sigs[1])
     return sum_to(g, sigs[0]), sum_to(-g * np.floor_divide(x, y), sigs[1])
 
 
 @remainder.grad(numpy=_remainder_grad_numpy)
-def _(g, x, y, sigs, platform):
-    if jnp.iscomplexobj(x):
-        return sum_to(g, sigs[0]), sum_to(-g * jnp.conj(_nearest(x / y)), sigs[1])
-    divide = vectorized_math.floor_divide if platform == "cpu" and x.dtype == jnp.float32 else jnp.floor_divide
-    return sum_to(g, sigs[0]), sum_to(-g * divide(x, y), sigs[1])
+def _remainder_grad(g, x, y, sigs):
+    quotient = jnp.conj(_nearest(x / y)) if jnp.iscomplexobj(x) else jnp.floor_divide(x, y)
+    return sum_to(g, sigs[0]), sum_to(-g * quotient, sigs[1])
+
+
+@remainder.grad(on="cpu")
+def _(g, x, y, sigs):
+    if x.dtype != jnp.float32:
+        return _remainder_grad(g, x, y, sigs)
+    return sum_to(g, sigs[0]), sum_to(-g * vectorized_math.floor_divide(x, y), sigs[1])
 
 
 def _no_zero_divisor(name: str):
-    """Integers cannot be divided by zero: what the host knows is looked at now, anything else by a flag of the program."""
+    """Integers cannot be divided by zero: host values are checked now, others by a flag of the program."""
 
     def prepare(arguments):
         x, y = arguments["x"], arguments["y"]
@@ -244,10 +336,25 @@ remainder.prepare(_no_zero_divisor("remainder"), values=True)
 
 @composite(public="divide div", method="divide div", inplace="divide_ div_", promote="x y", floats=True, torch=True, out=True, plain=True)
 def divide(x: Tensor | float, y: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
-    """Elementwise quotient with broadcasting; integers become float32, unless `rounding_mode` is "floor" or "trunc".
+    """Elementwise quotient ``x / y`` with broadcasting.
 
-    >>> bireme.divide(bireme.to_tensor([1.0, 3.0]), bireme.to_tensor([2.0])).tolist()
-    [0.5, 1.5]
+    Dtypes are promoted as in ``add``; integers become float32, except with a ``rounding_mode``.
+
+    Args:
+        x: Dividend, a tensor or a number.
+        y: Divisor, a tensor or a number.
+        rounding_mode: ``None`` for the exact quotient, ``'floor'`` to round it towards minus infinity, ``'trunc'`` to
+            round it towards zero. Default: None.
+
+    Returns:
+        Tensor of the broadcast shape.
+
+    Raises:
+        ZeroDivisionError: If an integer is divided by zero with a ``rounding_mode``.
+
+    Examples:
+        >>> bireme.divide(bireme.to_tensor([1.0, 3.0]), bireme.to_tensor([2.0])).tolist()
+        [0.5, 1.5]
     """
     if rounding_mode is None:
         return quotient(x, y)
@@ -264,11 +371,7 @@ def divide(x: Tensor | float, y: Tensor | float, *, rounding_mode: str | None = 
 
 @op(told="pow", promote="x y", wide=True, dtypes=NUMBER, amp="high", numpy=True)
 def power(x: Tensor | float, y: Tensor | float) -> Tensor:
-    """`x` to the power of a tensor `y`; use `pow`.
-
-    >>> bireme.pow(bireme.to_tensor([2.0]), bireme.to_tensor([3.0])).tolist()
-    [8.0]
-    """
+    """`x` to the power of a tensor `y`; use `pow`."""
     if not jnp.issubdtype(x.dtype, jnp.integer):
         return jnp.power(x, y)
     # an integer to a negative power is a fraction, so 0, unless it is 1 or -1
@@ -286,7 +389,10 @@ def _power(x, y):
 
 
 def _power_slope(x, y):
-    """The slope along x, of which each further one is this again: 0 for a constant, also at 0, where jax's own is 0 times infinity."""
+    """The slope along x, of which each further one is this again.
+
+    It is 0 for a constant, also at 0, where jax's own is 0 times infinity.
+    """
     return jnp.where(y == 0, 0, y * _power(x, jnp.where(y == 0, 1, y - 1)))
 
 
@@ -305,7 +411,7 @@ def _(g, out, x, y, sigs):
 
 
 def _multiplied(x, n):
-    """`x` times itself: what a small whole power is."""
+    """A small integer power of `x`, by multiplications."""
     y = x
     for _ in range(abs(n) - 1):
         y = y * x
@@ -318,11 +424,7 @@ def _power_const_numpy(x, y):
 
 @op(told="pow", amp="high", numpy=_power_const_numpy)
 def power_const(x: Tensor, y: Const) -> Tensor:
-    """`x` to a power that is part of the program; use `pow`.
-
-    >>> bireme.pow(bireme.to_tensor([3.0]), 2).tolist()
-    [9.0]
-    """
+    """`x` to a power that is part of the program; use `pow`."""
     if y == 0.5:
         return jnp.sqrt(x)
     if y == -0.5:
@@ -339,20 +441,32 @@ def _(g, x, y):
         root = jnp.sqrt(x)
         return g * conj_of(0.5 / root if y > 0 else -0.5 / (x * root))
     n = int(y) - 1
-    # products of quotients: the slope of a quotient of products has the square of the product in it, which leaves the type's range
+    # products of quotients: the slope of a quotient of products has the square of the product in it, which is out of
+    # the range of the dtype
     slope = y * (jnp.ones_like(x) if n == 0 else _multiplied(1 / x, -n) if n < 0 else _multiplied(x, n))
     return g * conj_of(slope)
 
 
 @composite(method=True, inplace=True, alias={"x": "input", "y": "exponent"}, out=True, plain=True)
 def pow(x: Tensor, y: Tensor | float) -> Tensor:
-    """`x` to the power `y`, elementwise.
+    """Elementwise power ``x ** y`` with broadcasting.
 
-    >>> bireme.pow(bireme.to_tensor([1.0, 2.0, 3.0]), 2).tolist()
-    [1.0, 4.0, 9.0]
+    An integer tensor stays one: a float exponent is truncated to an integer first (the operator ``**`` gives float32
+    instead), and a negative power of an integer other than 1 and -1 is 0.
+
+    Args:
+        x: Base, a tensor of numbers.
+        y: Exponent, a tensor or a number.
+
+    Returns:
+        Tensor of the broadcast shape and the promoted dtype.
+
+    Examples:
+        >>> bireme.pow(bireme.to_tensor([1.0, 2.0, 3.0]), 2).tolist()
+        [1.0, 4.0, 9.0]
     """
     if isinstance(y, float) and x.dtype.is_integer:
-        y = int(y)  # as in Paddle: the type stays, so the exponent takes it (`x ** 2.5` is float32)
+        y = int(y)  # as in Paddle: the dtype stays, so the exponent takes it (`x ** 2.5` is float32)
     # squares, cubes and roots stay constants: with the exponent as an input they would be 30 times slower
     if isinstance(y, (int, float)) and not isinstance(y, bool) and x.dtype.is_inexact:
         if y in (-2, -1, 2, 3, 4) or (y in (0.5, -0.5) and not x.dtype.is_complex):
@@ -362,10 +476,18 @@ def pow(x: Tensor, y: Tensor | float) -> Tensor:
 
 @composite(method=True, name_arg=False, out=True, plain=True)
 def true_divide(input: Tensor, other: Tensor | float) -> Tensor:
-    """Elementwise quotient: `divide` under its other name; integers become float32.
+    """Elementwise quotient ``input / other`` with broadcasting; ``divide`` without rounding.
 
-    >>> bireme.true_divide(bireme.to_tensor([1, 3]), bireme.to_tensor([2])).tolist()
-    [0.5, 1.5]
+    Args:
+        input: Dividend; integers become float32.
+        other: Divisor, a tensor or a number.
+
+    Returns:
+        Tensor of the broadcast shape.
+
+    Examples:
+        >>> bireme.true_divide(bireme.to_tensor([1, 3]), bireme.to_tensor([2])).tolist()
+        [0.5, 1.5]
     """
     return quotient(input, other)
 
@@ -375,11 +497,7 @@ def true_divide(input: Tensor, other: Tensor | float) -> Tensor:
 
 @op(told="add_n", numpy=True, amp="high")
 def sum_of(inputs: list[Tensor]) -> Tensor:
-    """The sum of tensors of one shape and type; use `add_n`.
-
-    >>> bireme.add_n([bireme.to_tensor([1]), bireme.to_tensor([2])]).tolist()
-    [3]
-    """
+    """The sum of tensors of one shape and dtype; use `add_n`."""
     total = inputs[0]
     for x in inputs[1:]:
         total = jnp.add(total, x)
@@ -389,14 +507,16 @@ def sum_of(inputs: list[Tensor]) -> Tensor:
 @sum_of.check
 def _(inputs):
     if not inputs:
-        raise errors.bad("add_n(inputs)", "at least one tensor", "an empty list", kind=TypeError)
+        raise errors.bad("add_n(inputs)", "at least one tensor", described="an empty list", kind=errors.ArgumentTypeError)
     first, whole = inputs[0], _widest(inputs)
     for i, s in enumerate(inputs):
         # losses of shape [1] and of shape [] are added up together
         if s.shape != first.shape and not (whole.size == 1 and s.shape in ((), whole.shape)):
-            raise errors.bad(f"add_n(inputs[{i}])", f"shape {list(first.shape)} like the first", f"shape {list(s.shape)}")
+            raise errors.bad(
+                f"add_n(inputs[{i}])", f"shape {list(first.shape)} like the first", described=f"shape {list(s.shape)}", kind=errors.ShapeError
+            )
         if s.dtype is not first.dtype:
-            raise errors.bad(f"add_n(inputs[{i}])", f"{first.dtype.name} like the first", s.dtype.name)
+            raise errors.bad(f"add_n(inputs[{i}])", f"{first.dtype.name} like the first", described=s.dtype.name)
 
 
 def _widest(inputs):
@@ -410,25 +530,45 @@ sum_of.grad(lambda g, sigs: tuple([g if s.shape == g.shape else g.reshape(s.shap
 
 @composite(method=True, amp="one")
 def add_n(inputs: Extra) -> Tensor:
-    """The sum of a list of tensors of one shape, [1] and [] counting as one; a single tensor is its own sum.
+    """Sum of several tensors of the same shape.
 
-    >>> bireme.add_n([bireme.to_tensor([1]), bireme.to_tensor([2]), bireme.to_tensor([3])]).tolist()
-    [6]
+    Args:
+        inputs: List of tensors of one shape and dtype; shapes ``[1]`` and ``[]`` may be mixed. A single tensor is
+            returned as its own sum.
+
+    Returns:
+        Tensor of the shape and dtype of the inputs.
+
+    Raises:
+        ValueError: If shapes or dtypes differ.
+        TypeError: If the list is empty.
+
+    Examples:
+        >>> bireme.add_n([bireme.to_tensor([1]), bireme.to_tensor([2]), bireme.to_tensor([3])]).tolist()
+        [6]
     """
     return sum_of([inputs] if isinstance(inputs, Tensor) else inputs)
 
 
 @composite(method=True)
 def increment(x: Tensor, value: float = 1.0) -> Tensor:
-    """Add a number to a tensor of one element, in place; the type stays.
+    """Add a number to a tensor of one element, in place.
 
-    >>> bireme.increment(bireme.to_tensor([1])).tolist()
-    [2]
+    Args:
+        x: Tensor with one element; it keeps its dtype.
+        value: Number to add; truncated to an integer if ``x`` is one. Default: 1.0.
+
+    Returns:
+        ``x`` itself.
+
+    Examples:
+        >>> bireme.increment(bireme.to_tensor([1])).tolist()
+        [2]
     """
     if x._value.sig.size > 1:
         raise errors.bad("increment(x)", "a tensor of one element", x)
     if x.dtype not in NUMBER:
-        raise errors.bad("increment(x)", "numbers", x, kind=TypeError)
+        raise errors.bad("increment(x)", "numbers", x, kind=errors.ArgumentTypeError)
     by = int(value) if x.dtype.is_integer else value
     if x.is_leaf and not x.stop_gradient:  # Paddle lets it count leaves too: they stay leaves
         with no_grad():
@@ -439,24 +579,59 @@ def increment(x: Tensor, value: float = 1.0) -> Tensor:
 # ---------------------------------------------------------------- divisors
 
 
+def _size(x):
+    """The absolute value as an unsigned integer: that of the smallest integer fits into no other."""
+    kind = np.dtype(f"u{x.dtype.name.lstrip('u')}")
+    return jnp.where(x < 0, -x.astype(kind), x.astype(kind))
+
+
+def _divisor(x, y):
+    """Euclid's algorithm; of unsigned integers each remainder is smaller than the last, so it ends."""
+
+    def step(pair):
+        x, y = pair
+        some = y != 0
+        return jnp.where(some, y, x), jnp.where(some, lax.rem(x, jnp.where(some, y, jnp.ones_like(y))), y)
+
+    return lax.while_loop(lambda pair: jnp.any(pair[1] != 0), step, tuple(jnp.broadcast_arrays(x, y)))[0]
+
+
 @op(method=True, inplace=True, promote="x y", mix="same", dtypes=INT, differentiable=False, numpy=np.gcd)
 def gcd(x: Tensor, y: Tensor) -> Tensor:
-    """Greatest common divisor, elementwise; that of zeros is zero.
+    """Elementwise greatest common divisor with broadcasting; that of two zeros is 0.
 
-    >>> bireme.gcd(bireme.to_tensor([12, 0]), bireme.to_tensor([20, 5])).tolist()
-    [4, 5]
+    Args:
+        x: Integer tensor.
+        y: Integer tensor of the same dtype.
+
+    Returns:
+        Non-negative integers of the broadcast shape.
+
+    Examples:
+        >>> bireme.gcd(bireme.to_tensor([12, 0]), bireme.to_tensor([20, 5])).tolist()
+        [4, 5]
     """
-    return jnp.gcd(x, y)
+    return _divisor(_size(x), _size(y)).astype(x.dtype)
 
 
 @op(method=True, inplace=True, writes=4, promote="x y", mix="same", dtypes=INT, differentiable=False, numpy=np.lcm)
 def lcm(x: Tensor, y: Tensor) -> Tensor:
-    """Least common multiple, elementwise; zero if one of them is.
+    """Elementwise least common multiple with broadcasting; 0 if either operand is 0.
 
-    >>> bireme.lcm(bireme.to_tensor([12, 0]), bireme.to_tensor([20, 5])).tolist()
-    [60, 0]
+    Args:
+        x: Integer tensor.
+        y: Integer tensor of the same dtype.
+
+    Returns:
+        Non-negative integers of the broadcast shape.
+
+    Examples:
+        >>> bireme.lcm(bireme.to_tensor([12, 0]), bireme.to_tensor([20, 5])).tolist()
+        [60, 0]
     """
-    return jnp.lcm(x, y)
+    a, b = _size(x), _size(y)
+    shared = _divisor(a, b)
+    return (a // jnp.where(shared == 0, jnp.ones_like(shared), shared) * b).astype(x.dtype)
 
 
 gcd.infer(elementwise("gcd"))

@@ -14,30 +14,57 @@ from bireme.ops._shared.broadcast import elementwise, same
 
 @op(method=True, inplace=True, promote="x y", mix="same", dtypes=INT | BOOL, differentiable=False, numpy=np.bitwise_and)
 def bitwise_and(x: Tensor, y: Tensor | int, out: Extra = None) -> Tensor:
-    """Bits set in both.
+    """Elementwise bitwise AND of integers, or logical AND of bools, with broadcasting.
 
-    >>> bireme.bitwise_and(bireme.to_tensor([6]), bireme.to_tensor([3])).tolist()
-    [2]
+    Args:
+        x: Integer or bool tensor.
+        y: Tensor of the same dtype, or an integer.
+        out: Tensor that receives the result. Default: None.
+
+    Returns:
+        Tensor of the broadcast shape and the dtype of ``x``.
+
+    Examples:
+        >>> bireme.bitwise_and(bireme.to_tensor([6]), bireme.to_tensor([3])).tolist()
+        [2]
     """
     return jnp.bitwise_and(x, y)
 
 
 @op(method=True, inplace=True, promote="x y", mix="same", dtypes=INT | BOOL, differentiable=False, numpy=np.bitwise_or, torch=True)
 def bitwise_or(x: Tensor, y: Tensor | int, out: Extra = None) -> Tensor:
-    """Bits set in either.
+    """Elementwise bitwise OR of integers, or logical OR of bools, with broadcasting.
 
-    >>> bireme.bitwise_or(bireme.to_tensor([6]), bireme.to_tensor([3])).tolist()
-    [7]
+    Args:
+        x: Integer or bool tensor.
+        y: Tensor of the same dtype, or an integer.
+        out: Tensor that receives the result. Default: None.
+
+    Returns:
+        Tensor of the broadcast shape and the dtype of ``x``.
+
+    Examples:
+        >>> bireme.bitwise_or(bireme.to_tensor([6]), bireme.to_tensor([3])).tolist()
+        [7]
     """
     return jnp.bitwise_or(x, y)
 
 
 @op(method=True, inplace=True, promote="x y", mix="same", dtypes=INT | BOOL, differentiable=False, numpy=np.bitwise_xor)
 def bitwise_xor(x: Tensor, y: Tensor | int, out: Extra = None) -> Tensor:
-    """Bits set in one of the two.
+    """Elementwise bitwise exclusive OR of integers, or logical one of bools, with broadcasting.
 
-    >>> bireme.bitwise_xor(bireme.to_tensor([6]), bireme.to_tensor([3])).tolist()
-    [5]
+    Args:
+        x: Integer or bool tensor.
+        y: Tensor of the same dtype, or an integer.
+        out: Tensor that receives the result. Default: None.
+
+    Returns:
+        Tensor of the broadcast shape and the dtype of ``x``.
+
+    Examples:
+        >>> bireme.bitwise_xor(bireme.to_tensor([6]), bireme.to_tensor([3])).tolist()
+        [5]
     """
     return jnp.bitwise_xor(x, y)
 
@@ -45,16 +72,24 @@ def bitwise_xor(x: Tensor, y: Tensor | int, out: Extra = None) -> Tensor:
 @op(public="bitwise_not bitwise_invert", method="bitwise_not bitwise_invert", inplace="bitwise_not_ bitwise_invert_",
     dtypes=INT | BOOL, differentiable=False, numpy=np.invert)  # fmt: skip
 def bitwise_not(x: Tensor, out: Extra = None) -> Tensor:
-    """All bits turned.
+    """Elementwise inversion of all bits; of bools, logical NOT.
 
-    >>> bireme.bitwise_not(bireme.to_tensor([0])).tolist()
-    [-1]
+    Args:
+        x: Integer or bool tensor.
+        out: Tensor that receives the result. Default: None.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.bitwise_not(bireme.to_tensor([0])).tolist()
+        [-1]
     """
     return jnp.invert(x)
 
 
 def _shift(toward, x, y):
-    """Shifted by a count that may be anything: what the type has no room for leaves nothing behind."""
+    """Shifted by any count, and whether the dtype has as many bits: if not, none of `x` is left."""
     room = x.dtype.itemsize * 8
     fits = (y >= 0) & (y < room)
     return fits, toward(*jnp.broadcast_arrays(x, jnp.where(fits, y, 0)))
@@ -74,10 +109,22 @@ def _right_numpy(x, y, is_arithmetic):
 
 @op(method=True, promote="x y", mix="same", dtypes=INT, differentiable=False, numpy=_left_numpy)
 def bitwise_left_shift(x: Tensor | int, y: Tensor | int, is_arithmetic: bool = True, out: Extra = None) -> Tensor:
-    """Bits moved up by `y` places; zeros come in.
+    """Shift the bits of integers to the left, with zeros shifted in.
 
-    >>> bireme.bitwise_left_shift(bireme.to_tensor([3]), bireme.to_tensor([2])).tolist()
-    [12]
+    A shift by a negative count, or by at least the number of bits of the dtype, gives 0.
+
+    Args:
+        x: Integer tensor or an integer.
+        y: Number of bits to shift by: a tensor of the same dtype, or an integer.
+        is_arithmetic: Not used: both kinds of shift to the left are the same. Default: True.
+        out: Tensor that receives the result. Default: None.
+
+    Returns:
+        Tensor of the broadcast shape and the common dtype.
+
+    Examples:
+        >>> bireme.bitwise_left_shift(bireme.to_tensor([3]), bireme.to_tensor([2])).tolist()
+        [12]
     """
     fits, moved = _shift(lax.shift_left, x, y)
     return jnp.where(fits, moved, 0)
@@ -85,10 +132,22 @@ def bitwise_left_shift(x: Tensor | int, y: Tensor | int, is_arithmetic: bool = T
 
 @op(method=True, promote="x y", mix="same", dtypes=INT, differentiable=False, numpy=_right_numpy)
 def bitwise_right_shift(x: Tensor | int, y: Tensor | int, is_arithmetic: bool = True, out: Extra = None) -> Tensor:
-    """Bits moved down by `y` places; copies of the sign come in, or zeros if `is_arithmetic` is False.
+    """Shift the bits of integers to the right.
 
-    >>> bireme.bitwise_right_shift(bireme.to_tensor([-8]), bireme.to_tensor([1])).tolist()
-    [-4]
+    A shift by a negative count, or by at least the number of bits of the dtype, leaves only what is shifted in.
+
+    Args:
+        x: Integer tensor or an integer.
+        y: Number of bits to shift by: a tensor of the same dtype, or an integer.
+        is_arithmetic: Whether copies of the sign bit are shifted in; otherwise zeros. Default: True.
+        out: Tensor that receives the result. Default: None.
+
+    Returns:
+        Tensor of the broadcast shape and the common dtype.
+
+    Examples:
+        >>> bireme.bitwise_right_shift(bireme.to_tensor([-8]), bireme.to_tensor([1])).tolist()
+        [-4]
     """
     signed = is_arithmetic and jnp.issubdtype(x.dtype, jnp.signedinteger)
     fits, moved = _shift(lax.shift_right_arithmetic if signed else lax.shift_right_logical, x, y)
@@ -100,24 +159,44 @@ for _op in (bitwise_and, bitwise_or, bitwise_xor, bitwise_left_shift, bitwise_ri
 bitwise_not.infer(same)
 
 
-# declared by themselves: unlike other in-place forms, Paddle's take `out`, in vain
+# declared by themselves: unlike other in-place forms, Paddle's take `out`
 
 
 @composite(method=True)
 def bitwise_left_shift_(x: Tensor, y: Tensor | int, is_arithmetic: bool = True, out: Extra = None) -> Tensor:
-    """In-place form of `bitwise_left_shift`: changes `x` and returns it.
+    """In-place form of ``bitwise_left_shift``: changes ``x`` and returns it.
 
-    >>> bireme.to_tensor([3]).bitwise_left_shift_(bireme.to_tensor([2])).tolist()
-    [12]
+    Args:
+        x: Integer tensor to change.
+        y: Number of bits to shift by: a tensor of the same dtype, or an integer.
+        is_arithmetic: Not used: both kinds of shift to the left are the same. Default: True.
+        out: Tensor that receives a copy of the result. Default: None.
+
+    Returns:
+        ``x`` itself.
+
+    Examples:
+        >>> bireme.to_tensor([3]).bitwise_left_shift_(bireme.to_tensor([2])).tolist()
+        [12]
     """
     return assign_inplace(x, bitwise_left_shift(x, y, is_arithmetic), "bitwise_left_shift_")
 
 
 @composite(method=True)
 def bitwise_right_shift_(x: Tensor, y: Tensor | int, is_arithmetic: bool = True, out: Extra = None) -> Tensor:
-    """In-place form of `bitwise_right_shift`: changes `x` and returns it.
+    """In-place form of ``bitwise_right_shift``: changes ``x`` and returns it.
 
-    >>> bireme.to_tensor([-8]).bitwise_right_shift_(bireme.to_tensor([1])).tolist()
-    [-4]
+    Args:
+        x: Integer tensor to change.
+        y: Number of bits to shift by: a tensor of the same dtype, or an integer.
+        is_arithmetic: Whether copies of the sign bit are shifted in; otherwise zeros. Default: True.
+        out: Tensor that receives a copy of the result. Default: None.
+
+    Returns:
+        ``x`` itself.
+
+    Examples:
+        >>> bireme.to_tensor([-8]).bitwise_right_shift_(bireme.to_tensor([1])).tolist()
+        [-4]
     """
     return assign_inplace(x, bitwise_right_shift(x, y, is_arithmetic), "bitwise_right_shift_")

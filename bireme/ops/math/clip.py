@@ -1,4 +1,4 @@
-"""The larger and the smaller of two, and values kept within limits."""
+"""Maximum and minimum of two tensors, and values clamped to a range."""
 
 from __future__ import annotations
 
@@ -16,10 +16,20 @@ from bireme.ops.math.arithmetic import cast
 
 @op(method=True, promote="x y", mix="floats", dtypes=FLOAT | INT, torch=True, out=True, numpy=np.maximum)
 def maximum(x: Tensor, y: Tensor | float) -> Tensor:
-    """The larger of two, elementwise; NaN wins.
+    """Elementwise maximum of two tensors with broadcasting; NaN if either is NaN.
 
-    >>> bireme.maximum(bireme.to_tensor([1, 5]), bireme.to_tensor([3, 4])).tolist()
-    [3, 5]
+    Where both are equal, each gets half of the gradient.
+
+    Args:
+        x: First operand, real numbers.
+        y: Second operand, a tensor or a number.
+
+    Returns:
+        Tensor of the broadcast shape and the promoted dtype.
+
+    Examples:
+        >>> bireme.maximum(bireme.to_tensor([1, 5]), bireme.to_tensor([3, 4])).tolist()
+        [3, 5]
     """
     return jnp.maximum(x, y)
 
@@ -36,10 +46,20 @@ def _(g, x, y, sigs):
 
 @op(method=True, promote="x y", mix="floats", dtypes=FLOAT | INT, torch=True, out=True, numpy=np.minimum)
 def minimum(x: Tensor, y: Tensor | float) -> Tensor:
-    """The smaller of two, elementwise; NaN wins.
+    """Elementwise minimum of two tensors with broadcasting; NaN if either is NaN.
 
-    >>> bireme.minimum(bireme.to_tensor([1, 5]), bireme.to_tensor([3, 4])).tolist()
-    [1, 4]
+    Where both are equal, each gets half of the gradient.
+
+    Args:
+        x: First operand, real numbers.
+        y: Second operand, a tensor or a number.
+
+    Returns:
+        Tensor of the broadcast shape and the promoted dtype.
+
+    Examples:
+        >>> bireme.minimum(bireme.to_tensor([1, 5]), bireme.to_tensor([3, 4])).tolist()
+        [1, 4]
     """
     return jnp.minimum(x, y)
 
@@ -65,20 +85,40 @@ def _missing_last(larger):
 
 @op(method=True, promote="x y", mix="floats", dtypes=FLOAT | INT, numpy=np.fmax)
 def fmax(x: Tensor, y: Tensor) -> Tensor:
-    """The larger of two, elementwise; a number rather than NaN.
+    """Elementwise maximum of two tensors that ignores NaN: it is NaN only where both are.
 
-    >>> bireme.fmax(bireme.to_tensor([1.0, float("nan")]), bireme.to_tensor([3.0, 4.0])).tolist()
-    [3.0, 4.0]
+    Where both are equal, ``x`` gets the gradient.
+
+    Args:
+        x: First operand, real numbers.
+        y: Second operand, real numbers.
+
+    Returns:
+        Tensor of the broadcast shape and the promoted dtype.
+
+    Examples:
+        >>> bireme.fmax(bireme.to_tensor([1.0, float("nan")]), bireme.to_tensor([3.0, 4.0])).tolist()
+        [3.0, 4.0]
     """
     return jnp.fmax(x, y)
 
 
 @op(method=True, promote="x y", mix="floats", dtypes=FLOAT | INT, numpy=np.fmin)
 def fmin(x: Tensor, y: Tensor) -> Tensor:
-    """The smaller of two, elementwise; a number rather than NaN.
+    """Elementwise minimum of two tensors that ignores NaN: it is NaN only where both are.
 
-    >>> bireme.fmin(bireme.to_tensor([1.0, float("nan")]), bireme.to_tensor([3.0, 4.0])).tolist()
-    [1.0, 4.0]
+    Where both are equal, ``x`` gets the gradient.
+
+    Args:
+        x: First operand, real numbers.
+        y: Second operand, real numbers.
+
+    Returns:
+        Tensor of the broadcast shape and the promoted dtype.
+
+    Examples:
+        >>> bireme.fmin(bireme.to_tensor([1.0, float("nan")]), bireme.to_tensor([3.0, 4.0])).tolist()
+        [1.0, 4.0]
     """
     return jnp.fmin(x, y)
 
@@ -91,10 +131,18 @@ fmin.grad(_missing_last(False), numpy=True)
 
 @op(method=True, promote="x y", mix="same", dtypes=FLOAT | INT, numpy=np.heaviside)
 def heaviside(x: Tensor, y: Tensor) -> Tensor:
-    """0 where `x` is negative, 1 where it is positive, `y` where it is zero.
+    """Heaviside step function: 0 where ``x`` is negative, 1 where it is positive, ``y`` where it is zero.
 
-    >>> bireme.heaviside(bireme.to_tensor([-1.0, 0.0, 2.0]), bireme.to_tensor([0.5])).tolist()
-    [0.0, 0.5, 1.0]
+    Args:
+        x: Real numbers; NaN stays NaN.
+        y: Values at zero, of the same dtype.
+
+    Returns:
+        Tensor of the broadcast shape and the dtype of ``x``.
+
+    Examples:
+        >>> bireme.heaviside(bireme.to_tensor([-1.0, 0.0, 2.0]), bireme.to_tensor([0.5])).tolist()
+        [0.0, 0.5, 1.0]
     """
     return jnp.where(x == 0, y, jnp.where(jnp.isnan(x), x, (x > 0).astype(x.dtype)))
 
@@ -109,10 +157,18 @@ def _(g, x, sigs):
 
 @op(method=True, promote="x min max", dtypes=FLOAT | INT, numpy=True)
 def clip_number(x: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:
-    """Values limited to [min, max]; use `clip`.
+    """Values clamped to ``[min, max]``; use ``clip``.
 
-    >>> bireme.clip(bireme.to_tensor([-1.0, 0.5, 2.0]), 0.0, 1.0).tolist()
-    [0.0, 0.5, 1.0]
+    Args:
+        min: Lower bound, a number or a tensor that broadcasts with ``x``; ``None`` means none. Default: None.
+        max: Upper bound, a number or a tensor that broadcasts with ``x``; ``None`` means none. Default: None.
+
+    Returns:
+        Tensor of the broadcast shape and the promoted dtype.
+
+    Examples:
+        >>> bireme.clip(bireme.to_tensor([-1.0, 0.5, 2.0]), 0.0, 1.0).tolist()
+        [0.0, 0.5, 1.0]
     """
     if min is not None:
         x = jnp.maximum(x, min)
@@ -142,7 +198,7 @@ def _(g, x, min, max, sigs):
 
 
 def _as_number(bound, x):
-    """A bound of one element counts as a number: floats make float32 of integers."""
+    """A bound of one element counts as a number: beside a float, integers become float32."""
     if not isinstance(bound, Tensor) or bound.size != 1:
         return bound
     bound = bound.reshape([])
@@ -151,23 +207,47 @@ def _as_number(bound, x):
 
 @composite(public="clip clamp", method=True, inplace=True, alias={"x": "input"}, out=True, plain=True)
 def clip(x: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:
-    """Values limited to [min, max].
+    """Clamp each element to the range ``[min, max]``.
 
-    >>> bireme.clip(bireme.to_tensor([-1.0, 0.5, 2.0]), 0.0, 1.0).tolist()
-    [0.0, 0.5, 1.0]
+    Elements in the range, its ends included, pass the gradient; that of the bounds is 0.
+
+    Args:
+        x: Tensor of real numbers.
+        min: Lower bound, a number or a tensor that broadcasts with ``x``; ``None`` means none. Default: None.
+        max: Upper bound, a number or a tensor that broadcasts with ``x``; ``None`` means none. Default: None.
+
+    Returns:
+        Tensor of the broadcast shape and the dtype of ``x``; integers with a float bound become float32.
+
+    Raises:
+        ValueError: If both bounds are numbers and ``max`` is less than ``min``.
+
+    Examples:
+        >>> bireme.clip(bireme.to_tensor([-1.0, 0.5, 2.0]), 0.0, 1.0).tolist()
+        [0.0, 0.5, 1.0]
     """
     if isinstance(min, (int, float)) and isinstance(max, (int, float)) and not min <= max:
-        raise errors.bad("clip(max)", f"a number not below min, {min}", max)
+        raise errors.bad("clip(max)", f"a number not below min, {min}", max, kind=errors.for_number(max))
     low, high = [_as_number(b, x) for b in (min, max)]
     return x.clone() if min is None and max is None else clip_number(x, low, high)
 
 
 @op(method=True, inplace=True, writes=3, dtypes=FLOAT, of_the_past=True)
 def nan_to_num(x: Tensor, nan: Tensor | float = 0.0, posinf: Tensor | float | None = None, neginf: Tensor | float | None = None) -> Tensor:
-    """Numbers in place of NaN and the infinities: 0 and the type's largest, unless others are given.
+    """Replace NaN and infinities by finite numbers.
 
-    >>> bireme.nan_to_num(bireme.to_tensor([float("nan"), float("inf")]), posinf=5.0).tolist()
-    [0.0, 5.0]
+    Args:
+        x: Floating-point tensor.
+        nan: Number in place of NaN. Default: 0.0.
+        posinf: Number in place of infinity; ``None`` means the largest number of the dtype. Default: None.
+        neginf: Number in place of minus infinity; ``None`` means the most negative number of the dtype. Default: None.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.nan_to_num(bireme.to_tensor([float("nan"), float("inf")]), posinf=5.0).tolist()
+        [0.0, 5.0]
     """
     limits = jnp.finfo(x.dtype)
     top = limits.max if posinf is None else posinf.astype(x.dtype)
@@ -184,7 +264,7 @@ nan_to_num.infer(lambda x: x)
 def _(nan, posinf, neginf):
     for name, sig in (("nan", nan), ("posinf", posinf), ("neginf", neginf)):
         if sig is not None and sig.ndim:
-            raise errors.bad(f"nan_to_num({name})", "a number", f"shape {list(sig.shape)}", kind=TypeError)
+            raise errors.bad(f"nan_to_num({name})", "a number", described=f"shape {list(sig.shape)}", kind=errors.ArgumentTypeError)
 
 
 @nan_to_num.grad(numpy=True)
@@ -193,13 +273,9 @@ def _(g, x, sigs):
     return tuple(grads + [None] * (len(sigs) - 1))
 
 
-@op(amp="high")
+@op(amp="high", upcast=True)
 def renorm_of(x: Tensor, max_norm: Tensor | float, p: float, axis: Axis) -> Tensor:
-    """Slices along an axis scaled down to a norm; use `renorm`.
-
-    >>> bireme.renorm(bireme.to_tensor([[3.0, 4.0]]), 2.0, 0, 1.0).round(3).tolist()
-    [[0.6000000238418579, 0.800000011920929]]
-    """
+    """Slices along an axis scaled down to a norm; use `renorm`."""
     others = tuple([i for i in range(x.ndim) if i != axis])
     limit = max_norm.astype(x.dtype)
     size = jnp.abs(x)
@@ -218,17 +294,29 @@ renorm_of.infer(lambda x: x)
 
 @composite(method=True, inplace=True, name_arg=False)
 def renorm(x: Tensor, p: float, axis: Axis, max_norm: float) -> Tensor:
-    """Each slice along `axis` scaled down to a p-norm of at most `max_norm`.
+    """Scale down each slice along an axis to a p-norm of at most ``max_norm``.
 
-    >>> bireme.renorm(bireme.to_tensor([[3.0, 4.0], [0.3, 0.4]]), 2.0, 0, 1.0).round(3).tolist()
-    [[0.6000000238418579, 0.800000011920929], [0.30000001192092896, 0.4000000059604645]]
+    Slices with a smaller norm stay as they are.
+
+    Args:
+        x: Floating-point or complex tensor with at least one axis.
+        p: Exponent of the norm, a positive number or infinity.
+        axis: Axis along which the slices are taken; each norm is over all other axes.
+        max_norm: Largest norm a slice may have, non-negative.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.renorm(bireme.to_tensor([[3.0, 4.0], [0.3, 0.4]]), 2.0, 0, 1.0).round(3).tolist()
+        [[0.6000000238418579, 0.800000011920929], [0.30000001192092896, 0.4000000059604645]]
     """
     if x.dtype not in FLOAT | COMPLEX:
-        raise errors.bad("renorm(x)", "floating numbers", x, kind=TypeError)
+        raise errors.bad("renorm(x)", "floating numbers", x, kind=errors.ArgumentTypeError)
     if x.ndim == 0:
         raise errors.bad("renorm(x)", "at least one axis", x)
     if not p > 0:
-        raise errors.bad("renorm(p)", "a positive number", p)
+        raise errors.bad("renorm(p)", "a positive number", p, kind=errors.for_number(p))
     if not max_norm >= 0:
         raise errors.bad("renorm(max_norm)", "0 or more", max_norm)
     return renorm_of(x, max_norm, p, axis)

@@ -15,15 +15,22 @@ from bireme.ops._shared.broadcast import broadcast_shape, same, sum_to
 from bireme.ops.math.arithmetic import cast, multiply
 from bireme.ops.math.trigonometry import cos, sin
 
-_PAIRS = frozenset((dtypes.float32, dtypes.float64))  # the types that a complex one is made of
+_PAIRS = frozenset((dtypes.float32, dtypes.float64))  # the dtypes that a complex one is made of
 
 
 @op(method=True, numpy=np.conj)
 def conj(x: Tensor) -> Tensor:
-    """The complex conjugate.
+    """Elementwise complex conjugate; real numbers stay as they are.
 
-    >>> bireme.conj(bireme.to_tensor([1 + 2j])).tolist()
-    [(1-2j)]
+    Args:
+        x: Input tensor.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.conj(bireme.to_tensor([1 + 2j])).tolist()
+        [(1-2j)]
     """
     return jnp.conj(x)
 
@@ -34,10 +41,19 @@ conj.grad(lambda g: jnp.conj(g), numpy=True)
 
 @op(method=True, view=True, numpy=lambda x: np.array(x.real))
 def real(x: Tensor) -> Tensor:
-    """The real part, which shares storage with the number.
+    """Real part of each element, as a view.
 
-    >>> bireme.real(bireme.to_tensor([1 + 2j])).tolist()
-    [1.0]
+    The result shares storage with ``x``: an in-place change of one is seen in the other.
+
+    Args:
+        x: Input tensor; a real one is its own real part.
+
+    Returns:
+        Tensor of the shape of ``x``, float32 for complex64 and float64 for complex128.
+
+    Examples:
+        >>> bireme.real(bireme.to_tensor([1 + 2j])).tolist()
+        [1.0]
     """
     return jnp.real(x)
 
@@ -58,10 +74,19 @@ def _(sig, strides, first, bound, numbers):
 
 @op(method=True, view=True, numpy=lambda x: np.array(x.imag))
 def imag(x: Tensor) -> Tensor:
-    """The imaginary part, which shares storage with the number.
+    """Imaginary part of each element, as a view.
 
-    >>> bireme.imag(bireme.to_tensor([1 + 2j])).tolist()
-    [2.0]
+    The result of a complex tensor shares storage with it: an in-place change of one is seen in the other.
+
+    Args:
+        x: Input tensor; the imaginary part of real numbers is 0.
+
+    Returns:
+        Tensor of the shape of ``x``, float32 for complex64 and float64 for complex128.
+
+    Examples:
+        >>> bireme.imag(bireme.to_tensor([1 + 2j])).tolist()
+        [2.0]
     """
     return jnp.imag(x)
 
@@ -89,10 +114,18 @@ def _joined(real, imag):
 
 @op(promote="real imag", mix="same", dtypes=_PAIRS, out=True, numpy=_joined)
 def complex(real: Tensor, imag: Tensor) -> Tensor:
-    """Complex numbers from their parts.
+    """Complex numbers from their real and imaginary parts, with broadcasting.
 
-    >>> bireme.complex(bireme.to_tensor([1.0]), bireme.to_tensor([2.0])).tolist()
-    [(1+2j)]
+    Args:
+        real: Real parts, float32 or float64.
+        imag: Imaginary parts, of the same dtype.
+
+    Returns:
+        Tensor of the broadcast shape, complex64 or complex128.
+
+    Examples:
+        >>> bireme.complex(bireme.to_tensor([1.0]), bireme.to_tensor([2.0])).tolist()
+        [(1+2j)]
     """
     return lax.complex(*jnp.broadcast_arrays(real, imag))
 
@@ -107,10 +140,18 @@ def _(g, sigs):
 
 @op(method=True, dtypes=FLOAT | COMPLEX, numpy=True)
 def angle(x: Tensor) -> Tensor:
-    """The angle of complex numbers, in (-pi, pi]; 0 or pi for real ones.
+    """Angle of each element in the complex plane, in radians.
 
-    >>> bireme.angle(bireme.to_tensor([1j, -1j])).tolist()
-    [1.5707963705062866, -1.5707963705062866]
+    Args:
+        x: Complex or floating-point tensor.
+
+    Returns:
+        Tensor of the shape of ``x`` with real numbers in ``[-pi, pi]``; for real elements 0, or pi where they are
+        negative.
+
+    Examples:
+        >>> bireme.angle(bireme.to_tensor([1j, -1j])).tolist()
+        [1.5707963705062866, -1.5707963705062866]
     """
     if jnp.iscomplexobj(x):
         return jnp.arctan2(x.imag, x.real)
@@ -130,14 +171,22 @@ def _(g, x):
 
 @composite(method=True, out=True)
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
-    """Complex numbers from their modulus and angle; integers and half precision become float32.
+    """Complex numbers from their absolute values and angles: ``abs * (cos(angle) + 1j * sin(angle))``.
 
-    >>> bireme.polar(bireme.to_tensor([2.0]), bireme.to_tensor([0.0])).tolist()
-    [(2+0j)]
+    Args:
+        abs: Absolute values, real numbers; dtypes other than float32 and float64 become float32.
+        angle: Angles in radians, of a shape that broadcasts; dtypes other than float32 and float64 become float32.
+
+    Returns:
+        Tensor of the broadcast shape, complex64 or complex128.
+
+    Examples:
+        >>> bireme.polar(bireme.to_tensor([2.0]), bireme.to_tensor([0.0])).tolist()
+        [(2+0j)]
     """
     for name, t in (("abs", abs), ("angle", angle)):
         if t.dtype.is_complex:
-            raise errors.bad(f"polar({name})", "real numbers", t, kind=TypeError)
+            raise errors.bad(f"polar({name})", "real numbers", t, kind=errors.ArgumentTypeError)
     size, turn = [t if t.dtype in _PAIRS else cast(t, dtypes.float32) for t in (abs, angle)]
     return complex(multiply(size, cos(turn)), multiply(size, sin(turn)))
 
@@ -147,10 +196,22 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
 
 @op(method=True, view=True, dtypes=_PAIRS, numpy=lambda x: _joined(x[..., 0], x[..., 1]))
 def as_complex(x: Tensor) -> Tensor:
-    """Complex numbers from pairs in the last axis, with which they share storage.
+    """View pairs of real numbers in the last axis as complex numbers.
 
-    >>> bireme.as_complex(bireme.to_tensor([[1.0, 2.0]])).tolist()
-    [(1+2j)]
+    The result shares storage with ``x``.
+
+    Args:
+        x: Tensor of float32 or float64 whose last axis has size 2: real and imaginary part.
+
+    Returns:
+        Tensor of the shape of ``x`` without its last axis, complex64 or complex128.
+
+    Raises:
+        ValueError: If the last axis does not have size 2.
+
+    Examples:
+        >>> bireme.as_complex(bireme.to_tensor([[1.0, 2.0]])).tolist()
+        [(1+2j)]
     """
     return lax.complex(x[..., 0], x[..., 1])
 
@@ -158,7 +219,7 @@ def as_complex(x: Tensor) -> Tensor:
 @as_complex.check
 def _(x):
     if not x.ndim or x.shape[-1] != 2:
-        raise errors.bad("as_complex(x)", "pairs in the last axis", f"shape {list(x.shape)}")
+        raise errors.bad("as_complex(x)", "pairs in the last axis", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
 
 
 as_complex.infer(lambda x: sig_of(x.shape[:-1], dtypes.complex_of(x.dtype)))
@@ -172,10 +233,19 @@ def _(source, part, bound, numbers):
 
 @op(method=True, view=True, dtypes=COMPLEX, numpy=True)
 def as_real(x: Tensor) -> Tensor:
-    """Real and imaginary parts as pairs in a new last axis, which share storage with the numbers.
+    """View complex numbers as pairs of real numbers in a new last axis.
 
-    >>> bireme.as_real(bireme.to_tensor([1 + 2j])).tolist()
-    [[1.0, 2.0]]
+    The result shares storage with ``x``.
+
+    Args:
+        x: Complex tensor.
+
+    Returns:
+        Tensor of shape ``[*x.shape, 2]``, float32 or float64.
+
+    Examples:
+        >>> bireme.as_real(bireme.to_tensor([1 + 2j])).tolist()
+        [[1.0, 2.0]]
     """
     return jnp.stack([jnp.real(x), jnp.imag(x)], axis=-1)
 
@@ -191,19 +261,33 @@ def _(source, part, bound, numbers):
 
 @composite(method=True, name_arg=False)
 def view_as_complex(input: Tensor) -> Tensor:
-    """Complex numbers from pairs in the last axis: `as_complex` under its other name.
+    """View pairs of real numbers in the last axis as complex numbers; another name of ``as_complex``.
 
-    >>> bireme.view_as_complex(bireme.to_tensor([[1.0, 2.0]])).tolist()
-    [(1+2j)]
+    Args:
+        input: Tensor of float32 or float64 whose last axis has size 2: real and imaginary part.
+
+    Returns:
+        Tensor of the shape of ``input`` without its last axis, complex64 or complex128, which shares storage with it.
+
+    Examples:
+        >>> bireme.view_as_complex(bireme.to_tensor([[1.0, 2.0]])).tolist()
+        [(1+2j)]
     """
     return as_complex(input)
 
 
 @composite(method=True, name_arg=False)
 def view_as_real(input: Tensor) -> Tensor:
-    """Real and imaginary parts as pairs in a new last axis: `as_real` under its other name.
+    """View complex numbers as pairs of real numbers in a new last axis; another name of ``as_real``.
 
-    >>> bireme.view_as_real(bireme.to_tensor([1 + 2j])).tolist()
-    [[1.0, 2.0]]
+    Args:
+        input: Complex tensor.
+
+    Returns:
+        Tensor of shape ``[*input.shape, 2]``, float32 or float64, which shares storage with ``input``.
+
+    Examples:
+        >>> bireme.view_as_real(bireme.to_tensor([1 + 2j])).tolist()
+        [[1.0, 2.0]]
     """
     return as_real(input)

@@ -1,4 +1,4 @@
-"""Functions of one operand: powers and roots, exponentials and logarithms, size and sign."""
+"""Functions of one operand: powers and roots, exponentials and logarithms, absolute value and sign."""
 
 from __future__ import annotations
 
@@ -20,10 +20,17 @@ _LN_2, _LN_10 = float(np.log(2.0)), float(np.log(10.0))
 
 @op(public="neg negative", method="neg negative", inplace=True, dtypes=NUMBER, numpy=np.negative)
 def neg(x: Tensor) -> Tensor:
-    """The negative.
+    """Elementwise negation ``-x``.
 
-    >>> bireme.neg(bireme.to_tensor([1, -2])).tolist()
-    [-1, 2]
+    Args:
+        x: Tensor of numbers.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.neg(bireme.to_tensor([1, -2])).tolist()
+        [-1, 2]
     """
     return jnp.negative(x)
 
@@ -34,22 +41,39 @@ neg.grad(lambda g: -g, numpy=True)
 
 @composite()
 def positive(x: Tensor) -> Tensor:
-    """The tensor itself; bool has no sign.
+    """Return the tensor itself, as the unary plus does.
 
-    >>> bireme.positive(bireme.to_tensor([1, -2])).tolist()
-    [1, -2]
+    Args:
+        x: Tensor of numbers.
+
+    Returns:
+        ``x`` itself.
+
+    Raises:
+        TypeError: If ``x`` is a bool tensor.
+
+    Examples:
+        >>> bireme.positive(bireme.to_tensor([1, -2])).tolist()
+        [1, -2]
     """
     if x.dtype not in NUMBER:
-        raise errors.bad("positive(x)", "numbers", x, kind=TypeError)
+        raise errors.bad("positive(x)", "numbers", x, kind=errors.ArgumentTypeError)
     return x
 
 
 @op(method=True, inplace=True, floats=True, numpy=np.exp, amp="high")
 def exp(x: Tensor) -> Tensor:
-    """e to the power `x`.
+    """Elementwise exponential ``e ** x``.
 
-    >>> bireme.exp(bireme.to_tensor([0.0])).tolist()
-    [1.0]
+    Args:
+        x: Input tensor; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.exp(bireme.to_tensor([0.0])).tolist()
+        [1.0]
     """
     return jnp.exp(x)
 
@@ -60,10 +84,19 @@ exp.grad(lambda g, out: g * conj_of(out), numpy=True)
 
 @op(method=True, inplace=True, floats=True, numpy=np.log, torch=True, out=True, amp="high")
 def log(x: Tensor) -> Tensor:
-    """Natural logarithm.
+    """Elementwise natural logarithm.
 
-    >>> bireme.log(bireme.to_tensor([1.0])).tolist()
-    [0.0]
+    For real numbers it is ``-inf`` at 0 and NaN below.
+
+    Args:
+        x: Input tensor; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.log(bireme.to_tensor([1.0])).tolist()
+        [0.0]
     """
     return jnp.log(x)
 
@@ -74,10 +107,17 @@ log.grad(lambda g, x: g / conj_of(x), numpy=True)
 
 @op(method=True, inplace=True, floats=True, numpy=np.log1p)
 def log1p(x: Tensor) -> Tensor:
-    """log(1 + x), exact near zero.
+    """Elementwise ``log(1 + x)``, accurate for ``x`` near 0.
 
-    >>> bireme.log1p(bireme.to_tensor([0.0])).tolist()
-    [0.0]
+    Args:
+        x: Input tensor; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.log1p(bireme.to_tensor([0.0])).tolist()
+        [0.0]
     """
     return jnp.log1p(x)
 
@@ -88,10 +128,17 @@ log1p.grad(lambda g, x: g * conj_of(1 / (1 + x)), numpy=True)
 
 @op(method=True, inplace=True, floats=True, numpy=np.expm1, amp="high")
 def expm1(x: Tensor) -> Tensor:
-    """exp(x) - 1, exact near zero.
+    """Elementwise ``exp(x) - 1``, accurate for ``x`` near 0.
 
-    >>> bireme.expm1(bireme.to_tensor([0.0])).tolist()
-    [0.0]
+    Args:
+        x: Input tensor; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.expm1(bireme.to_tensor([0.0])).tolist()
+        [0.0]
     """
     return jnp.expm1(x)
 
@@ -102,10 +149,17 @@ expm1.grad(lambda g, out: g * conj_of(out + 1), numpy=True)
 
 @op(method=True, inplace=True, floats=True, numpy=np.log2, amp="high")
 def log2(x: Tensor) -> Tensor:
-    """Logarithm to base 2.
+    """Elementwise logarithm to base 2.
 
-    >>> bireme.log2(bireme.to_tensor([1.0, 8.0])).tolist()
-    [0.0, 3.0]
+    Args:
+        x: Input tensor; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.log2(bireme.to_tensor([1.0, 8.0])).tolist()
+        [0.0, 3.0]
     """
     return jnp.log2(x)
 
@@ -116,10 +170,17 @@ log2.grad(lambda g, x: g / conj_of(x * _LN_2), numpy=True)
 
 @op(method=True, inplace=True, floats=True, numpy=np.log10, amp="high")
 def log10(x: Tensor) -> Tensor:
-    """Logarithm to base 10.
+    """Elementwise logarithm to base 10.
 
-    >>> bireme.log10(bireme.to_tensor([1.0])).tolist()
-    [0.0]
+    Args:
+        x: Input tensor; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.log10(bireme.to_tensor([1.0])).tolist()
+        [0.0]
     """
     return jnp.log10(x)
 
@@ -130,10 +191,18 @@ log10.grad(lambda g, x: g / conj_of(x * _LN_10), numpy=True)
 
 @op(method=True, promote="x y", mix="floats", floats=True, dtypes=FLOAT, numpy=np.logaddexp)
 def logaddexp(x: Tensor, y: Tensor) -> Tensor:
-    """log(exp(x) + exp(y)), without overflow.
+    """Elementwise ``log(exp(x) + exp(y))``, computed without overflow.
 
-    >>> bireme.logaddexp(bireme.to_tensor([1000.0]), bireme.to_tensor([0.0])).tolist()
-    [1000.0]
+    Args:
+        x: First operand; integers become float32.
+        y: Second operand, of a shape that broadcasts.
+
+    Returns:
+        Tensor of the broadcast shape and the promoted dtype.
+
+    Examples:
+        >>> bireme.logaddexp(bireme.to_tensor([1000.0]), bireme.to_tensor([0.0])).tolist()
+        [1000.0]
     """
     return jnp.logaddexp(x, y)
 
@@ -152,10 +221,17 @@ def _(g, x, y, sigs):
 
 @op(method=True, inplace=True, floats=True, numpy=np.sqrt, torch=True, out=True)
 def sqrt(x: Tensor) -> Tensor:
-    """Square root.
+    """Elementwise square root; NaN for negative real numbers.
 
-    >>> bireme.sqrt(bireme.to_tensor([4.0])).tolist()
-    [2.0]
+    Args:
+        x: Input tensor; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.sqrt(bireme.to_tensor([4.0])).tolist()
+        [2.0]
     """
     return jnp.sqrt(x)
 
@@ -166,10 +242,17 @@ sqrt.grad(lambda g, out: g * conj_of(0.5 / out), numpy=True)
 
 @op(method=True, inplace=True, floats=True, numpy=lambda x: 1 / np.sqrt(x), torch=True, out=True, amp="high")
 def rsqrt(x: Tensor) -> Tensor:
-    """One over the square root.
+    """Elementwise reciprocal of the square root, ``1 / sqrt(x)``.
 
-    >>> bireme.rsqrt(bireme.to_tensor([4.0])).tolist()
-    [0.5]
+    Args:
+        x: Input tensor; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.rsqrt(bireme.to_tensor([4.0])).tolist()
+        [0.5]
     """
     return lax.rsqrt(x)
 
@@ -180,10 +263,17 @@ rsqrt.grad(lambda g, out: g * conj_of(-0.5 * out * out * out), numpy=True)
 
 @op(method=True, inplace=True, dtypes=NUMBER, numpy=np.square, amp="high")
 def square(x: Tensor) -> Tensor:
-    """`x` times itself.
+    """Elementwise square ``x * x``.
 
-    >>> bireme.square(bireme.to_tensor([3.0])).tolist()
-    [9.0]
+    Args:
+        x: Tensor of numbers.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.square(bireme.to_tensor([3.0])).tolist()
+        [9.0]
     """
     return jnp.square(x)
 
@@ -194,10 +284,17 @@ square.grad(lambda g, x: g * conj_of(2 * x), numpy=True)
 
 @op(method=True, inplace=True, floats=True, amp="high", numpy=True)
 def reciprocal(x: Tensor) -> Tensor:
-    """One over `x`.
+    """Elementwise reciprocal ``1 / x``.
 
-    >>> bireme.reciprocal(bireme.to_tensor([4.0])).tolist()
-    [0.25]
+    Args:
+        x: Input tensor; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.reciprocal(bireme.to_tensor([4.0])).tolist()
+        [0.25]
     """
     return 1 / x
 
@@ -212,10 +309,17 @@ def _sigmoid_numpy(x):
 
 @op(method=True, inplace=True, floats=True, torch=True, out=True, numpy=_sigmoid_numpy)
 def sigmoid(x: Tensor) -> Tensor:
-    """1 / (1 + exp(-x)).
+    """Elementwise logistic function ``1 / (1 + exp(-x))``.
 
-    >>> bireme.nn.functional.sigmoid(bireme.to_tensor([0.0])).tolist()
-    [0.5]
+    Args:
+        x: Input tensor; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.nn.functional.sigmoid(bireme.to_tensor([0.0])).tolist()
+        [0.5]
     """
     return 1 / (1 + jnp.exp(-x)) if jnp.iscomplexobj(x) else lax.logistic(x)
 
@@ -230,10 +334,19 @@ def _logit_numpy(x, eps):
 
 @op(method=True, inplace=True, floats=True, dtypes=FLOAT, numpy=_logit_numpy)
 def logit(x: Tensor, eps: Const = None) -> Tensor:
-    """log(x / (1 - x)), the inverse of the sigmoid; with `eps`, `x` is first limited to [eps, 1 - eps].
+    """Elementwise ``log(x / (1 - x))``, the inverse of ``sigmoid``.
 
-    >>> bireme.logit(bireme.to_tensor([0.5])).tolist()
-    [0.0]
+    Args:
+        x: Probabilities in ``[0, 1]``; integers and bools become float32. Other numbers give NaN, unless ``eps`` is
+            given.
+        eps: Number that ``x`` is clamped with first, to ``[eps, 1 - eps]``. Default: None, which does not clamp.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.logit(bireme.to_tensor([0.5])).tolist()
+        [0.0]
     """
     x = jnp.maximum(jnp.minimum(x, 1 - eps), eps) if eps else x
     return jnp.log(x / (1 - x))
@@ -245,7 +358,7 @@ logit.infer(lambda x: x)
 @logit.check
 def _(eps):
     if isinstance(eps, complex):
-        raise errors.bad("logit(eps)", "a real number", eps, kind=TypeError)
+        raise errors.bad("logit(eps)", "a real number", eps, kind=errors.ArgumentTypeError)
 
 
 @logit.grad(numpy=True)
@@ -256,10 +369,19 @@ def _(g, x, eps):
 
 @op(method="abs __abs__", inplace=True, retype=True, numpy=np.abs)
 def abs(x: Tensor) -> Tensor:
-    """Absolute value; the modulus of complex numbers.
+    """Elementwise absolute value.
 
-    >>> bireme.abs(bireme.to_tensor([-1.5, 2.0])).tolist()
-    [1.5, 2.0]
+    The gradient at 0 is 0.
+
+    Args:
+        x: Input tensor.
+
+    Returns:
+        Tensor of the shape of ``x`` in its dtype; real numbers for a complex one.
+
+    Examples:
+        >>> bireme.abs(bireme.to_tensor([-1.5, 2.0])).tolist()
+        [1.5, 2.0]
     """
     return jnp.abs(x)
 
@@ -278,10 +400,17 @@ def _(g, x):
 
 @op(method=True, dtypes=NUMBER, torch=True, out=True, of_the_past=True, numpy=True)
 def sign(x: Tensor) -> Tensor:
-    """-1, 0 or 1; complex numbers divided by their modulus.
+    """Elementwise sign: -1, 0 or 1; complex numbers are divided by their absolute value.
 
-    >>> bireme.sign(bireme.to_tensor([-2.0, 0.0, 3.0])).tolist()
-    [-1.0, 0.0, 1.0]
+    Args:
+        x: Tensor of numbers.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.sign(bireme.to_tensor([-2.0, 0.0, 3.0])).tolist()
+        [-1.0, 0.0, 1.0]
     """
     return jnp.sign(x)
 
@@ -301,22 +430,40 @@ def _(g, x):
 
 @composite(method=True)
 def sgn(x: Tensor) -> Tensor:
-    """-1, 0 or 1; complex numbers divided by their modulus.
+    """Elementwise sign of floating-point and complex numbers; the latter are divided by their absolute value.
 
-    >>> bireme.sgn(bireme.to_tensor([3 + 4j])).tolist()
-    [(0.6000000238418579+0.800000011920929j)]
+    Args:
+        x: Floating-point or complex tensor; for integers there is ``sign``.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.sgn(bireme.to_tensor([3 + 4j])).tolist()
+        [(0.6000000238418579+0.800000011920929j)]
     """
     if not x.dtype.is_inexact:
-        raise errors.bad("sgn(x)", "floating or complex numbers", x.dtype.name, hint="for integers there is sign", kind=TypeError)
+        raise errors.bad(
+            "sgn(x)", "floating or complex numbers", described=x.dtype.name, hint="for integers there is sign", kind=errors.ArgumentTypeError
+        )
     return sign(x)
 
 
 @op(method=True, inplace=True, promote="x y weight", wide=True, floats=True, numpy=True)
 def lerp(x: Tensor, y: Tensor, weight: Tensor | float) -> Tensor:
-    """`x + weight * (y - x)`.
+    """Elementwise linear interpolation ``x + weight * (y - x)``.
 
-    >>> bireme.lerp(bireme.to_tensor([0.0]), bireme.to_tensor([10.0]), 0.25).tolist()
-    [2.5]
+    Args:
+        x: Start, the result where the weight is 0; integers become float32.
+        y: End, the result where the weight is 1.
+        weight: Weight, a tensor that broadcasts or a number; outside of ``[0, 1]`` it extrapolates.
+
+    Returns:
+        Tensor of the broadcast shape and the promoted dtype.
+
+    Examples:
+        >>> bireme.lerp(bireme.to_tensor([0.0]), bireme.to_tensor([10.0]), 0.25).tolist()
+        [2.5]
     """
     return x + weight * (y - x)
 
@@ -331,16 +478,29 @@ def _(g, x, y, weight, sigs):
 
 
 def _beside(number, x):
-    """A number in the type of `x`; in half precision it stays as wide as it is, and the result is rounded."""
+    """A number in the dtype of `x`; beside half precision it stays wider, and the result is rounded."""
     return number if x.dtype.itemsize <= 2 and jnp.issubdtype(x.dtype, jnp.floating) else number.astype(x.dtype)
 
 
 @op(method=True, inplace=True, wide=True, numpy=True, scales="x")
 def scale(x: Tensor, scale: Tensor | float = 1.0, bias: Tensor | float = 0.0, bias_after_scale: bool = True, act: Extra = None) -> Tensor:
-    """`x * scale + bias`, or `(x + bias) * scale`.
+    """Scale and shift each element: ``x * scale + bias``, or ``(x + bias) * scale``.
 
-    >>> bireme.scale(bireme.to_tensor([1.0, 2.0]), 2.0, 1.0).tolist()
-    [3.0, 5.0]
+    The dtype stays: for integers, the scale and the bias are truncated to integers first.
+
+    Args:
+        x: Input tensor.
+        scale: Factor, a number or a tensor of one element. Default: 1.0.
+        bias: Number to add, or a tensor of one element. Default: 0.0.
+        bias_after_scale: Whether the bias is added after the scaling rather than before it. Default: True.
+        act: Must be ``None``: apply an activation to the result instead. Default: None.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.scale(bireme.to_tensor([1.0, 2.0]), 2.0, 1.0).tolist()
+        [3.0, 5.0]
     """
     factor, shift = _beside(scale, x), _beside(bias, x)
     return x * factor + shift if bias_after_scale else (x + shift) * factor
@@ -359,12 +519,12 @@ def _(g, x, scale, bias, bias_after_scale, needs, sigs):
 @scale.prepare(keeps_numbers_unless="")
 def _(arguments):
     if arguments.pop("act") is not None:
-        raise errors.bad("scale(act)", "None", "an activation", hint="call it on the result", kind=TypeError)
+        raise errors.bad("scale(act)", "None", described="an activation", hint="call it on the result", kind=errors.ArgumentTypeError)
     if isinstance(arguments["bias"], complex) and isinstance(arguments["x"], Tensor) and not arguments["x"].dtype.is_complex:
-        raise errors.bad("scale(bias)", f"a real number for {arguments['x'].dtype.name}", arguments["bias"], kind=TypeError)
+        raise errors.bad("scale(bias)", f"a real number for {arguments['x'].dtype.name}", arguments["bias"], kind=errors.ArgumentTypeError)
     for name in ("scale", "bias"):
         t = arguments[name]
         if isinstance(t, Tensor) and t.ndim:
             if t._value.sig.size != 1:
-                raise errors.bad(f"scale({name})", "a number or a tensor of one element", t)
+                raise errors.bad(f"scale({name})", "a number or a tensor of one element", t, kind=errors.for_number(t))
             arguments[name] = t.reshape([])

@@ -16,40 +16,72 @@ from bireme.ops._shared.broadcast import broadcast_shape, comparison, sum_to
 
 @op(public="equal eq", method="equal eq", inplace=True, retype=True, promote="x y", differentiable=False, numpy=np.equal, torch=True, out=True)
 def equal(x: Tensor, y: Tensor | float) -> Tensor:
-    """Elementwise `x == y`.
+    """Elementwise comparison ``x == y`` with broadcasting.
 
-    >>> bireme.equal(bireme.to_tensor([1, 2]), bireme.to_tensor([1, 3])).tolist()
-    [True, False]
+    Args:
+        x: First operand.
+        y: Second operand, a tensor or a number.
+
+    Returns:
+        Bool tensor of the broadcast shape.
+
+    Examples:
+        >>> bireme.equal(bireme.to_tensor([1, 2]), bireme.to_tensor([1, 3])).tolist()
+        [True, False]
     """
     return jnp.equal(x, y)
 
 
 @op(method="not_equal ne", inplace=True, retype=True, promote="x y", differentiable=False, numpy=np.not_equal)
 def not_equal(x: Tensor, y: Tensor | float) -> Tensor:
-    """Elementwise `x != y`.
+    """Elementwise comparison ``x != y`` with broadcasting.
 
-    >>> bireme.not_equal(bireme.to_tensor([1, 2]), bireme.to_tensor([1, 3])).tolist()
-    [False, True]
+    Args:
+        x: First operand.
+        y: Second operand, a tensor or a number.
+
+    Returns:
+        Bool tensor of the broadcast shape.
+
+    Examples:
+        >>> bireme.not_equal(bireme.to_tensor([1, 2]), bireme.to_tensor([1, 3])).tolist()
+        [False, True]
     """
     return jnp.not_equal(x, y)
 
 
 @op(public="less_than less", method="less_than lt less", inplace="less_than_ less_", retype=True, promote="x y", differentiable=False, numpy=np.less)
 def less_than(x: Tensor, y: Tensor | float) -> Tensor:
-    """Elementwise `x < y`.
+    """Elementwise comparison ``x < y`` with broadcasting.
 
-    >>> bireme.less_than(bireme.to_tensor([1, 2]), bireme.to_tensor([2, 2])).tolist()
-    [True, False]
+    Args:
+        x: First operand.
+        y: Second operand, a tensor or a number.
+
+    Returns:
+        Bool tensor of the broadcast shape.
+
+    Examples:
+        >>> bireme.less_than(bireme.to_tensor([1, 2]), bireme.to_tensor([2, 2])).tolist()
+        [True, False]
     """
     return jnp.less(x, y)
 
 
 @op(method="less_equal le", inplace=True, retype=True, promote="x y", differentiable=False, numpy=np.less_equal)
 def less_equal(x: Tensor, y: Tensor | float) -> Tensor:
-    """Elementwise `x <= y`.
+    """Elementwise comparison ``x <= y`` with broadcasting.
 
-    >>> bireme.less_equal(bireme.to_tensor([1, 3]), bireme.to_tensor([2, 2])).tolist()
-    [True, False]
+    Args:
+        x: First operand.
+        y: Second operand, a tensor or a number.
+
+    Returns:
+        Bool tensor of the broadcast shape.
+
+    Examples:
+        >>> bireme.less_equal(bireme.to_tensor([1, 3]), bireme.to_tensor([2, 2])).tolist()
+        [True, False]
     """
     return jnp.less_equal(x, y)
 
@@ -66,20 +98,36 @@ def less_equal(x: Tensor, y: Tensor | float) -> Tensor:
     out=True,
 )
 def greater_than(x: Tensor, y: Tensor | float) -> Tensor:
-    """Elementwise `x > y`.
+    """Elementwise comparison ``x > y`` with broadcasting.
 
-    >>> bireme.greater_than(bireme.to_tensor([1, 3]), bireme.to_tensor([2, 2])).tolist()
-    [False, True]
+    Args:
+        x: First operand.
+        y: Second operand, a tensor or a number.
+
+    Returns:
+        Bool tensor of the broadcast shape.
+
+    Examples:
+        >>> bireme.greater_than(bireme.to_tensor([1, 3]), bireme.to_tensor([2, 2])).tolist()
+        [False, True]
     """
     return jnp.greater(x, y)
 
 
 @op(method="greater_equal ge", inplace=True, retype=True, promote="x y", differentiable=False, numpy=np.greater_equal)
 def greater_equal(x: Tensor, y: Tensor | float) -> Tensor:
-    """Elementwise `x >= y`.
+    """Elementwise comparison ``x >= y`` with broadcasting.
 
-    >>> bireme.greater_equal(bireme.to_tensor([1, 2]), bireme.to_tensor([2, 2])).tolist()
-    [False, True]
+    Args:
+        x: First operand.
+        y: Second operand, a tensor or a number.
+
+    Returns:
+        Bool tensor of the broadcast shape.
+
+    Examples:
+        >>> bireme.greater_equal(bireme.to_tensor([1, 2]), bireme.to_tensor([2, 2])).tolist()
+        [False, True]
     """
     return jnp.greater_equal(x, y)
 
@@ -90,40 +138,75 @@ for _op in (equal, not_equal, less_than, less_equal, greater_than, greater_equal
 
 @op(method=True, inplace=True, retype=True, promote="x y", mix="floats", differentiable=False, numpy=np.logical_and, torch=True)
 def logical_and(x: Tensor, y: Tensor, out: Extra = None) -> Tensor:
-    """Elementwise `x and y` of what is not zero.
+    """Elementwise logical AND with broadcasting; nonzero elements count as true.
 
-    >>> bireme.logical_and(bireme.to_tensor([True, True]), bireme.to_tensor([True, False])).tolist()
-    [True, False]
+    Args:
+        x: First operand.
+        y: Second operand, of the same kind of dtype.
+        out: Tensor that receives the result. Default: None.
+
+    Returns:
+        Bool tensor of the broadcast shape.
+
+    Examples:
+        >>> bireme.logical_and(bireme.to_tensor([True, True]), bireme.to_tensor([True, False])).tolist()
+        [True, False]
     """
     return jnp.logical_and(x, y)
 
 
 @op(method=True, inplace=True, retype=True, promote="x y", mix="floats", differentiable=False, numpy=np.logical_or, torch=True)
 def logical_or(x: Tensor, y: Tensor, out: Extra = None) -> Tensor:
-    """Elementwise `x or y` of what is not zero.
+    """Elementwise logical OR with broadcasting; nonzero elements count as true.
 
-    >>> bireme.logical_or(bireme.to_tensor([True, False]), bireme.to_tensor([False, False])).tolist()
-    [True, False]
+    Args:
+        x: First operand.
+        y: Second operand, of the same kind of dtype.
+        out: Tensor that receives the result. Default: None.
+
+    Returns:
+        Bool tensor of the broadcast shape.
+
+    Examples:
+        >>> bireme.logical_or(bireme.to_tensor([True, False]), bireme.to_tensor([False, False])).tolist()
+        [True, False]
     """
     return jnp.logical_or(x, y)
 
 
 @op(method=True, inplace=True, retype=True, promote="x y", mix="floats", differentiable=False, numpy=np.logical_xor, torch=True)
 def logical_xor(x: Tensor, y: Tensor, out: Extra = None) -> Tensor:
-    """Whether one of the two is not zero, but not both.
+    """Elementwise logical exclusive OR with broadcasting; nonzero elements count as true.
 
-    >>> bireme.logical_xor(bireme.to_tensor([True, True]), bireme.to_tensor([True, False])).tolist()
-    [False, True]
+    Args:
+        x: First operand.
+        y: Second operand, of the same kind of dtype.
+        out: Tensor that receives the result. Default: None.
+
+    Returns:
+        Bool tensor of the broadcast shape.
+
+    Examples:
+        >>> bireme.logical_xor(bireme.to_tensor([True, True]), bireme.to_tensor([True, False])).tolist()
+        [False, True]
     """
     return jnp.logical_xor(x, y)
 
 
 @op(method=True, inplace=True, retype=True, differentiable=False, numpy=np.logical_not, torch=True)
 def logical_not(x: Tensor, out: Extra = None) -> Tensor:
-    """Elementwise `not x`.
+    """Elementwise logical NOT; nonzero elements count as true.
 
-    >>> bireme.logical_not(bireme.to_tensor([True, False])).tolist()
-    [False, True]
+    Args:
+        x: Input tensor.
+        out: Tensor that receives the result. Default: None.
+
+    Returns:
+        Bool tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.logical_not(bireme.to_tensor([True, False])).tolist()
+        [False, True]
     """
     return jnp.logical_not(x)
 
@@ -138,28 +221,49 @@ logical_not.infer(lambda x: sig_of(x.shape, dtypes.bool_))
 def isnan(x: Tensor) -> Tensor:
     """Whether each element is NaN.
 
-    >>> bireme.isnan(bireme.to_tensor([1.0, float("nan")])).tolist()
-    [False, True]
+    Args:
+        x: Input tensor.
+
+    Returns:
+        Bool tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.isnan(bireme.to_tensor([1.0, float("nan")])).tolist()
+        [False, True]
     """
     return jnp.isnan(x)
 
 
 @op(method=True, differentiable=False, numpy=np.isinf, torch=True, out="untold")
 def isinf(x: Tensor) -> Tensor:
-    """Whether each element is infinite.
+    """Whether each element is infinity or minus infinity.
 
-    >>> bireme.isinf(bireme.to_tensor([1.0, float("inf")])).tolist()
-    [False, True]
+    Args:
+        x: Input tensor.
+
+    Returns:
+        Bool tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.isinf(bireme.to_tensor([1.0, float("inf")])).tolist()
+        [False, True]
     """
     return jnp.isinf(x)
 
 
 @op(method=True, differentiable=False, numpy=np.isfinite, torch=True, out="untold")
 def isfinite(x: Tensor) -> Tensor:
-    """Whether each element is neither NaN nor infinite.
+    """Whether each element is neither infinite nor NaN.
 
-    >>> bireme.isfinite(bireme.to_tensor([1.0, float("inf")])).tolist()
-    [True, False]
+    Args:
+        x: Input tensor.
+
+    Returns:
+        Bool tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.isfinite(bireme.to_tensor([1.0, float("inf")])).tolist()
+        [True, False]
     """
     return jnp.isfinite(x)
 
@@ -168,8 +272,15 @@ def isfinite(x: Tensor) -> Tensor:
 def isposinf(x: Tensor) -> Tensor:
     """Whether each element is plus infinity.
 
-    >>> bireme.isposinf(bireme.to_tensor([1.0, float("inf"), -float("inf")])).tolist()
-    [False, True, False]
+    Args:
+        x: Tensor of real numbers.
+
+    Returns:
+        Bool tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.isposinf(bireme.to_tensor([1.0, float("inf"), -float("inf")])).tolist()
+        [False, True, False]
     """
     return x == np.inf
 
@@ -178,18 +289,32 @@ def isposinf(x: Tensor) -> Tensor:
 def isneginf(x: Tensor) -> Tensor:
     """Whether each element is minus infinity.
 
-    >>> bireme.isneginf(bireme.to_tensor([1.0, float("inf"), -float("inf")])).tolist()
-    [False, False, True]
+    Args:
+        x: Tensor of real numbers.
+
+    Returns:
+        Bool tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.isneginf(bireme.to_tensor([1.0, float("inf"), -float("inf")])).tolist()
+        [False, False, True]
     """
     return x == -np.inf
 
 
 @op(method=True, differentiable=False, numpy=np.isreal)
 def isreal(x: Tensor) -> Tensor:
-    """Whether each element has no imaginary part.
+    """Whether each element is real: its imaginary part is 0.
 
-    >>> bireme.isreal(bireme.to_tensor([1 + 0j, 1j])).tolist()
-    [True, False]
+    Args:
+        x: Input tensor; real dtypes are real everywhere.
+
+    Returns:
+        Bool tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.isreal(bireme.to_tensor([1 + 0j, 1j])).tolist()
+        [True, False]
     """
     return jnp.isreal(x)
 
@@ -200,11 +325,7 @@ for _op in (isnan, isinf, isfinite, isposinf, isneginf, isreal):
 
 @op(promote="x y", mix="floats", numpy=np.where)
 def select(condition: Tensor, x: Tensor | float, y: Tensor | float) -> Tensor:
-    """`x` where the condition holds, else `y`; use `where`.
-
-    >>> bireme.where(bireme.to_tensor([True, False]), bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])).tolist()
-    [1, 4]
-    """
+    """`x` where the condition holds, else `y`; use `where`."""
     return jnp.where(condition, x, y)
 
 
@@ -221,15 +342,28 @@ def _(g, condition, sigs):
 
 @composite(method=True)
 def where_(condition: Tensor, x: Tensor | None = None, y: Tensor | float | None = None) -> Tensor:
-    """In-place form of `where`: changes `x` to `y` where the condition does not hold, and returns it.
+    """In-place form of ``where``: writes ``y`` into ``x`` where the condition is false.
 
-    >>> bireme.where_(bireme.to_tensor([True, False]), bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])).tolist()
-    [1, 4]
+    Args:
+        condition: Bool tensor.
+        x: Tensor to change. Default: None.
+        y: Tensor or number to take the other elements from; its shape and that of ``condition`` broadcast to that of
+            ``x``. Default: None.
+
+    Returns:
+        ``x`` itself.
+
+    Raises:
+        ValueError: If ``x`` or ``y`` is not given.
+
+    Examples:
+        >>> bireme.where_(bireme.to_tensor([True, False]), bireme.to_tensor([1, 2]), bireme.to_tensor([3, 4])).tolist()
+        [1, 4]
     """
     if x is None or y is None:
-        raise errors.bad("where_(x, y)", "both", "one of them")
+        raise errors.bad("where_(x, y)", "both", described="one of them")
     if condition.dtype is not dtypes.bool_:
-        raise errors.bad("where_(condition)", "a bool tensor", condition, kind=TypeError)
+        raise errors.bad("where_(condition)", "a bool tensor", condition, kind=errors.ArgumentTypeError)
     new = select(condition, x, y)
     return assign_inplace(x, new, "where_", retype=retypes(x, new, select, "where_"))
 
@@ -244,11 +378,22 @@ def _chosen(inputs, index):
 
 @op(method=True, promote="inputs", mix="same", numpy=lambda inputs, index: np.stack(inputs)[index.ravel(), np.arange(index.shape[0])])
 def multiplex(inputs: list[Tensor], index: Tensor) -> Tensor:
-    """Rows from several tensors of one shape: row i of the tensor that `index[i]` names.
+    """Choose each row from one of several tensors: row ``i`` of the result is row ``i`` of ``inputs[index[i]]``.
 
-    >>> x, y = bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([[5, 6], [7, 8]])
-    >>> bireme.multiplex([x, y], bireme.to_tensor([[1], [0]])).tolist()
-    [[5, 6], [3, 4]]
+    Args:
+        inputs: At least two tensors of one shape and dtype, with at least two axes.
+        index: Integer tensor of shape ``[n, 1]`` with the number of the input for each of the first ``n`` rows.
+
+    Returns:
+        Tensor of the first ``n`` rows.
+
+    Raises:
+        ValueError: If the shapes differ, or an index is out of range.
+
+    Examples:
+        >>> x, y = bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([[5, 6], [7, 8]])
+        >>> bireme.multiplex([x, y], bireme.to_tensor([[1], [0]])).tolist()
+        [[5, 6], [3, 4]]
     """
     return _chosen(inputs, index)
 
@@ -256,15 +401,17 @@ def multiplex(inputs: list[Tensor], index: Tensor) -> Tensor:
 @multiplex.check
 def _(inputs, index):
     if len(inputs) < 2:
-        raise errors.bad("multiplex(inputs)", "at least two tensors", f"{len(inputs)}")
+        raise errors.bad("multiplex(inputs)", "at least two tensors", described=f"{len(inputs)}")
     first = inputs[0]
     if first.ndim < 2:
-        raise errors.bad("multiplex(inputs[0])", "at least two axes", f"shape {list(first.shape)}")
+        raise errors.bad("multiplex(inputs[0])", "at least two axes", described=f"shape {list(first.shape)}", kind=errors.ShapeError)
     for i, s in enumerate(inputs):
         if s.shape != first.shape:
-            raise errors.bad(f"multiplex(inputs[{i}])", f"shape {list(first.shape)} like the first", f"shape {list(s.shape)}", kind=errors.Misfit)
+            raise errors.bad(
+                f"multiplex(inputs[{i}])", f"shape {list(first.shape)} like the first", described=f"shape {list(s.shape)}", kind=errors.ShapeError
+            )
     if index.ndim != 2 or index.shape[1] != 1 or index.shape[0] > first.shape[0] or index.dtype.kind != "i":
-        raise errors.bad("multiplex(index)", f"integers of shape [{first.shape[0]}, 1]", f"{index.dtype.name} of shape {list(index.shape)}")
+        raise errors.bad("multiplex(index)", f"integers of shape [{first.shape[0]}, 1]", described=f"{index.dtype.name} of shape {list(index.shape)}")
 
 
 @multiplex.index
@@ -277,12 +424,8 @@ multiplex.infer(lambda inputs, index: sig_of((index.shape[0], *inputs[0].shape[1
 
 @op(differentiable=False, numpy=True)
 def any_outside(x: Tensor, low: int, high: int) -> Tensor:
-    """Whether an index lies outside [low, high): what the engine asks when only the device knows.
-
-    >>> bireme.gather(bireme.to_tensor([5, 6]), bireme.to_tensor([1])).tolist()
-    [6]
-    """
-    x = x.astype(jnp.int32) if x.dtype.itemsize < 4 else x  # a bound beyond the type would wrap around in it
+    """Whether an index lies outside [low, high): what the engine asks when only the device knows."""
+    x = x.astype(jnp.int32) if x.dtype.itemsize < 4 else x  # a bound out of the range of the dtype would wrap around
     return jnp.any((x < low) | (x >= high))
 
 
@@ -291,10 +434,18 @@ any_outside.infer(lambda x: sig_of((), dtypes.bool_))
 
 @composite(method=True)
 def equal_all(x: Tensor, y: Tensor) -> Tensor:
-    """Whether two tensors have one shape and the same elements, as a 0-d tensor.
+    """Whether two tensors have the same shape and elements.
 
-    >>> bireme.equal_all(bireme.to_tensor([1, 2]), bireme.to_tensor([1, 2])).item()
-    True
+    Args:
+        x: First tensor.
+        y: Second tensor.
+
+    Returns:
+        0-D bool tensor.
+
+    Examples:
+        >>> bireme.equal_all(bireme.to_tensor([1, 2]), bireme.to_tensor([1, 2])).item()
+        True
     """
     if x.shape != y.shape:
         return Tensor(False)
@@ -303,10 +454,23 @@ def equal_all(x: Tensor, y: Tensor) -> Tensor:
 
 @composite(method=True, plain=True)
 def isclose(x: Tensor, y: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
-    """Whether `|x - y| <= atol + rtol * |y|`, elementwise; an infinity is close to itself alone.
+    """Whether elements are equal within a tolerance: ``abs(x - y) <= atol + rtol * abs(y)``.
 
-    >>> bireme.isclose(bireme.to_tensor([1.0, 2.0]), bireme.to_tensor([1.0 + 1e-9, 2.1])).tolist()
-    [True, False]
+    Infinities are close only to themselves. Integers are compared in float64.
+
+    Args:
+        x: First tensor.
+        y: Second tensor, the one that the relative tolerance refers to.
+        rtol: Relative tolerance. Default: 1e-05.
+        atol: Absolute tolerance. Default: 1e-08.
+        equal_nan: Whether NaN counts as close to NaN. Default: False.
+
+    Returns:
+        Bool tensor of the broadcast shape.
+
+    Examples:
+        >>> bireme.isclose(bireme.to_tensor([1.0, 2.0]), bireme.to_tensor([1.0 + 1e-9, 2.1])).tolist()
+        [True, False]
     """
     if not x.dtype.is_inexact:
         x, y = x.astype("float64"), y.astype("float64")
@@ -317,21 +481,28 @@ def isclose(x: Tensor, y: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equa
 
 @composite(method=True)
 def allclose(x: Tensor, y: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
-    """Whether `|x - y| <= atol + rtol * |y|` everywhere, as a 0-d tensor.
+    """Whether all elements are equal within a tolerance: ``abs(x - y) <= atol + rtol * abs(y)``.
 
-    >>> bireme.allclose(bireme.to_tensor([1.0]), bireme.to_tensor([1.0 + 1e-9])).item()
-    True
+    Args:
+        x: First tensor.
+        y: Second tensor, the one that the relative tolerance refers to.
+        rtol: Relative tolerance. Default: 1e-05.
+        atol: Absolute tolerance. Default: 1e-08.
+        equal_nan: Whether NaN counts as close to NaN. Default: False.
+
+    Returns:
+        0-D bool tensor.
+
+    Examples:
+        >>> bireme.allclose(bireme.to_tensor([1.0]), bireme.to_tensor([1.0 + 1e-9])).item()
+        True
     """
     return isclose(x, y, rtol, atol, equal_nan).all()
 
 
 @op(promote="x test_x", differentiable=False, numpy=lambda x, test_x, invert: np.isin(x, test_x, invert=invert))
 def contained(x: Tensor, test_x: Tensor, invert: bool) -> Tensor:
-    """Whether each element is among others; use `isin`.
-
-    >>> bireme.isin(bireme.to_tensor([1, 2]), bireme.to_tensor([2, 3])).tolist()
-    [False, True]
-    """
+    """Whether each element is among others; use `isin`."""
     return jnp.isin(x, test_x, invert=invert)
 
 
@@ -340,10 +511,20 @@ contained.infer(lambda x: sig_of(x.shape, dtypes.bool_))
 
 @composite(method=True)
 def isin(x: Tensor, test_x: Tensor, assume_unique: bool = False, invert: bool = False) -> Tensor:
-    """Whether each element of `x` is among those of `test_x`, or not among them with `invert`.
+    """Whether each element of ``x`` occurs in ``test_x``.
 
-    >>> bireme.isin(bireme.to_tensor([1, 2]), bireme.to_tensor([2, 3])).tolist()
-    [False, True]
+    Args:
+        x: Elements to look for.
+        test_x: Elements to search, of any shape.
+        assume_unique: Not used: it would not make the search faster. Default: False.
+        invert: Whether to return the opposite, true where an element does not occur. Default: False.
+
+    Returns:
+        Bool tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.isin(bireme.to_tensor([1, 2]), bireme.to_tensor([2, 3])).tolist()
+        [False, True]
     """
     del assume_unique  # a promise that would save nothing here
     return contained(x, test_x, invert)

@@ -15,11 +15,11 @@ from bireme.ops.linalg import matmul
 from bireme.ops.math import arithmetic, bitwise, elementwise, logic
 
 _NUMBERS = (int, float, complex, np.generic)
-_KINDS = "bif"  # of real types, each holding those before it
+_KINDS = "bif"  # of real dtypes, each holding those before it
 
 
 def _operand(y: Any) -> Any:
-    """What may stand on the other side: a tensor, a number, or an array, which becomes a tensor."""
+    """The other operand: a tensor, a number, or an array, which becomes a tensor."""
     if isinstance(y, (Tensor, *_NUMBERS)):
         return y
     if isinstance(y, np.ndarray):
@@ -36,7 +36,7 @@ _product = binary(matmul.matmul, _operand)
 
 
 def _matmul(x: Tensor, y: Any) -> Any:
-    """`x @ y`: unlike for `matmul`, what stands on the right takes the type of the left one; two complex types the wider one."""
+    """`x @ y`: unlike in `matmul`, the right operand takes the dtype of the left one; two complex ones the wider."""
     if isinstance(y, np.ndarray):
         y = Tensor(value_of(y, None if x.dtype.is_complex else x.dtype))
     if not isinstance(y, Tensor):
@@ -67,7 +67,7 @@ def _comparison(op: Any) -> Any:
         if found is NotImplemented:
             if isinstance(y, str) and of_text is not None:
                 return tensors.full(x.shape, of_text, "bool")
-            raise errors.bad(f"{op.name}(y)", "a Tensor, a number or an array", y, kind=TypeError)
+            raise errors.bad(f"{op.name}(y)", "a Tensor, a number or an array", y, kind=errors.NotATensorError)
         return found
 
     return compare
@@ -88,7 +88,7 @@ def _binary(op: Any, swap: bool = False) -> Any:
 
 
 def _shift(op: Any) -> Any:
-    """`x << y`, which as a method may be told to shift bits rather than numbers."""
+    """`x << y`, which as a method has an option for a logical shift."""
 
     def method(x: Tensor, y: Any, is_arithmetic: bool = True) -> Any:
         y = _operand(y)
@@ -103,7 +103,7 @@ def _install() -> None:
         "floordiv": arithmetic.floor_divide, "mod": arithmetic.remainder, "pow": _power, "and": bitwise.bitwise_and, "or": bitwise.bitwise_or,
         "xor": bitwise.bitwise_xor, "lshift": bitwise.bitwise_left_shift, "rshift": bitwise.bitwise_right_shift,
     }  # fmt: skip
-    swapped = {"add", "mul"}  # commutative: the tensor may stand first
+    swapped = {"add", "mul"}  # commutative: the tensor may be the first operand
     for name, op in pairs.items():
         setattr(Tensor, f"__{name}__", (_shift if name in ("lshift", "rshift") else _binary)(op))
         if name in ("and", "or", "xor"):

@@ -26,10 +26,19 @@ def _flat(g):
 
 @op(method=True, inplace=True, dtypes=FLOAT | INT, numpy=np.floor, torch=True, out=True)
 def floor(x: Tensor) -> Tensor:
-    """The largest integer that is not larger.
+    """Round each element down, towards minus infinity.
 
-    >>> bireme.floor(bireme.to_tensor([1.5, -1.5])).tolist()
-    [1.0, -2.0]
+    The gradient is 0.
+
+    Args:
+        x: Tensor of real numbers; integers stay as they are.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.floor(bireme.to_tensor([1.5, -1.5])).tolist()
+        [1.0, -2.0]
     """
     return x if _whole(x) else jnp.floor(x)
 
@@ -40,10 +49,19 @@ floor.grad(_flat, numpy=True)
 
 @op(method=True, inplace=True, dtypes=FLOAT | INT, numpy=np.ceil)
 def ceil(x: Tensor) -> Tensor:
-    """The smallest integer that is not smaller.
+    """Round each element up, towards plus infinity.
 
-    >>> bireme.ceil(bireme.to_tensor([1.5, -1.5])).tolist()
-    [2.0, -1.0]
+    The gradient is 0.
+
+    Args:
+        x: Tensor of real numbers; integers stay as they are.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.ceil(bireme.to_tensor([1.5, -1.5])).tolist()
+        [2.0, -1.0]
     """
     return x if _whole(x) else jnp.ceil(x)
 
@@ -54,10 +72,19 @@ ceil.grad(_flat, numpy=True)
 
 @op(method=True, inplace=True, dtypes=FLOAT | INT, numpy=np.trunc)
 def trunc(input: Tensor) -> Tensor:
-    """The integer part: rounded towards zero.
+    """Round each element towards zero.
 
-    >>> bireme.trunc(bireme.to_tensor([1.5, -1.5])).tolist()
-    [1.0, -1.0]
+    The gradient is 0.
+
+    Args:
+        input: Tensor of real numbers; integers stay as they are.
+
+    Returns:
+        Tensor of the shape and dtype of ``input``.
+
+    Examples:
+        >>> bireme.trunc(bireme.to_tensor([1.5, -1.5])).tolist()
+        [1.0, -1.0]
     """
     return input if _whole(input) else jnp.trunc(input)
 
@@ -68,10 +95,17 @@ trunc.grad(_flat, numpy=True)
 
 @op(method=True, inplace=True, dtypes=FLOAT | {dtypes.int32, dtypes.int64}, numpy=True)
 def frac(x: Tensor) -> Tensor:
-    """What is left without the integer part, with the sign of `x`.
+    """Fractional part of each element, with its sign: ``x - trunc(x)``.
 
-    >>> bireme.frac(bireme.to_tensor([1.5, -1.5])).tolist()
-    [0.5, -0.5]
+    Args:
+        x: Floating-point tensor, or integers of int32 or int64, whose fractional part is 0.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.frac(bireme.to_tensor([1.5, -1.5])).tolist()
+        [0.5, -0.5]
     """
     return jnp.zeros_like(x) if _whole(x) else x - jnp.trunc(x)
 
@@ -82,10 +116,20 @@ frac.grad(lambda g: g, numpy=True)
 
 @op(method=True, inplace=True, dtypes=FLOAT | INT | COMPLEX, numpy=True)
 def round(x: Tensor, decimals: int = 0) -> Tensor:
-    """The nearest number with so many decimals, the even one of two; complex numbers by their parts, integers as they are.
+    """Round each element to a number of decimals, halves to the even neighbour.
 
-    >>> bireme.round(bireme.to_tensor([0.5, 1.5, 2.4])).tolist()
-    [0.0, 2.0, 2.0]
+    The gradient is 0. The parts of complex numbers are rounded one by one.
+
+    Args:
+        x: Tensor of numbers; integers stay as they are.
+        decimals: Number of decimals; a negative one rounds to tens, hundreds and so on. Default: 0.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.round(bireme.to_tensor([0.5, 1.5, 2.4])).tolist()
+        [0.0, 2.0, 2.0]
     """
     if _whole(x):
         return x
@@ -98,7 +142,7 @@ def round(x: Tensor, decimals: int = 0) -> Tensor:
 @round.prepare
 def _(arguments):
     if arguments["decimals"] is None:
-        raise errors.bad("round(decimals)", "an integer", None, kind=TypeError)
+        raise errors.bad("round(decimals)", "an integer", None, kind=errors.ArgumentTypeError)
 
 
 round.infer(lambda x: x)
@@ -110,10 +154,17 @@ round.grad(_flat, numpy=True)
 
 @op(method=True, dtypes=FLOAT | INT, differentiable=False, numpy=np.signbit)
 def signbit(x: Tensor) -> Tensor:
-    """Whether a number is negative, minus zero included.
+    """Whether the sign bit of each element is set: it is negative, or minus zero.
 
-    >>> bireme.signbit(bireme.to_tensor([1.0, -0.0])).tolist()
-    [False, True]
+    Args:
+        x: Tensor of real numbers.
+
+    Returns:
+        Bool tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.signbit(bireme.to_tensor([1.0, -0.0])).tolist()
+        [False, True]
     """
     return x < 0 if _whole(x) else jnp.signbit(x)
 
@@ -123,10 +174,18 @@ signbit.infer(lambda x: sig_of(x.shape, dtypes.bool_))
 
 @op(method=True, inplace=True, promote="x y", dtypes=FLOAT | INT | BOOL, numpy=True)
 def copysign(x: Tensor, y: Tensor | float) -> Tensor:
-    """The size of `x` with the sign of `y`.
+    """Absolute value of ``x`` with the sign of ``y``, elementwise with broadcasting.
 
-    >>> bireme.copysign(bireme.to_tensor([1.0, -2.0]), bireme.to_tensor([-0.0, 3.0])).tolist()
-    [-1.0, 2.0]
+    Args:
+        x: Tensor of real numbers or bools, which give the absolute values.
+        y: Tensor or number that gives the signs; that of minus zero is negative. It gets no gradient.
+
+    Returns:
+        Tensor of the broadcast shape and the promoted dtype.
+
+    Examples:
+        >>> bireme.copysign(bireme.to_tensor([1.0, -2.0]), bireme.to_tensor([-0.0, 3.0])).tolist()
+        [-1.0, 2.0]
     """
     if jnp.issubdtype(x.dtype, jnp.floating):
         return jnp.copysign(x, y)
@@ -140,7 +199,7 @@ copysign.infer(elementwise("copysign"))
 def _(arguments):
     x, y = arguments["x"], arguments["y"]
     if isinstance(x, Tensor) and isinstance(y, (int, float)) and x.dtype.kind in "bi":
-        arguments["y"] = int(y) if x.dtype.is_integer else bool(y)  # a number takes the type of the tensor
+        arguments["y"] = int(y) if x.dtype.is_integer else bool(y)  # a number takes the dtype of the tensor
 
 
 @copysign.grad(numpy=True)
@@ -151,10 +210,18 @@ def _(g, x, y, sigs):
 
 @op(method=True, promote="x y", mix="floats", dtypes=frozenset((dtypes.float32, dtypes.float64)), differentiable=False)
 def nextafter(x: Tensor, y: Tensor) -> Tensor:
-    """The number that the type has next to `x` in the direction of `y`.
+    """The next number after ``x`` that the dtype can represent, in the direction of ``y``.
 
-    >>> bireme.nextafter(bireme.to_tensor([1.0]), bireme.to_tensor([2.0])).tolist()
-    [1.0000001192092896]
+    Args:
+        x: Tensor of float32 or float64.
+        y: Tensor of float32 or float64, of a shape that broadcasts.
+
+    Returns:
+        Tensor of the broadcast shape and the promoted dtype.
+
+    Examples:
+        >>> bireme.nextafter(bireme.to_tensor([1.0]), bireme.to_tensor([2.0])).tolist()
+        [1.0000001192092896]
     """
     return lax.nextafter(*jnp.broadcast_arrays(x, y))
 
@@ -169,10 +236,18 @@ def _parts(x):
 
 @op(method=True, dtypes=FLOAT, numpy=_parts)
 def frexp(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mantissa in [0.5, 1) and exponent of 2, both in the type of `x`.
+    """Mantissa and exponent of each element: ``x == mantissa * 2 ** exponent``.
 
-    >>> [part.tolist() for part in bireme.frexp(bireme.to_tensor([6.0]))]
-    [[0.75], [3.0]]
+    Args:
+        x: Floating-point tensor.
+
+    Returns:
+        A pair of tensors of the shape and dtype of ``x``: mantissas with an absolute value in ``[0.5, 1)``, or 0, and
+        exponents.
+
+    Examples:
+        >>> [part.tolist() for part in bireme.frexp(bireme.to_tensor([6.0]))]
+        [[0.75], [3.0]]
     """
     mantissa, exponent = jnp.frexp(x)
     finite = jnp.isfinite(x)
@@ -193,13 +268,21 @@ def _(g, out, x):
 
 @composite(method=True, inplace=True, writes=2, retype=True)
 def ldexp(x: Tensor, y: Tensor) -> Tensor:
-    """`x` times 2 to the power `y`, in float32, or in float64 if one of them is.
+    """Multiply each element by a power of two: ``x * 2 ** y``.
 
-    >>> bireme.ldexp(bireme.to_tensor([1.0, 3.0]), bireme.to_tensor([2, -1])).tolist()
-    [4.0, 1.5]
+    Args:
+        x: Tensor of real numbers.
+        y: Exponents, real numbers of a shape that broadcasts.
+
+    Returns:
+        Tensor of the broadcast shape, float64 if either operand is, otherwise float32.
+
+    Examples:
+        >>> bireme.ldexp(bireme.to_tensor([1.0, 3.0]), bireme.to_tensor([2, -1])).tolist()
+        [4.0, 1.5]
     """
     for name, t in (("x", x), ("y", y)):
         if t.dtype.is_complex:
-            raise errors.bad(f"ldexp({name})", "real numbers", t, kind=TypeError)
+            raise errors.bad(f"ldexp({name})", "real numbers", t, kind=errors.ArgumentTypeError)
     wide = dtypes.float64 if dtypes.float64 in (x.dtype, y.dtype) else dtypes.float32
     return multiply(cast(x, wide), power(2.0, cast(y, wide)))

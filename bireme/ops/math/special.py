@@ -24,10 +24,19 @@ _HALF_ROOT_PI = 0.886226925452758
 
 @op(method=True, inplace=True, floats=True, dtypes=FLOAT, numpy=special.erf)
 def erf(x: Tensor) -> Tensor:
-    """The error function.
+    """Elementwise error function.
 
-    >>> bireme.erf(bireme.to_tensor([0.0])).tolist()
-    [0.0]
+    ``erf(x)`` is ``2 / sqrt(pi)`` times the integral of ``exp(-t * t)`` from 0 to ``x``.
+
+    Args:
+        x: Tensor of real numbers; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.erf(bireme.to_tensor([0.0])).tolist()
+        [0.0]
     """
     return lax.erf(x)
 
@@ -38,10 +47,19 @@ erf.grad(lambda g, x: g * jnp.exp(-x * x) / _HALF_ROOT_PI, numpy=True)
 
 @op(method=True, inplace=True, floats=True, dtypes=FLOAT, numpy=special.erfinv, amp="high")
 def erfinv(x: Tensor) -> Tensor:
-    """Inverse of the error function, for `x` in (-1, 1); integers become float32.
+    """Elementwise inverse of the error function.
 
-    >>> bireme.erfinv(bireme.to_tensor([0.0])).tolist()
-    [0.0]
+    It is infinite at -1 and 1, and NaN beyond.
+
+    Args:
+        x: Tensor of real numbers in ``[-1, 1]``; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.erfinv(bireme.to_tensor([0.0])).tolist()
+        [0.0]
     """
     out = lax.erf_inv(x)
     if x.dtype != jnp.float64:
@@ -140,10 +158,17 @@ def _lgamma(x):
 
 @op(public="lgamma gammaln", method="lgamma gammaln", inplace="lgamma_ gammaln_", floats=True, dtypes=FLOAT, numpy=_gammaln)
 def lgamma(x: Tensor) -> Tensor:
-    """Logarithm of the absolute value of the gamma function.
+    """Elementwise logarithm of the absolute value of the gamma function.
 
-    >>> bireme.lgamma(bireme.to_tensor([1.0, 2.0])).tolist()
-    [0.0, 0.0]
+    Args:
+        x: Tensor of real numbers; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.lgamma(bireme.to_tensor([1.0, 2.0])).tolist()
+        [0.0, 0.0]
     """
     return _lgamma(x)
 
@@ -158,10 +183,17 @@ def _(g, x):
 
 @op(method=True, inplace=True, floats=True, dtypes=FLOAT, numpy=special.digamma)
 def digamma(x: Tensor) -> Tensor:
-    """Derivative of the logarithm of the gamma function.
+    """Elementwise digamma function, the derivative of the logarithm of the gamma function.
 
-    >>> round(bireme.digamma(bireme.to_tensor([1.0])).item(), 4)
-    -0.5772
+    Args:
+        x: Tensor of real numbers; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> round(bireme.digamma(bireme.to_tensor([1.0])).item(), 4)
+        -0.5772
     """
     return _polygamma(0, x)
 
@@ -176,10 +208,21 @@ def _(g, x):
 
 @op(method=True, inplace=True, floats=True, dtypes=FLOAT, numpy=lambda x, n: special.polygamma(n, x))
 def polygamma(x: Tensor, n: int) -> Tensor:
-    """The n-th derivative of `digamma`.
+    """Elementwise polygamma function, the ``n``-th derivative of ``digamma``.
 
-    >>> round(bireme.polygamma(bireme.to_tensor([1.0]), 1).item(), 4)
-    1.6449
+    Args:
+        x: Tensor of real numbers; integers and bools become float32.
+        n: Order of the derivative, a non-negative integer.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Raises:
+        ValueError: If ``n`` is negative.
+
+    Examples:
+        >>> round(bireme.polygamma(bireme.to_tensor([1.0]), 1).item(), 4)
+        1.6449
     """
     return _polygamma(n, x)
 
@@ -188,7 +231,7 @@ def polygamma(x: Tensor, n: int) -> Tensor:
 def _(arguments):
     n = arguments["n"]
     if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
-        raise errors.bad("polygamma(n)", "an integer", n, kind=TypeError)
+        raise errors.bad("polygamma(n)", "an integer", n, kind=errors.ArgumentTypeError)
     if n < 0:
         raise errors.bad("polygamma(n)", "0 or more", n)
 
@@ -203,23 +246,33 @@ def _(g, x, n):
 
 @composite(method=True, inplace=True)
 def multigammaln(x: Tensor, p: float) -> Tensor:
-    """Logarithm of the multivariate gamma function of dimension `p`.
+    """Elementwise logarithm of the multivariate gamma function of dimension ``p``.
 
-    >>> round(bireme.multigammaln(bireme.to_tensor([2.0]), 2).item(), 4)
-    0.4516
+    It is the sum of ``lgamma(x - i / 2)`` for ``i`` from 0 to ``p - 1``, plus ``p * (p - 1) / 4 * log(pi)``.
+
+    Args:
+        x: Floating-point tensor, of numbers above ``(p - 1) / 2``.
+        p: Dimension, an integer of at least 1.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> round(bireme.multigammaln(bireme.to_tensor([2.0]), 2).item(), 4)
+        0.4516
     """
     if x.dtype not in FLOAT:
-        raise errors.bad("multigammaln(x)", "floating numbers", x, kind=TypeError)
+        raise errors.bad("multigammaln(x)", "floating numbers", x, kind=errors.ArgumentTypeError)
     if p is None or p != int(p):
-        raise errors.bad("multigammaln(p)", "an integer", p, kind=TypeError)
+        raise errors.bad("multigammaln(p)", "an integer", p, kind=errors.ArgumentTypeError)
     if p < 1:
-        raise errors.bad("multigammaln(p)", "1 or more", int(p), kind=errors.Unfit)
+        raise errors.bad("multigammaln(p)", "1 or more", int(p), kind=errors.ArgumentError)
     halves = registry.find("arange")(int(p), dtype=x.dtype) / 2
     return lgamma(x.unsqueeze(-1) - halves).sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
 
 
 def _share(exact, lower):
-    """The part of the gamma distribution's mass below or above y, computed in float64: in float32 three digits are right."""
+    """The gamma distribution's mass below or above y, computed in float64: in float32 three digits are right."""
 
     def body(x, y):
         a, b = x.astype(jnp.float64), y.astype(jnp.float64)
@@ -241,21 +294,13 @@ def _density(x, y):
 
 @op(numpy=special.gammainc)
 def gamma_below(x: Tensor, y: Tensor) -> Tensor:
-    """The regularised lower incomplete gamma function; use `gammainc`.
-
-    >>> round(bireme.gammainc(bireme.to_tensor([1.0]), bireme.to_tensor([1.0])).item(), 4)
-    0.6321
-    """
+    """The regularized lower incomplete gamma function; use `gammainc`."""
     return _LOWER(x, y)
 
 
 @op(numpy=special.gammaincc)
 def gamma_above(x: Tensor, y: Tensor) -> Tensor:
-    """The regularised upper incomplete gamma function; use `gammaincc`.
-
-    >>> round(bireme.gammaincc(bireme.to_tensor([1.0]), bireme.to_tensor([1.0])).item(), 4)
-    0.3679
-    """
+    """The regularized upper incomplete gamma function; use `gammaincc`."""
     return _UPPER(x, y)
 
 
@@ -267,14 +312,14 @@ gamma_above.grad(lambda g, x, y, sigs: (None, sum_to(-g * _density(x, y), sigs[1
 
 def _incomplete(name, f, x, y):
     if x.dtype not in FLOAT or x.dtype is not y.dtype:
-        raise errors.bad(f"{name}()", "floating numbers of one type", f"{x.dtype.name} and {y.dtype.name}", kind=errors.NoKernel)
+        raise errors.bad(f"{name}()", "floating numbers of one type", described=f"{x.dtype.name} and {y.dtype.name}", kind=errors.DtypeError)
     not_negative(f"{name}(x)", x)
     not_negative(f"{name}(y)", y)
     return f(x if x.stop_gradient else x.detach(), y)
 
 
 def not_negative(where, t):
-    """What the host knows is looked at now, anything else by a flag of the program."""
+    """Raise for a negative number: host values are checked now, others by a flag of the program."""
     value = read(t)
     if value.array is not None and value.device.is_cpu:
         host = np.asarray(value.array)
@@ -287,20 +332,46 @@ def not_negative(where, t):
 
 @composite(method=True, inplace=True, writes=3)
 def gammainc(x: Tensor, y: Tensor) -> Tensor:
-    """The regularised lower incomplete gamma function of order `x` at `y`; there is no gradient of the order.
+    """Elementwise regularized lower incomplete gamma function ``P(x, y)``.
 
-    >>> round(bireme.gammainc(bireme.to_tensor([1.0]), bireme.to_tensor([1.0])).item(), 4)
-    0.6321
+    It is the integral of ``t ** (x - 1) * exp(-t)`` from 0 to ``y``, divided by ``gamma(x)``.
+
+    Args:
+        x: Order, a floating-point tensor of non-negative numbers; it gets no gradient.
+        y: Upper limit of the integral, non-negative numbers of the same dtype.
+
+    Returns:
+        Tensor of the broadcast shape with numbers in ``[0, 1]``.
+
+    Raises:
+        ValueError: If a number is negative.
+
+    Examples:
+        >>> round(bireme.gammainc(bireme.to_tensor([1.0]), bireme.to_tensor([1.0])).item(), 4)
+        0.6321
     """
     return _incomplete("gammainc", gamma_below, x, y)
 
 
 @composite(method=True, inplace=True)
 def gammaincc(x: Tensor, y: Tensor) -> Tensor:
-    """The regularised upper incomplete gamma function of order `x` at `y`; there is no gradient of the order.
+    """Elementwise regularized upper incomplete gamma function ``Q(x, y) = 1 - P(x, y)``.
 
-    >>> round(bireme.gammaincc(bireme.to_tensor([1.0]), bireme.to_tensor([1.0])).item(), 4)
-    0.3679
+    It is the integral of ``t ** (x - 1) * exp(-t)`` from ``y`` to infinity, divided by ``gamma(x)``.
+
+    Args:
+        x: Order, a floating-point tensor of non-negative numbers; it gets no gradient.
+        y: Lower limit of the integral, non-negative numbers of the same dtype.
+
+    Returns:
+        Tensor of the broadcast shape with numbers in ``[0, 1]``.
+
+    Raises:
+        ValueError: If a number is negative.
+
+    Examples:
+        >>> round(bireme.gammaincc(bireme.to_tensor([1.0]), bireme.to_tensor([1.0])).item(), 4)
+        0.3679
     """
     return _incomplete("gammaincc", gamma_above, x, y)
 
@@ -324,10 +395,17 @@ def _i1(x):
 
 @op(method=True, inplace=True, floats=True, dtypes=FLOAT, numpy=special.i0)
 def i0(x: Tensor) -> Tensor:
-    """Modified Bessel function of the first kind of order 0.
+    """Elementwise modified Bessel function of the first kind of order 0.
 
-    >>> bireme.i0(bireme.to_tensor([0.0])).tolist()
-    [1.0]
+    Args:
+        x: Tensor of real numbers; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.i0(bireme.to_tensor([0.0])).tolist()
+        [1.0]
     """
     return _i0(x)
 
@@ -338,10 +416,17 @@ i0.grad(lambda g, x: g * _i1(x), numpy=lambda g, x: g * special.i1(x))
 
 @op(method=True, floats=True, dtypes=FLOAT, numpy=special.i1)
 def i1(x: Tensor) -> Tensor:
-    """Modified Bessel function of the first kind of order 1.
+    """Elementwise modified Bessel function of the first kind of order 1.
 
-    >>> bireme.i1(bireme.to_tensor([0.0])).tolist()
-    [0.0]
+    Args:
+        x: Tensor of real numbers; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.i1(bireme.to_tensor([0.0])).tolist()
+        [0.0]
     """
     return _i1(x)
 
@@ -350,7 +435,10 @@ i1.infer(same)
 
 
 def _i1_near_zero(x):
-    """Where x is near zero, `i1(x) / x` there as a series, and x elsewhere: the slope of the quotient is a difference of almost equal numbers."""
+    """Where x is near zero, `i1(x) / x` there as a series, and x elsewhere.
+
+    The slope of the quotient is a difference of almost equal numbers there.
+    """
     near = jnp.abs(x) < 1
     t = jnp.where(near, x * 0.5, 0)
     series = jnp.ones_like(x)
@@ -367,10 +455,17 @@ def _(g, x):
 
 @op(method=True, floats=True, dtypes=FLOAT, numpy=special.i0e)
 def i0e(x: Tensor) -> Tensor:
-    """`i0` times exp(-|x|), which does not overflow.
+    """Elementwise exponentially scaled Bessel function ``i0(x) * exp(-abs(x))``, which does not overflow.
 
-    >>> bireme.i0e(bireme.to_tensor([0.0])).tolist()
-    [1.0]
+    Args:
+        x: Tensor of real numbers; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.i0e(bireme.to_tensor([0.0])).tolist()
+        [1.0]
     """
     return lax.bessel_i0e(x)
 
@@ -381,10 +476,17 @@ i0e.grad(lambda g, x, out: g * (lax.bessel_i1e(x) - jnp.sign(x) * out), numpy=la
 
 @op(method=True, floats=True, dtypes=FLOAT, numpy=special.i1e)
 def i1e(x: Tensor) -> Tensor:
-    """`i1` times exp(-|x|), which does not overflow.
+    """Elementwise exponentially scaled Bessel function ``i1(x) * exp(-abs(x))``, which does not overflow.
 
-    >>> bireme.i1e(bireme.to_tensor([0.0])).tolist()
-    [0.0]
+    Args:
+        x: Tensor of real numbers; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.i1e(bireme.to_tensor([0.0])).tolist()
+        [0.0]
     """
     return lax.bessel_i1e(x)
 

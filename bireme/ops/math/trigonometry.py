@@ -15,48 +15,71 @@ from bireme.ops._shared.broadcast import conj_of, elementwise, same, sum_to
 from bireme.ops.math.arithmetic import cast
 
 
-def _sin(x, platform):
-    return vectorized_math.sin(x) if platform == "cpu" and x.dtype == jnp.float32 else jnp.sin(x)
+def _sin_cpu(x):
+    return vectorized_math.sin(x) if x.dtype == jnp.float32 else jnp.sin(x)
 
 
-def _cos(x, platform):
-    return vectorized_math.cos(x) if platform == "cpu" and x.dtype == jnp.float32 else jnp.cos(x)
+def _cos_cpu(x):
+    return vectorized_math.cos(x) if x.dtype == jnp.float32 else jnp.cos(x)
 
 
 @op(method=True, inplace=True, floats=True, numpy=np.sin, torch=True, out=True)
 def sin(x: Tensor) -> Tensor:
-    """Sine.
+    """Elementwise sine.
 
-    >>> bireme.sin(bireme.to_tensor([0.0])).tolist()
-    [0.0]
+    Args:
+        x: Angles in radians; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.sin(bireme.to_tensor([0.0])).tolist()
+        [0.0]
     """
     return jnp.sin(x)
 
 
 sin.infer(same)
-sin.grad(lambda g, x, platform: g * conj_of(_cos(x, platform)), numpy=True)
+sin.grad(lambda g, x: g * conj_of(jnp.cos(x)), numpy=True)
+sin.grad(lambda g, x: g * conj_of(_cos_cpu(x)), on="cpu")
 
 
 @op(method=True, inplace=True, floats=True, numpy=np.cos, torch=True, out=True)
 def cos(x: Tensor) -> Tensor:
-    """Cosine.
+    """Elementwise cosine.
 
-    >>> bireme.cos(bireme.to_tensor([0.0])).tolist()
-    [1.0]
+    Args:
+        x: Angles in radians; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.cos(bireme.to_tensor([0.0])).tolist()
+        [1.0]
     """
     return jnp.cos(x)
 
 
 cos.infer(same)
-cos.grad(lambda g, x, platform: -g * conj_of(_sin(x, platform)), numpy=True)
+cos.grad(lambda g, x: -g * conj_of(jnp.sin(x)), numpy=True)
+cos.grad(lambda g, x: -g * conj_of(_sin_cpu(x)), on="cpu")
 
 
 @op(method=True, inplace=True, floats=True, numpy=np.tan, amp="high")
 def tan(x: Tensor) -> Tensor:
-    """Tangent.
+    """Elementwise tangent.
 
-    >>> bireme.tan(bireme.to_tensor([0.0])).tolist()
-    [0.0]
+    Args:
+        x: Angles in radians; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.tan(bireme.to_tensor([0.0])).tolist()
+        [0.0]
     """
     return jnp.tan(x)
 
@@ -68,10 +91,17 @@ tan.grad(lambda g, x: g * conj_of(1 + jnp.square(jnp.tan(x))), numpy=True)
 
 @op(method=True, inplace=True, floats=True, numpy=np.arcsin, amp="high")
 def asin(x: Tensor) -> Tensor:
-    """Inverse of the sine, in [-pi/2, pi/2].
+    """Elementwise inverse sine; NaN for real numbers outside of ``[-1, 1]``.
 
-    >>> bireme.asin(bireme.to_tensor([0.0])).tolist()
-    [0.0]
+    Args:
+        x: Input tensor; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``, of angles in ``[-pi/2, pi/2]`` for real numbers.
+
+    Examples:
+        >>> bireme.asin(bireme.to_tensor([0.0])).tolist()
+        [0.0]
     """
     return jnp.arcsin(x)
 
@@ -82,10 +112,17 @@ asin.grad(lambda g, x: g / conj_of(jnp.sqrt(1 - x * x)), numpy=True)
 
 @op(method=True, inplace=True, floats=True, numpy=np.arccos, amp="high")
 def acos(x: Tensor) -> Tensor:
-    """Inverse of the cosine, in [0, pi].
+    """Elementwise inverse cosine; NaN for real numbers outside of ``[-1, 1]``.
 
-    >>> bireme.acos(bireme.to_tensor([1.0])).tolist()
-    [0.0]
+    Args:
+        x: Input tensor; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``, of angles in ``[0, pi]`` for real numbers.
+
+    Examples:
+        >>> bireme.acos(bireme.to_tensor([1.0])).tolist()
+        [0.0]
     """
     return jnp.arccos(x)
 
@@ -96,10 +133,17 @@ acos.grad(lambda g, x: -g / conj_of(jnp.sqrt(1 - x * x)), numpy=True)
 
 @op(method=True, inplace=True, floats=True, numpy=np.arctan)
 def atan(x: Tensor) -> Tensor:
-    """Inverse of the tangent, in [-pi/2, pi/2].
+    """Elementwise inverse tangent.
 
-    >>> bireme.atan(bireme.to_tensor([0.0])).tolist()
-    [0.0]
+    Args:
+        x: Input tensor; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``, of angles in ``[-pi/2, pi/2]`` for real numbers.
+
+    Examples:
+        >>> bireme.atan(bireme.to_tensor([0.0])).tolist()
+        [0.0]
     """
     return jnp.arctan(x)
 
@@ -110,10 +154,18 @@ atan.grad(lambda g, x: g / conj_of(1 + x * x), numpy=True)
 
 @op(method=True, promote="x y", mix="floats", dtypes=FLOAT, numpy=np.arctan2)
 def atan2(x: Tensor, y: Tensor) -> Tensor:
-    """The angle in (-pi, pi] of the point with ordinate `x` and abscissa `y`; integers become float64.
+    """Elementwise angle of the point with ordinate ``x`` and abscissa ``y``: ``atan(x / y)`` in the right quadrant.
 
-    >>> bireme.atan2(bireme.to_tensor([0.0]), bireme.to_tensor([1.0])).tolist()
-    [0.0]
+    Args:
+        x: Ordinates, real numbers; two tensors of the same integer dtype become float64.
+        y: Abscissas, of a shape that broadcasts.
+
+    Returns:
+        Tensor of the broadcast shape with angles in ``[-pi, pi]``.
+
+    Examples:
+        >>> bireme.atan2(bireme.to_tensor([0.0]), bireme.to_tensor([1.0])).tolist()
+        [0.0]
     """
     return jnp.arctan2(x, y)
 
@@ -136,10 +188,18 @@ def _(g, x, y, sigs):
 
 @op(method=True, inplace=True, writes=3, promote="x y", floats=True, dtypes=FLOAT, numpy=np.hypot)
 def hypot(x: Tensor, y: Tensor) -> Tensor:
-    """The root of the sum of two squares, without overflow; integers become float32.
+    """Elementwise hypotenuse ``sqrt(x * x + y * y)``, computed without overflow.
 
-    >>> bireme.hypot(bireme.to_tensor([3.0]), bireme.to_tensor([4.0])).tolist()
-    [5.0]
+    Args:
+        x: First leg, real numbers; integers and bools become float32.
+        y: Second leg, of a shape that broadcasts.
+
+    Returns:
+        Tensor of the broadcast shape and the promoted dtype.
+
+    Examples:
+        >>> bireme.hypot(bireme.to_tensor([3.0]), bireme.to_tensor([4.0])).tolist()
+        [5.0]
     """
     return jnp.hypot(x, y)
 
@@ -155,10 +215,17 @@ def _(g, out, x, y, sigs):
 
 @op(method=True, inplace=True, floats=True, numpy=np.sinh, amp="high")
 def sinh(x: Tensor) -> Tensor:
-    """Hyperbolic sine.
+    """Elementwise hyperbolic sine.
 
-    >>> bireme.sinh(bireme.to_tensor([0.0])).tolist()
-    [0.0]
+    Args:
+        x: Input tensor; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.sinh(bireme.to_tensor([0.0])).tolist()
+        [0.0]
     """
     return jnp.sinh(x)
 
@@ -169,10 +236,17 @@ sinh.grad(lambda g, x: g * conj_of(jnp.cosh(x)), numpy=True)
 
 @op(method=True, inplace=True, floats=True, numpy=np.cosh, amp="high")
 def cosh(x: Tensor) -> Tensor:
-    """Hyperbolic cosine.
+    """Elementwise hyperbolic cosine.
 
-    >>> bireme.cosh(bireme.to_tensor([0.0])).tolist()
-    [1.0]
+    Args:
+        x: Input tensor; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.cosh(bireme.to_tensor([0.0])).tolist()
+        [1.0]
     """
     return jnp.cosh(x)
 
@@ -183,10 +257,17 @@ cosh.grad(lambda g, x: g * conj_of(jnp.sinh(x)), numpy=True)
 
 @op(method=True, inplace=True, floats=True, numpy=np.tanh)
 def tanh(x: Tensor) -> Tensor:
-    """Hyperbolic tangent.
+    """Elementwise hyperbolic tangent.
 
-    >>> bireme.tanh(bireme.to_tensor([0.0])).tolist()
-    [0.0]
+    Args:
+        x: Input tensor; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.tanh(bireme.to_tensor([0.0])).tolist()
+        [0.0]
     """
     return jnp.tanh(x)
 
@@ -198,10 +279,17 @@ tanh.grad(lambda g, out: g * conj_of(1 - out * out), numpy=True)
 
 @op(method=True, inplace=True, floats=True, numpy=np.arcsinh)
 def asinh(x: Tensor) -> Tensor:
-    """Inverse of the hyperbolic sine.
+    """Elementwise inverse hyperbolic sine.
 
-    >>> bireme.asinh(bireme.to_tensor([0.0])).tolist()
-    [0.0]
+    Args:
+        x: Input tensor; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.asinh(bireme.to_tensor([0.0])).tolist()
+        [0.0]
     """
     return jnp.arcsinh(x)
 
@@ -212,10 +300,17 @@ asinh.grad(lambda g, x: g / conj_of(jnp.sqrt(x * x + 1)), numpy=True)
 
 @op(method=True, inplace=True, floats=True, numpy=np.arccosh)
 def acosh(x: Tensor) -> Tensor:
-    """Inverse of the hyperbolic cosine, for `x` of 1 or more.
+    """Elementwise inverse hyperbolic cosine; NaN for real numbers below 1.
 
-    >>> bireme.acosh(bireme.to_tensor([1.0])).tolist()
-    [0.0]
+    Args:
+        x: Input tensor; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.acosh(bireme.to_tensor([1.0])).tolist()
+        [0.0]
     """
     return jnp.arccosh(x)
 
@@ -226,10 +321,17 @@ acosh.grad(lambda g, x: g / conj_of(jnp.sqrt(x - 1) * jnp.sqrt(x + 1)), numpy=Tr
 
 @op(method=True, inplace=True, floats=True, numpy=np.arctanh, amp="high")
 def atanh(x: Tensor) -> Tensor:
-    """Inverse of the hyperbolic tangent, for `x` in (-1, 1).
+    """Elementwise inverse hyperbolic tangent; NaN for real numbers outside of ``[-1, 1]``.
 
-    >>> bireme.atanh(bireme.to_tensor([0.0])).tolist()
-    [0.0]
+    Args:
+        x: Input tensor; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.atanh(bireme.to_tensor([0.0])).tolist()
+        [0.0]
     """
     return jnp.arctanh(x)
 
@@ -240,10 +342,19 @@ atanh.grad(lambda g, x: g / conj_of(1 - x * x), numpy=True)
 
 @composite(method=True)
 def stanh(x: Tensor, scale_a: float = 0.67, scale_b: float = 1.7159) -> Tensor:
-    """`scale_b * tanh(scale_a * x)`.
+    """Elementwise scaled hyperbolic tangent ``scale_b * tanh(scale_a * x)``.
 
-    >>> bireme.stanh(bireme.to_tensor([0.0])).tolist()
-    [0.0]
+    Args:
+        x: Input tensor; integers and bools become float32.
+        scale_a: Factor inside of the hyperbolic tangent. Default: 0.67.
+        scale_b: Factor of the result. Default: 1.7159.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.stanh(bireme.to_tensor([0.0])).tolist()
+        [0.0]
     """
     x = cast(x, dtypes.float32) if x.dtype.kind in "bi" else x
     return tanh(x * scale_a) * scale_b
@@ -251,20 +362,34 @@ def stanh(x: Tensor, scale_a: float = 0.67, scale_b: float = 1.7159) -> Tensor:
 
 @composite(method=True)
 def deg2rad(x: Tensor) -> Tensor:
-    """Degrees as radians; integers become float32.
+    """Convert angles from degrees to radians.
 
-    >>> bireme.deg2rad(bireme.to_tensor([180.0])).tolist()
-    [3.1415927410125732]
+    Args:
+        x: Angles in degrees; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.deg2rad(bireme.to_tensor([180.0])).tolist()
+        [3.1415927410125732]
     """
     return (cast(x, dtypes.float32) if x.dtype.kind in "bi" else x) * (math.pi / 180)
 
 
 @composite(method=True)
 def rad2deg(x: Tensor) -> Tensor:
-    """Radians as degrees; integers become float32.
+    """Convert angles from radians to degrees.
 
-    >>> bireme.rad2deg(bireme.to_tensor([0.0])).tolist()
-    [0.0]
+    Args:
+        x: Angles in radians; integers and bools become float32.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.rad2deg(bireme.to_tensor([0.0])).tolist()
+        [0.0]
     """
     return (cast(x, dtypes.float32) if x.dtype.kind in "bi" else x) * (180 / math.pi)
 
@@ -279,10 +404,17 @@ def _nested(square, factors):
 
 @op(method=True, inplace=True, writes=4, dtypes=FLOAT | COMPLEX, of_the_past=True, numpy=np.sinc)
 def sinc(x: Tensor) -> Tensor:
-    """sin(pi x) / (pi x), and 1 at zero.
+    """Elementwise normalized sinc function ``sin(pi * x) / (pi * x)``, which is 1 at 0.
 
-    >>> bireme.sinc(bireme.to_tensor([0.0, 0.5])).tolist()
-    [1.0, 0.6366197466850281]
+    Args:
+        x: Floating-point or complex tensor.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.sinc(bireme.to_tensor([0.0, 0.5])).tolist()
+        [1.0, 0.6366197466850281]
     """
     angle = x * math.pi
     safe = jnp.where(angle == 0, 1, angle)

@@ -15,10 +15,12 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import COMPLEX, FLOAT
 from bireme.core.declare.op import PUBLIC, Axis, DTypeArg, Extra, Key, Shape, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec.rebinding import dual
 from bireme.core.tensor import tape
 from bireme.core.tensor.inplace import assign_inplace
 from bireme.ops._shared.broadcast import conj_of, same, sum_to
 from bireme.ops._shared.compiler_hints import fresh
+from bireme.ops._shared.precision import widen
 from bireme.ops.manipulation.split import split
 from bireme.ops.math.arithmetic import cast
 from bireme.ops.math.elementwise import sigmoid
@@ -30,10 +32,19 @@ _ROOT_2_PI = math.sqrt(2 / math.pi)
 
 @op(inplace=True, numpy=lambda x: np.maximum(x, 0), alias={"x": "input"})
 def relu(x: Tensor) -> Tensor:
-    """max(x, 0).
+    """Rectified linear unit: ``max(x, 0)`` of each element.
 
-    >>> bireme.nn.functional.relu(bireme.to_tensor([-1.0, 2.0])).tolist()
-    [0.0, 2.0]
+    The gradient at 0 is 0.
+
+    Args:
+        x: Input tensor of any shape.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.nn.functional.relu(bireme.to_tensor([-1.0, 2.0])).tolist()
+        [0.0, 2.0]
     """
     return jnp.maximum(x, 0)
 
@@ -44,10 +55,19 @@ relu.grad(lambda g, out: jnp.where(out > 0, g, jnp.zeros_like(g)), numpy=True)
 
 @op(inplace=True, dtypes=FLOAT, numpy=True)
 def leaky_relu(x: Tensor, negative_slope: Tensor | float = 0.01) -> Tensor:
-    """x where it is not negative, else negative_slope * x.
+    """Rectified linear unit with a slope for negative elements: ``x`` where ``x >= 0``, else ``negative_slope * x``.
 
-    >>> bireme.nn.functional.leaky_relu(bireme.to_tensor([-1.0, 2.0]), 0.5).tolist()
-    [-0.5, 2.0]
+    Args:
+        x: Input tensor of a floating-point dtype.
+        negative_slope: Slope for negative elements: a number, or a 0-D tensor, which gets a gradient too.
+            Default: 0.01.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.nn.functional.leaky_relu(bireme.to_tensor([-1.0, 2.0]), 0.5).tolist()
+        [-0.5, 2.0]
     """
     return jnp.where(x >= 0, x, x * negative_slope.astype(x.dtype))
 
@@ -64,7 +84,7 @@ def _(g, x, negative_slope):
 @leaky_relu.check
 def _(negative_slope):
     if negative_slope.ndim:
-        raise errors.bad("leaky_relu(negative_slope)", "a number", f"shape {list(negative_slope.shape)}", kind=TypeError)
+        raise errors.bad("leaky_relu(negative_slope)", "a number", described=f"shape {list(negative_slope.shape)}", kind=errors.ArgumentTypeError)
 
 
 def _gelu_numpy(x, approximate):
@@ -83,10 +103,19 @@ def _gelu_numpy(x, approximate):
 
 @op(dtypes=FLOAT, numpy=_gelu_numpy, alias={"x": "input"})
 def gelu(x: Tensor, approximate: bool = False) -> Tensor:
-    """x times the normal distribution function at x; `approximate` uses tanh.
+    """Gaussian error linear unit: ``x`` times the standard normal distribution function at ``x``.
 
-    >>> bireme.nn.functional.gelu(bireme.to_tensor([0.0])).tolist()
-    [0.0]
+    Args:
+        x: Input tensor of a floating-point dtype.
+        approximate: Whether to use the approximation ``0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))``;
+            the strings ``'tanh'`` and ``'none'`` mean True and False. Default: False.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> [round(y, 4) for y in bireme.nn.functional.gelu(bireme.to_tensor([-1.0, 0.0, 1.0])).tolist()]
+        [-0.1587, 0.0, 0.8413]
     """
     wide = x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
     if approximate:
@@ -114,7 +143,7 @@ def _gelu_slope(x, approximate, tanh, erf, exp):
 
 
 def _gate(x):
-    """0.5 (1 + tanh(u)) of the approximation as 1 / (1 + exp(-2u)): half the instructions, which is what it takes long for on a GPU."""
+    """0.5 (1 + tanh(u)) of the approximation as 1 / (1 + exp(-2u)): half the instructions, which bound it on a GPU."""
     return 1 / (1 + jnp.exp(x * (-2 * _ROOT_2_PI - 2 * 0.044715 * _ROOT_2_PI * (x * x))))
 
 
@@ -126,24 +155,37 @@ def _(x, approximate):
     return (wide * _gate(wide)).astype(x.dtype)
 
 
-@gelu.grad(numpy=lambda g, x, approximate, platform: g * _gelu_slope(x, approximate, np.tanh, special.erf, np.exp))
-def _(g, x, approximate, platform):
-    x = fresh(x, platform)
-    wide = x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
-    if platform == "cuda" and approximate and x.dtype.itemsize <= 4:
-        s = _gate(wide)
-        slope = s + s * (1 - s) * (wide * (2 * _ROOT_2_PI + 6 * 0.044715 * _ROOT_2_PI * (wide * wide)))
-        # the product in the narrow type: in the wide one, XLA would write it out for the bias that sums it up
-        return g * slope.astype(x.dtype)
-    return g * _gelu_slope(wide, approximate, jnp.tanh, lax.erf, jnp.exp).astype(x.dtype)
+@gelu.grad(numpy=lambda g, x, approximate: g * _gelu_slope(x, approximate, np.tanh, special.erf, np.exp))
+def _gelu_grad(g, x, approximate):
+    return g * _gelu_slope(widen(x), approximate, jnp.tanh, lax.erf, jnp.exp).astype(x.dtype)
+
+
+@gelu.grad(on="cuda")
+def _(g, x, approximate):
+    x = fresh(x)
+    if not approximate or x.dtype.itemsize > 4:
+        return _gelu_grad(g, x, approximate)
+    wide = widen(x)
+    s = _gate(wide)
+    slope = s + s * (1 - s) * (wide * (2 * _ROOT_2_PI + 6 * 0.044715 * _ROOT_2_PI * (wide * wide)))
+    # the product in the narrow type: in the wide one, XLA would write it out for the bias that sums it up
+    return g * slope.astype(x.dtype)
 
 
 @op(dtypes=FLOAT | COMPLEX, alias={"x": "input"}, numpy=lambda x: x * (1 / (1 + np.exp(-x)) if np.iscomplexobj(x) else special.expit(x)))
 def silu(x: Tensor, inplace: Extra = False) -> Tensor:
-    """x times its sigmoid.
+    """Sigmoid linear unit, also known as swish: ``x * sigmoid(x)``.
 
-    >>> bireme.nn.functional.silu(bireme.to_tensor([0.0])).tolist()
-    [0.0]
+    Args:
+        x: Input tensor of a floating-point or complex dtype.
+        inplace: Whether to write the result into ``x`` and return ``x`` itself. Default: False.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> round(bireme.nn.functional.silu(bireme.to_tensor([1.0])).item(), 4)
+        0.7311
     """
     return x * (_sigmoid(x) if jnp.iscomplexobj(x) else lax.logistic(x))
 
@@ -172,7 +214,7 @@ def _or_in_place(plain: Any) -> Any:
         since, made = tape.now(), plain(*args, **kwargs)
         wanted = kwargs.get("inplace", args[1] if len(args) > 1 else False)
         if not isinstance(wanted, (bool, int)):
-            raise errors.bad("silu(inplace)", "True or False", wanted, kind=TypeError)
+            raise errors.bad("silu(inplace)", "True or False", wanted, kind=errors.ArgumentTypeError)
         return assign_inplace(args[0] if args else kwargs.get("x", kwargs.get("input")), made, "silu", since) if wanted else made
 
     return silu
@@ -183,10 +225,21 @@ silu.public = PUBLIC["silu"] = _or_in_place(silu.public)
 
 @op(dtypes=FLOAT | COMPLEX, amp="high", numpy=True)
 def softplus(x: Tensor, beta: Tensor | float = 1, threshold: Tensor | float = 20) -> Tensor:
-    """log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold.
+    """Smooth approximation of the rectified linear unit: ``log(1 + exp(beta * x)) / beta``.
 
-    >>> round(bireme.nn.functional.softplus(bireme.to_tensor([0.0])).item(), 4)
-    0.6931
+    Where ``beta * x > threshold`` the result is ``x`` itself, from which it no longer differs noticeably.
+
+    Args:
+        x: Input tensor of a floating-point or complex dtype.
+        beta: How sharply the curve bends at 0: a number or a 0-D tensor. Default: 1.
+        threshold: Value of ``beta * x`` above which the function is linear: a number or a 0-D tensor. Default: 20.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> round(bireme.nn.functional.softplus(bireme.to_tensor([0.0])).item(), 4)
+        0.6931
     """
     scaled = x * beta.astype(x.dtype)
     smooth = jnp.log1p(jnp.exp(scaled)) if jnp.iscomplexobj(x) else jnp.logaddexp(scaled, np.zeros((), x.dtype))
@@ -200,13 +253,16 @@ softplus.infer(lambda x: x)
 def _(beta, threshold):
     for name, given in (("beta", beta), ("threshold", threshold)):
         if given.ndim:
-            raise errors.bad(f"softplus({name})", "a number", f"shape {list(given.shape)}", kind=TypeError)
+            raise errors.bad(f"softplus({name})", "a number", described=f"shape {list(given.shape)}", kind=errors.ArgumentTypeError)
 
 
 def _logistic(x):
     if jnp.iscomplexobj(x):
         return 1 / (1 + jnp.exp(-x))
-    return special.expit(x) if isinstance(x, (np.ndarray, np.generic)) else lax.logistic(x)
+    return _real_logistic(x)
+
+
+_real_logistic = dual(special.expit)(lax.logistic)
 
 
 @softplus.grad(numpy=True)
@@ -245,13 +301,9 @@ def _softmax_grad_numpy(g, out, axis):
     return d
 
 
-@op(name="softmax_of", dtypes=FLOAT, numpy=_softmax_numpy, amp="high")
+@op(name="softmax_of", dtypes=FLOAT, numpy=_softmax_numpy, amp="high", upcast=True)
 def softmax_of(x: Tensor, axis: Axis) -> Tensor:
-    """exp(x) divided by its sum along an axis; use `softmax`.
-
-    >>> bireme.nn.functional.softmax(bireme.to_tensor([0.0, 0.0])).tolist()
-    [0.5, 0.5]
-    """
+    """exp(x) divided by its sum along an axis; use `softmax`."""
     return _softmax(x, axis)
 
 
@@ -268,10 +320,21 @@ def _(g, out, axis):
 
 @composite(public="nn.functional.softmax", inplace=True, retype=True, alias={"x": "input", "axis": "dim"}, out=True, plain=True)
 def softmax(x: Tensor, axis: int = -1, dtype: DTypeArg = None) -> Tensor:
-    """exp(x) divided by its sum along `axis`.
+    """Softmax along an axis: ``exp(x) / sum(exp(x))``, so that the elements along it add up to 1.
 
-    >>> bireme.nn.functional.softmax(bireme.to_tensor([0.0, 0.0])).tolist()
-    [0.5, 0.5]
+    The maximum is subtracted first, so that large elements do not overflow. A 0-D tensor gives 1.
+
+    Args:
+        x: Input tensor of a floating-point dtype, or of any dtype if ``dtype`` says what to cast it to.
+        axis: Axis along which the elements add up to 1. Default: -1.
+        dtype: Data type that ``x`` is cast to before the computation; ``None`` keeps that of ``x``. Default: None.
+
+    Returns:
+        Tensor of the shape of ``x``, of ``dtype`` if it is given.
+
+    Examples:
+        >>> bireme.nn.functional.softmax(bireme.to_tensor([0.0, 0.0])).tolist()
+        [0.5, 0.5]
     """
     return softmax_of(x if dtype is None or dtype is x.dtype else cast(x, dtype), axis)
 
@@ -279,10 +342,23 @@ def softmax(x: Tensor, axis: int = -1, dtype: DTypeArg = None) -> Tensor:
 @composite(name="torch_softmax", public="softmax special.softmax compat.softmax", method="softmax", name_arg=False, out=True,
            rejects={"x": "input, or bireme.nn.functional.softmax", "axis": "dim, or bireme.nn.functional.softmax"})  # fmt: skip
 def torch_softmax(input: Tensor, dim: int | None = None, dtype: DTypeArg = None) -> Tensor:
-    """exp(input) divided by its sum along `dim`; without one along axis 0 of one or three axes, else along axis 1.
+    """Softmax along an axis with the keywords of PyTorch: ``exp(input) / sum(exp(input))``.
 
-    >>> bireme.softmax(bireme.to_tensor([0.0, 0.0]), dim=0).tolist()
-    [0.5, 0.5]
+    ``bireme.nn.functional.softmax`` is the form with the keywords ``x`` and ``axis``; its default is the last axis.
+
+    Args:
+        input: Input tensor of a floating-point dtype, or of any dtype if ``dtype`` says what to cast it to.
+        dim: Axis along which the elements add up to 1; ``None`` means 0 for a tensor of 0, 1 or 3 dimensions, else 1.
+            Default: None.
+        dtype: Data type that ``input`` is cast to before the computation; ``None`` keeps that of ``input``.
+            Default: None.
+
+    Returns:
+        Tensor of the shape of ``input``, of ``dtype`` if it is given.
+
+    Examples:
+        >>> bireme.softmax(bireme.to_tensor([0.0, 0.0]), dim=0).tolist()
+        [0.5, 0.5]
     """
     axis = (0 if input.ndim in (0, 1, 3) else 1) if dim is None else dim
     return softmax_of(input if dtype is None or dtype is input.dtype else cast(input, dtype), axis)
@@ -320,13 +396,9 @@ def _log_softmax_numpy(x, axis):
     return z
 
 
-@op(dtypes=FLOAT, numpy=_log_softmax_numpy, amp="high")
+@op(dtypes=FLOAT, numpy=_log_softmax_numpy, amp="high", upcast=True)
 def log_softmax_of(x: Tensor, axis: Axis) -> Tensor:
-    """Logarithm of the softmax; use `log_softmax`.
-
-    >>> round(bireme.nn.functional.log_softmax(bireme.to_tensor([0.0, 0.0])).tolist()[0], 4)
-    -0.6931
-    """
+    """Logarithm of the softmax; use `log_softmax`."""
     return _log_softmax(x, axis)
 
 
@@ -340,30 +412,53 @@ def _(g, out, axis):
 
 @composite(plain=True)
 def log_softmax(x: Tensor, axis: int = -1, dtype: DTypeArg = None) -> Tensor:
-    """Logarithm of the softmax along `axis`, without overflow.
+    """Logarithm of the softmax along an axis: ``x - log(sum(exp(x)))``, without overflow.
 
-    >>> round(bireme.nn.functional.log_softmax(bireme.to_tensor([0.0, 0.0])).tolist()[0], 4)
-    -0.6931
+    Args:
+        x: Input tensor of a floating-point dtype, or of any dtype if ``dtype`` says what to cast it to.
+        axis: Axis over which the exponentials are summed. Default: -1.
+        dtype: Data type that ``x`` is cast to before the computation; ``None`` keeps that of ``x``. Default: None.
+
+    Returns:
+        Tensor of the shape of ``x``, of ``dtype`` if it is given.
+
+    Examples:
+        >>> round(bireme.nn.functional.log_softmax(bireme.to_tensor([0.0, 0.0])).tolist()[0], 4)
+        -0.6931
     """
     return log_softmax_of(x if dtype is None or dtype is x.dtype else cast(x, dtype), axis)
 
 
 @composite(plain=True)
 def swish(x: Tensor) -> Tensor:
-    """x times its sigmoid, as `silu`.
+    """Swish: ``x * sigmoid(x)``, the same function as ``silu``.
 
-    >>> bireme.nn.functional.swish(bireme.to_tensor([0.0])).tolist()
-    [0.0]
+    Args:
+        x: Input tensor of a floating-point or complex dtype.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> round(bireme.nn.functional.swish(bireme.to_tensor([1.0])).item(), 4)
+        0.7311
     """
     return silu(x)
 
 
 @op(dtypes=FLOAT | COMPLEX, numpy=True)
 def log_sigmoid(x: Tensor) -> Tensor:
-    """Logarithm of the sigmoid, without overflow.
+    """Logarithm of the sigmoid: ``-log(1 + exp(-x))``, without overflow.
 
-    >>> round(bireme.nn.functional.log_sigmoid(bireme.to_tensor([0.0])).item(), 4)
-    -0.6931
+    Args:
+        x: Input tensor of a floating-point or complex dtype.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> round(bireme.nn.functional.log_sigmoid(bireme.to_tensor([0.0])).item(), 4)
+        -0.6931
     """
     if jnp.iscomplexobj(x):
         below = jnp.real(x) < 0
@@ -383,10 +478,17 @@ def _mish_gate(x):
 
 @op(dtypes=FLOAT, numpy=True)
 def mish(x: Tensor) -> Tensor:
-    """x times tanh(softplus(x)).
+    """Mish: ``x * tanh(log(1 + exp(x)))``.
 
-    >>> round(bireme.nn.functional.mish(bireme.to_tensor([1.0])).item(), 4)
-    0.8651
+    Args:
+        x: Input tensor of a floating-point dtype.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> round(bireme.nn.functional.mish(bireme.to_tensor([1.0])).item(), 4)
+        0.8651
     """
     return x * _mish_gate(x)
 
@@ -402,10 +504,17 @@ def _(g, x):
 
 @op(dtypes=FLOAT | COMPLEX, numpy=True)
 def softsign(x: Tensor) -> Tensor:
-    """x / (1 + |x|).
+    """Softsign: ``x / (1 + abs(x))``.
 
-    >>> bireme.nn.functional.softsign(bireme.to_tensor([-1.0, 3.0])).tolist()
-    [-0.5, 0.75]
+    Args:
+        x: Input tensor of a floating-point or complex dtype.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.nn.functional.softsign(bireme.to_tensor([-1.0, 3.0])).tolist()
+        [-0.5, 0.75]
     """
     return x / (1 + jnp.abs(x))
 
@@ -418,17 +527,24 @@ def _(g, x):
     size = jnp.abs(x)
     if not jnp.iscomplexobj(x):
         return g / jnp.square(1 + size)
-    # what changes the size of a complex number is the part of the gradient that points its way
+    # the magnitude of a complex number changes only by the part of the gradient along it
     along = jnp.real(jnp.conj(g) * x) / jnp.where(size == 0, 1, size)
     return g / (1 + size) - along * x / jnp.square(1 + size)
 
 
 @op(dtypes=FLOAT, numpy=True, amp="high")
 def tanhshrink(x: Tensor) -> Tensor:
-    """x - tanh(x).
+    """Difference between each element and its hyperbolic tangent: ``x - tanh(x)``.
 
-    >>> bireme.nn.functional.tanhshrink(bireme.to_tensor([0.0])).tolist()
-    [0.0]
+    Args:
+        x: Input tensor of a floating-point dtype.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> [round(y, 4) for y in bireme.nn.functional.tanhshrink(bireme.to_tensor([-1.0, 0.0, 1.0])).tolist()]
+        [-0.2384, 0.0, 0.2384]
     """
     return x - jnp.tanh(x)
 
@@ -439,15 +555,26 @@ tanhshrink.grad(lambda g, x: g * jnp.square(jnp.tanh(x)), numpy=True)
 
 @composite(plain=True)
 def glu(x: Tensor, axis: int = -1) -> Tensor:
-    """The first half of `x` along an axis times the sigmoid of the second half.
+    """Gated linear unit: the first half of ``x`` along an axis times the sigmoid of the second half.
 
-    >>> bireme.nn.functional.glu(bireme.to_tensor([2.0, 0.0])).tolist()
-    [1.0]
+    Args:
+        x: Input tensor of a floating-point dtype, with an even size along ``axis``.
+        axis: Axis that is halved. Default: -1.
+
+    Returns:
+        Tensor of the shape of ``x`` with half the size along ``axis``.
+
+    Raises:
+        ValueError: If the size along ``axis`` is odd.
+
+    Examples:
+        >>> bireme.nn.functional.glu(bireme.to_tensor([2.0, 0.0])).tolist()
+        [1.0]
     """
     if not -x.ndim <= axis < x.ndim:
-        raise errors.bad("glu(axis)", f"an axis in [{-x.ndim}, {x.ndim - 1}]", axis)
+        raise errors.bad("glu(axis)", f"an axis in [{-x.ndim}, {x.ndim - 1}]", axis, kind=errors.OutOfRangeError)
     if x.dtype not in FLOAT:
-        raise errors.bad("glu(x)", "one of bfloat16, float16, float32, float64", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad("glu(x)", "one of bfloat16, float16, float32, float64", described=x.dtype.name, kind=errors.DtypeError)
     if x.shape[axis] % 2:
         raise errors.bad("glu(x)", f"an even extent of axis {axis}", x)
     a, b = split(x, 2, axis)
@@ -463,12 +590,7 @@ def _largest_numpy(x, axis):
 
 @op(dtypes=FLOAT, passes="x", numpy=_largest_numpy)
 def one_hot_of_largest(x: Tensor, axis: Axis) -> Tensor:
-    """1 at the first largest element along an axis and 0 elsewhere; gradients pass as if nothing had been done.
-
-    >>> y = bireme.nn.functional.gumbel_softmax(bireme.to_tensor([0.0, 1.0]), hard=True)
-    >>> sorted(y.tolist())
-    [0.0, 1.0]
-    """
+    """1 at the first largest element along an axis and 0 elsewhere; gradients pass as if nothing had been done."""
     if x.ndim == 0:
         return jnp.ones_like(x)
     at = jnp.argmax(x, axis=axis, keepdims=True) if x.size else jnp.zeros(x.shape, int)
@@ -481,27 +603,33 @@ one_hot_of_largest.grad(lambda g: g, numpy=True)
 
 @composite()
 def gumbel_softmax(x: Tensor, temperature: float = 1.0, hard: bool = False, axis: int = -1) -> Tensor:
-    """Softmax of `x` with Gumbel noise, divided by the temperature; `hard` gives one-hot results with the soft gradient.
+    """Sample from a categorical distribution, differentiably: ``softmax((x + noise) / temperature)`` with Gumbel noise.
 
-    >>> y = bireme.nn.functional.gumbel_softmax(bireme.to_tensor([0.0, 1.0]))
-    >>> round(y.sum().item(), 4)
-    1.0
+    Args:
+        x: Unnormalized log-probabilities, of a floating-point dtype.
+        temperature: Positive number; the lower it is, the closer each sample is to one-hot. Default: 1.0.
+        hard: Whether to return one-hot samples; their gradient is that of the soft ones. Default: False.
+        axis: Axis of the categories. Default: -1.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``, whose elements along ``axis`` add up to 1.
+
+    Examples:
+        >>> y = bireme.nn.functional.gumbel_softmax(bireme.to_tensor([0.0, 1.0]))
+        >>> round(y.sum().item(), 4)
+        1.0
     """
     if temperature <= 0:
-        raise errors.bad("gumbel_softmax(temperature)", "a number above 0", temperature)
+        raise errors.bad("gumbel_softmax(temperature)", "a number above 0", temperature, kind=errors.for_number(temperature))
     if x.dtype not in FLOAT:
-        raise errors.bad("gumbel_softmax(x)", "one of bfloat16, float16, float32, float64", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad("gumbel_softmax(x)", "one of bfloat16, float16, float32, float64", described=x.dtype.name, kind=errors.DtypeError)
     y = softmax_of((x + gumbel_of(x.shape, x.dtype)) / temperature, axis)
     return one_hot_of_largest(y, axis) if hard else y
 
 
 @op(differentiable=False, numpy=True)
 def gumbel_of(shape: Shape, dtype: DTypeArg, key: Key = None) -> Tensor:
-    """Numbers of the Gumbel distribution; use `gumbel_softmax`.
-
-    >>> bireme.nn.functional.gumbel_softmax(bireme.to_tensor([0.0, 1.0])).shape
-    [2]
-    """
+    """Samples of the Gumbel distribution; use `gumbel_softmax`."""
     wide = jnp.float64 if dtype.np == np.float64 else jnp.float32
     # a middle of each step of the uniform numbers: neither logarithm meets a 0
     return (-jnp.log(-jnp.log(unit(key, shape, wide) + np.asarray(2.0**-25, wide)))).astype(dtype.np)

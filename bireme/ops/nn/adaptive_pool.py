@@ -1,4 +1,4 @@
-"""Pooling into a given number of results: windows as even as the extent allows, or of random sizes."""
+"""Pooling into a given number of results: windows as even as the size of an axis allows, or of random sizes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Attr, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.ops._shared.precision import widen
 from bireme.ops.nn import window_args
 from bireme.ops.nn.conv_lowering import back, move
-from bireme.ops.nn.max_pool import max_pool_of, max_pool_places, scattered, wide
+from bireme.ops.nn.max_pool import max_pool_of, max_pool_places, scattered
 from bireme.ops.random.generators import rand
 
 
 def _sizes(name: str, n: int, x: Any, output_size: Any, last: bool) -> tuple[int, ...]:
-    """The extents asked for; None keeps an axis as it is."""
+    """The sizes asked for; None keeps an axis as it is."""
     window_args.check_image(name, x, n, last)
     dims = window_args.spatial(x.shape, last)
     if isinstance(output_size, (list, tuple)) and len(output_size) == n:
@@ -29,7 +30,7 @@ def _sizes(name: str, n: int, x: Any, output_size: Any, last: bool) -> tuple[int
 
 
 def _bounds(n: int, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """First elements of the windows, and the first ones after them; they overlap where the extent is no multiple."""
+    """First elements of the windows, and the first ones after them; they overlap where the size is no multiple."""
     i = np.arange(size)
     return i * n // max(size, 1), -(-(i + 1) * n // max(size, 1))
 
@@ -45,7 +46,7 @@ def _mean(x, output_size, data_format):
     last = data_format[-1] == "C"
     if not all(window_args.spatial(x.shape, last)):  # the mean of nothing
         return jnp.full(_sized(x, output_size, last), np.nan, x.dtype)
-    image = wide(move(x, last))
+    image = widen(move(x, last))
     whole = [n % size == 0 if size else False for n, size in zip(image.shape[1:-1], output_size)]
     shape, axes = [image.shape[0]], []
     for n, size, even in zip(image.shape[1:-1], output_size, whole):
@@ -70,7 +71,7 @@ def _mean_grad(g, sigs, output_size, data_format):
     last = data_format[-1] == "C"
     if not all(window_args.spatial(sigs[0].shape, last)):
         return jnp.zeros(sigs[0].shape, g.dtype)
-    image = wide(move(g, last))
+    image = widen(move(g, last))
     for i, (n, size) in enumerate(zip(window_args.spatial(sigs[0].shape, last), output_size)):
         if size and n % size == 0:
             image = jnp.repeat(image * np.asarray(size / n, image.dtype), n // size, axis=i + 1)
@@ -91,30 +92,67 @@ def _complete(name: str, n: int) -> Any:
 
 @op(dtypes=FLOAT, numpy=True)
 def adaptive_avg_pool1d(x: Tensor, output_size: Attr) -> Tensor:
-    """Means of `output_size` windows of a sequence, as even as its length allows.
+    """Adaptive average pooling of sequences: the mean of each of a given number of windows.
 
-    >>> bireme.nn.functional.adaptive_avg_pool1d(bireme.to_tensor([[[1.0, 2.0, 6.0]]]), 2).tolist()
-    [[[1.5, 4.0]]]
+    Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``, so that
+    windows overlap where ``size``, that of the input, is no multiple of ``n``.
+
+    Args:
+        x: Input tensor of shape ``[N, C, L]``, of a floating-point dtype.
+        output_size: Number of windows.
+
+    Returns:
+        Tensor of shape ``[N, C, L_out]``, with the sizes of ``output_size``.
+
+    Examples:
+        >>> bireme.nn.functional.adaptive_avg_pool1d(bireme.to_tensor([[[1.0, 2.0, 6.0]]]), 2).tolist()
+        [[[1.5, 4.0]]]
     """
     return _mean(x, output_size, "NCL")
 
 
 @op(dtypes=FLOAT, numpy=True)
 def adaptive_avg_pool2d(x: Tensor, output_size: Attr, data_format: str = "NCHW") -> Tensor:
-    """Means of `output_size` windows of an image, as even as its extents allow.
+    """Adaptive average pooling of images: the mean of each of a given number of windows.
 
-    >>> bireme.nn.functional.adaptive_avg_pool2d(bireme.to_tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 1).tolist()
-    [[[[2.5]]]]
+    Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``, so that
+    windows overlap where ``size``, that of the input, is no multiple of ``n``.
+
+    Args:
+        x: Input tensor in ``data_format``, of a floating-point dtype.
+        output_size: Number of windows along each spatial axis: one integer, or a list in which ``None`` keeps the size
+            of the input.
+        data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
+
+    Returns:
+        Tensor of shape ``[N, C, H_out, W_out]`` in ``data_format``, with the sizes of ``output_size``.
+
+    Examples:
+        >>> bireme.nn.functional.adaptive_avg_pool2d(bireme.to_tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 1).tolist()
+        [[[[2.5]]]]
     """
     return _mean(x, output_size, data_format)
 
 
 @op(dtypes=FLOAT, numpy=True)
 def adaptive_avg_pool3d(x: Tensor, output_size: Attr, data_format: str = "NCDHW") -> Tensor:
-    """Means of `output_size` windows of a volume, as even as its extents allow.
+    """Adaptive average pooling of volumes: the mean of each of a given number of windows.
 
-    >>> bireme.nn.functional.adaptive_avg_pool3d(bireme.to_tensor([[[[[1.0, 2.0], [3.0, 4.0]]]]]), 1).tolist()
-    [[[[[2.5]]]]]
+    Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``, so that
+    windows overlap where ``size``, that of the input, is no multiple of ``n``.
+
+    Args:
+        x: Input tensor in ``data_format``, of a floating-point dtype.
+        output_size: Number of windows along each spatial axis: one integer, or a list in which ``None`` keeps the size
+            of the input.
+        data_format: ``'NCDHW'`` or ``'NDHWC'``. Default: ``'NCDHW'``.
+
+    Returns:
+        Tensor of shape ``[N, C, D_out, H_out, W_out]`` in ``data_format``, with the sizes of ``output_size``.
+
+    Examples:
+        >>> bireme.nn.functional.adaptive_avg_pool3d(bireme.to_tensor([[[[[1.0, 2.0], [3.0, 4.0]]]]]), 1).tolist()
+        [[[[[2.5]]]]]
     """
     return _mean(x, output_size, data_format)
 
@@ -129,13 +167,13 @@ adaptive_avg_pool2d.infer(lambda x, output_size, data_format: sig_of(_sized(x, o
 adaptive_avg_pool3d.infer(lambda x, output_size, data_format: sig_of(_sized(x, output_size, data_format[-1] == "C"), x.dtype))
 
 
-# ---------------------------------------------------------------- the largest, of windows of any length
+# ---------------------------------------------------------------- maxima, of windows of any length
 
 
 def _largest(x, windows):
-    """The largest of each window and its place in the plane; `windows` has the elements of each by axis, the last one repeated.
+    """The maximum of each window and its index in the plane; `windows` has indices by axis, the last one repeated.
 
-    Axis by axis, from the last: the first largest of the first row that has it is the first of all.
+    Axis by axis, from the last: the first maximum of the first row that has it is the first of all.
     """
     dims, place, step = x.shape[1:-1], None, 1
     for i in range(len(dims) - 1, -1, -1):
@@ -154,10 +192,10 @@ def _largest(x, windows):
 
 
 def _grad(g, out, sigs):
-    """Each gradient goes to the element that was the largest."""
+    """Each gradient goes to the element that was the maximum."""
     if not all(sigs[0].shape[2:]):
         return jnp.zeros(sigs[0].shape, g[0].dtype)
-    found = scattered(move(wide(g[0]), False), move(out[1], False), sigs[0].shape[2:])
+    found = scattered(move(widen(g[0]), False), move(out[1], False), sigs[0].shape[2:])
     return back(found.astype(g[0].dtype), False)
 
 
@@ -178,12 +216,8 @@ def _pair(x, sizes):
 
 @op(dtypes=FLOAT, numpy=True, selects=True)
 def adaptive_max_of(x: Tensor, output_size: Attr) -> list[Tensor]:
-    """The largest of windows as even as possible, and where in its plane each is; use `adaptive_max_pool2d`.
-
-    >>> bireme.nn.functional.adaptive_max_pool2d(bireme.to_tensor([[[[1.0, 5.0, 4.0]]]]), [1, 2]).tolist()
-    [[[[5.0, 5.0]]]]
-    """
-    if not all(x.shape[2:]):  # Paddle has no number for the largest of nothing, and 0 for its place
+    """Maxima of windows as even as possible, and their indices in their planes; use `adaptive_max_pool2d`."""
+    if not all(x.shape[2:]):  # Paddle has NaN for the maximum of nothing, and 0 for its index
         shape = (*x.shape[:2], *output_size)
         return [jnp.full(shape, np.nan, x.dtype), jnp.zeros(shape, np.int32)]
     windows = []
@@ -211,30 +245,71 @@ def _adaptive_max(name: str, n: int, x: Tensor, output_size: Any, return_mask: b
 
 @composite(plain=True)
 def adaptive_max_pool1d(x: Tensor, output_size: Any, return_mask: bool = False) -> Any:
-    """The largest of `output_size` windows of a sequence, as even as its length allows; with `return_mask` also where it is.
+    """Adaptive max pooling of sequences: the maximum of each of a given number of windows.
 
-    >>> bireme.nn.functional.adaptive_max_pool1d(bireme.to_tensor([[[1.0, 5.0, 4.0]]]), 2).tolist()
-    [[[5.0, 5.0]]]
+    Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``, so that
+    windows overlap where ``size``, that of the input, is no multiple of ``n``.
+
+    Args:
+        x: Input tensor of shape ``[N, C, L]``, of a floating-point dtype.
+        output_size: Number of windows.
+        return_mask: Whether to return the indices of the maxima too. Default: False.
+
+    Returns:
+        Tensor of shape ``[N, C, L_out]``, with the sizes of ``output_size``. With ``return_mask`` a pair of this and an
+        int32 tensor of the same shape with the index of each maximum in its sequence.
+
+    Examples:
+        >>> bireme.nn.functional.adaptive_max_pool1d(bireme.to_tensor([[[1.0, 5.0, 4.0]]]), 2).tolist()
+        [[[5.0, 5.0]]]
     """
     return _adaptive_max("adaptive_max_pool1d", 1, x, output_size, return_mask)
 
 
 @composite(plain=True)
 def adaptive_max_pool2d(x: Tensor, output_size: Any, return_mask: bool = False) -> Any:
-    """The largest of `output_size` windows of an image, as even as its extents allow; with `return_mask` also where it is.
+    """Adaptive max pooling of images: the maximum of each of a given number of windows.
 
-    >>> bireme.nn.functional.adaptive_max_pool2d(bireme.to_tensor([[[[1.0, 5.0, 4.0]]]]), [1, 2]).tolist()
-    [[[[5.0, 5.0]]]]
+    Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``, so that
+    windows overlap where ``size``, that of the input, is no multiple of ``n``.
+
+    Args:
+        x: Input tensor of shape ``[N, C, H, W]``, of a floating-point dtype.
+        output_size: Number of windows along each spatial axis: one integer, or a list in which ``None`` keeps the size
+            of the input.
+        return_mask: Whether to return the indices of the maxima too. Default: False.
+
+    Returns:
+        Tensor of shape ``[N, C, H_out, W_out]``, with the sizes of ``output_size``. With ``return_mask`` a pair of this
+        and an int32 tensor of the same shape with the index of each maximum in its plane, flattened.
+
+    Examples:
+        >>> bireme.nn.functional.adaptive_max_pool2d(bireme.to_tensor([[[[1.0, 5.0, 4.0]]]]), [1, 2]).tolist()
+        [[[[5.0, 5.0]]]]
     """
     return _adaptive_max("adaptive_max_pool2d", 2, x, output_size, return_mask)
 
 
 @composite(plain=True)
 def adaptive_max_pool3d(x: Tensor, output_size: Any, return_mask: bool = False) -> Any:
-    """The largest of `output_size` windows of a volume, as even as its extents allow; with `return_mask` also where it is.
+    """Adaptive max pooling of volumes: the maximum of each of a given number of windows.
 
-    >>> bireme.nn.functional.adaptive_max_pool3d(bireme.to_tensor([[[[[1.0, 5.0, 4.0]]]]]), [1, 1, 2]).tolist()
-    [[[[[5.0, 5.0]]]]]
+    Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``, so that
+    windows overlap where ``size``, that of the input, is no multiple of ``n``.
+
+    Args:
+        x: Input tensor of shape ``[N, C, D, H, W]``, of a floating-point dtype.
+        output_size: Number of windows along each spatial axis: one integer, or a list in which ``None`` keeps the size
+            of the input.
+        return_mask: Whether to return the indices of the maxima too. Default: False.
+
+    Returns:
+        Tensor of shape ``[N, C, D_out, H_out, W_out]``, with the sizes of ``output_size``. With ``return_mask`` a pair
+        of this and an int32 tensor of the same shape with the index of each maximum in its volume, flattened.
+
+    Examples:
+        >>> bireme.nn.functional.adaptive_max_pool3d(bireme.to_tensor([[[[[1.0, 5.0, 4.0]]]]]), [1, 1, 2]).tolist()
+        [[[[[5.0, 5.0]]]]]
     """
     return _adaptive_max("adaptive_max_pool3d", 3, x, output_size, return_mask)
 
@@ -262,11 +337,7 @@ def _random_windows(n: int, size: int, window: Any, u):
 
 @op(dtypes=FLOAT, numpy=True, numbers={"u": "float32"}, selects=True)
 def fractional_max_of(x: Tensor, u: Tensor | float, output_size: Attr, kernel_size: Attr) -> list[Tensor]:
-    """The largest of windows whose places a random number decides, and where in its plane each is; use `fractional_max_pool2d`.
-
-    >>> bireme.nn.functional.fractional_max_pool2d(bireme.to_tensor([[[[1.0, 5.0, 4.0]]]]), [1, 2], random_u=0.5).tolist()
-    [[[[5.0, 4.0]]]]
-    """
+    """Maxima of windows at random positions, and their indices in their planes; use `fractional_max_pool2d`."""
     kernel = kernel_size or (None,) * len(output_size)
     windows = [_random_windows(n, size, k, u) for n, size, k in zip(x.shape[2:], output_size, kernel)]
     return _largest(move(x, False), windows)
@@ -283,26 +354,66 @@ def _fractional(name: str, n: int, x: Tensor, output_size: Any, kernel_size: Any
         if not 1 <= size <= m - k + 1:
             raise errors.bad(f"{name}(output_size)", f"1 to {m - k + 1} windows of {k} or more of {m} elements", size)
     if random_u is not None and (not isinstance(random_u, (float, np.floating)) or not 0 < random_u < 1):
-        raise errors.bad(f"{name}(random_u)", "a number in (0, 1)", random_u)
+        raise errors.bad(f"{name}(random_u)", "a number in (0, 1)", random_u, kind=errors.for_number(random_u))
     out, place = fractional_max_of(x, rand([], "float32") if random_u is None else random_u, sizes, window)
     return (out, place) if return_mask else out
 
 
 @composite()
 def fractional_max_pool2d(x: Tensor, output_size: Any, kernel_size: Any = None, random_u: float | None = None, return_mask: bool = False) -> Any:
-    """The largest of `output_size` windows of an image whose places the number `random_u` decides, by default a random one.
+    """Fractional max pooling of images: the maximum of each window, at random positions.
 
-    >>> bireme.nn.functional.fractional_max_pool2d(bireme.to_tensor([[[[1.0, 5.0, 4.0]]]]), [1, 2], random_u=0.5).tolist()
-    [[[[5.0, 4.0]]]]
+    Sizes may shrink by any factor, not only by integers.
+
+    Args:
+        x: Input tensor of shape ``[N, C, H, W]``, of a floating-point dtype.
+        output_size: Number of windows along each spatial axis: one integer, or a list in which ``None`` keeps the size
+            of the input.
+        kernel_size: Size of windows, which then overlap: one integer, or one for each spatial axis; ``None`` means
+            disjoint windows. Default: None.
+        random_u: Number in ``(0, 1)`` that decides the positions of all windows; ``None`` draws one. Default: None.
+        return_mask: Whether to return the indices of the maxima too. Default: False.
+
+    Returns:
+        Tensor of shape ``[N, C, H_out, W_out]``, with the sizes of ``output_size``. With ``return_mask`` a pair of this
+        and an int32 tensor of the same shape with the index of each maximum in its plane, flattened.
+
+    Raises:
+        ValueError: If an axis has too few elements for the windows, or ``random_u`` is out of range.
+
+    Examples:
+        >>> x = bireme.to_tensor([[[[1.0, 5.0, 4.0]]]])
+        >>> bireme.nn.functional.fractional_max_pool2d(x, [1, 2], random_u=0.5).tolist()
+        [[[[5.0, 4.0]]]]
     """
     return _fractional("fractional_max_pool2d", 2, x, output_size, kernel_size, random_u, return_mask)
 
 
 @composite()
 def fractional_max_pool3d(x: Tensor, output_size: Any, kernel_size: Any = None, random_u: float | None = None, return_mask: bool = False) -> Any:
-    """The largest of `output_size` windows of a volume whose places the number `random_u` decides, by default a random one.
+    """Fractional max pooling of volumes: the maximum of each window, at random positions.
 
-    >>> bireme.nn.functional.fractional_max_pool3d(bireme.to_tensor([[[[[1.0, 5.0, 4.0]]]]]), [1, 1, 2], random_u=0.5).tolist()
-    [[[[[5.0, 4.0]]]]]
+    Sizes may shrink by any factor, not only by integers.
+
+    Args:
+        x: Input tensor of shape ``[N, C, D, H, W]``, of a floating-point dtype.
+        output_size: Number of windows along each spatial axis: one integer, or a list in which ``None`` keeps the size
+            of the input.
+        kernel_size: Size of windows, which then overlap: one integer, or one for each spatial axis; ``None`` means
+            disjoint windows. Default: None.
+        random_u: Number in ``(0, 1)`` that decides the positions of all windows; ``None`` draws one. Default: None.
+        return_mask: Whether to return the indices of the maxima too. Default: False.
+
+    Returns:
+        Tensor of shape ``[N, C, D_out, H_out, W_out]``, with the sizes of ``output_size``. With ``return_mask`` a pair
+        of this and an int32 tensor of the same shape with the index of each maximum in its volume, flattened.
+
+    Raises:
+        ValueError: If an axis has too few elements for the windows, or ``random_u`` is out of range.
+
+    Examples:
+        >>> x = bireme.to_tensor([[[[[1.0, 5.0, 4.0]]]]])
+        >>> bireme.nn.functional.fractional_max_pool3d(x, [1, 1, 2], random_u=0.5).tolist()
+        [[[[[5.0, 4.0]]]]]
     """
     return _fractional("fractional_max_pool3d", 3, x, output_size, kernel_size, random_u, return_mask)

@@ -23,12 +23,12 @@ BLOCK = 1 << 24  # scores that exist at a time: above it, blocks of rows come on
 
 
 def _scores(q, k, mask, bounds, start, shift, scale, softcap):
-    """Masked scaled products of q and k, [batch, heads, rows, keys]; `start` is the place of the first row."""
+    """Masked scaled products of q and k, [batch, heads, rows, keys]; `start` is the index of the first row."""
     b, h, rows, d = q.shape
     shared = h // k.shape[1]  # heads of the query that have one head of the keys in common
-    s = jnp.einsum("bhqd,bhkd->bhqk", q.reshape(b, k.shape[1], shared * rows, d), k) * np.asarray(scale, q.dtype)
-    s = s.reshape(b, h, rows, k.shape[2])
+    s = jnp.einsum("bhqd,bhkd->bhqk", q.reshape(b, k.shape[1], shared * rows, d), k).reshape(b, h, rows, k.shape[2])
     s = s.astype(jnp.float32) if s.dtype.itemsize < 4 else s
+    s = s * np.asarray(scale, s.dtype)
     least = np.asarray(-np.inf, s.dtype)
     if softcap:
         s = jnp.tanh(s / softcap) * softcap
@@ -115,24 +115,26 @@ def check_shapes(where, query, key, value, mask=None, mask_name="attn_mask"):
     """What must hold of queries, keys, values and a mask."""
     for name, s in (("query", query), ("key", key), ("value", value)):
         if s.ndim != 4:
-            raise errors.bad(f"{where}({name})", "shape [batch, sequence, heads, width]", f"shape {list(s.shape)}")
+            raise errors.bad(f"{where}({name})", "shape [batch, sequence, heads, width]", described=f"shape {list(s.shape)}", kind=errors.ShapeError)
     fits = key.shape[:3] == value.shape[:3] and query.shape[3] == key.shape[3] and key.shape[0] in (1, query.shape[0])
     if not fits:
         got = f"shapes {list(query.shape)}, {list(key.shape)} and {list(value.shape)}"
-        raise errors.bad(f"{where}(key, value)", "keys and values of one length that match the query", got)
+        raise errors.bad(f"{where}(key, value)", "keys and values of one length that match the query", described=got)
     heads, shared = query.shape[2], key.shape[2]
     if heads != shared and (not shared or heads % shared):
-        raise errors.bad(f"{where}(key)", f"{heads} heads, as the query has, or a number that divides it", f"{shared}")
+        raise errors.bad(f"{where}(key)", f"{heads} heads, as the query has, or a number that divides it", described=f"{shared}")
     if mask is not None:
         full = (query.shape[0], heads, query.shape[1], key.shape[1])
         if mask.ndim > 4 or any(m not in (1, n) for m, n in zip(reversed(mask.shape), reversed(full))):
-            raise errors.bad(f"{where}({mask_name})", f"a mask that broadcasts to {list(full)}", f"shape {list(mask.shape)}")
+            raise errors.bad(
+                f"{where}({mask_name})", f"a mask that broadcasts to {list(full)}", described=f"shape {list(mask.shape)}", kind=errors.ShapeError
+            )
         if mask.dtype not in FLOAT | BOOL:
-            raise errors.bad(f"{where}({mask_name})", "a bool or floating mask", mask.dtype.name, kind=errors.NoKernel)
+            raise errors.bad(f"{where}({mask_name})", "a bool or floating mask", described=mask.dtype.name, kind=errors.DtypeError)
 
 
 class _Steps:
-    """The interpreter's attention: nothing is traced for a new length, and of long rows a block at a time has its scores."""
+    """The interpreter's attention: nothing is traced for a new length; scores are computed by blocks of rows."""
 
     def __init__(self, query, key, value, mask, bounds=None, drop=None, shift=None, scale=None, softcap=0.0):
         self.b, self.rows, self.h, d = query.shape
@@ -152,7 +154,7 @@ class _Steps:
         return np.ascontiguousarray(x.reshape(x.shape[0], x.shape[1] // shared, shared, *x.shape[2:]), self.wide)
 
     def joined(self, x):
-        """The other way round, in the type of the operands."""
+        """The other way round, in the dtype of the operands."""
         return np.swapaxes(x.reshape(x.shape[0], -1, *x.shape[3:]), 1, 2).astype(self.kind)
 
     def by_head(self, x):
@@ -160,7 +162,7 @@ class _Steps:
         return x[:, :, None] if x.shape[1] == 1 else x.reshape(x.shape[0], -1, self.shared, *x.shape[2:])
 
     def weights(self, rows):
-        """Weights, the factor of each that dropout leaves, logarithms of the denominators, and what the cap made of the scores."""
+        """Weights, the factors that dropout leaves, logarithms of the denominators, and tanh of the capped scores."""
         s, bent, least = blas.matmul(self.q[..., rows, :], np.swapaxes(self.k, -1, -2)) * self.scale, None, np.asarray(-np.inf, self.wide)
         row = np.arange(self.rows)[rows, None]
         if self.softcap:
@@ -201,7 +203,7 @@ def _attention_numpy(query, key, value, mask, causal):
     return _rows_numpy(query, key, value, mask, None, None, None, 0 if causal else None, None, 0.0)[0]
 
 
-def _attention_grad_numpy(g, query, key, value, mask, causal, platform):
+def _attention_grad_numpy(g, query, key, value, mask, causal):
     found = _rows_grad_numpy((g, None), query, key, value, mask, None, None, None, 0 if causal else None, None, 0.0)
     return found[: 3 if mask is None else 4]
 
@@ -256,12 +258,7 @@ def _rows_grad_numpy(g, query, key, value, mask, bounds, seed, rate, shift, scal
 
 @op(promote="query key value", dtypes=FLOAT, amp="low", numpy=_attention_numpy)
 def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
-    """Softmax attention on [batch, sequence, heads, width]; use `scaled_dot_product_attention`.
-
-    >>> q = bireme.ones([1, 2, 1, 4])
-    >>> bireme.nn.functional.scaled_dot_product_attention(q, q, q).shape
-    [1, 2, 1, 4]
-    """
+    """Softmax attention on [batch, sequence, heads, width]; use `scaled_dot_product_attention`."""
     return attend(query, key, value, mask, shift=0 if causal else None)[0]
 
 
@@ -287,10 +284,7 @@ def _(query, key, value, mask, causal):
 
 
 @attention.grad(numpy=_attention_grad_numpy)
-def _(g, query, key, value, mask, causal, platform):
-    fused = _fused(query, key, value, mask, causal) if platform == "cuda" else None
-    if fused is not None:
-        return jax.vjp(fused, query, key, value)[1](g)
+def _attention_grad(g, query, key, value, mask, causal):
     shift = 0 if causal else None
     if mask is None or mask.dtype == jnp.bool_:
         grads = jax.vjp(lambda q, k, v: attend(q, k, v, mask, shift=shift)[0], query, key, value)[1](g)
@@ -298,17 +292,21 @@ def _(g, query, key, value, mask, causal, platform):
     return jax.vjp(lambda q, k, v, m: attend(q, k, v, m, shift=shift)[0], query, key, value, mask)[1](g)
 
 
+@attention.grad(on="cuda")
+def _(g, query, key, value, mask, causal):
+    fused = _fused(query, key, value, mask, causal)
+    if fused is None:
+        return _attention_grad(g, query, key, value, mask, causal)
+    return jax.vjp(fused, query, key, value)[1](g)
+
+
 @op(promote="query key value", dtypes=FLOAT, amp="low", numpy=_rows_numpy)
 def attention_rows(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bounds: Tensor | None, seed: Tensor | None, rate: Tensor | float,
                    shift: Any = None, scale: Const = None, softcap: Const = 0.0) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Attention and the logarithms of its denominators; what lies under scaled_dot_product_attention and its kin.
+    """Attention and the logarithms of its denominators; what lies under `scaled_dot_product_attention` and its kin.
 
     Row r attends to key c unless `bounds[..., c, :]`, two ranges of rows, has r in one of them, or `shift` is given and
     c > r + shift. With a `seed` of two integers, weights are dropped at this `rate`.
-
-    >>> q = bireme.ones([1, 2, 1, 4])
-    >>> bireme.ops.nn.attention.attention_rows(q, q, q, None, None, None, 0.0, scale=0.25)[1].tolist()
-    [[[1.6931471824645996, 1.6931471824645996]]]
     """
     return attend(query, key, value, mask, bounds, _drop(seed, rate), shift, scale, softcap)
 
@@ -357,12 +355,7 @@ def _(g, query, key, value, mask, bounds, seed, rate, shift, scale, softcap):
 
 @op(promote="query key", dtypes=FLOAT)
 def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, shift: int = 0, scale: Const = None) -> Tensor:
-    """Softmax of the scaled products of queries and keys, [batch, heads, rows, keys].
-
-    >>> q = bireme.ones([1, 2, 1, 4])
-    >>> bireme.nn.functional.flash_attention.flash_attention(q, q, q, return_softmax=True)[1].tolist()
-    [[[[0.5, 0.5], [0.5, 0.5]]]]
-    """
+    """Softmax of the scaled products of queries and keys, [batch, heads, rows, keys]."""
     q, k = (jnp.transpose(x, (0, 2, 1, 3)) for x in (query, key))
     if 0 in (*q.shape, *k.shape):
         return jnp.zeros((*q.shape[:3], k.shape[2]), query.dtype)
@@ -383,13 +376,36 @@ def check_rate(where: str, rate: Any) -> None:
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
                                  is_causal: bool = False, training: bool = True, name: Extra = None,
                                  backend: Any = None) -> Tensor:  # fmt: skip
-    """Attention on [batch, sequence, heads, width]; a bool mask keeps where it is true, another is added to the scores.
+    """Attention: ``softmax(query @ key.T / sqrt(D) + mask) @ value`` for each head.
 
-    Keys and values may have fewer heads than the queries; the batch may be left out.
+    Heads are axis 2, after the sequence. Keys and values may have fewer heads, each of which consecutive heads of the
+    queries share (grouped-query attention). Scores are computed by blocks of rows where all of them together would be
+    large, so that memory grows with the length, not with its square. A row that may attend to nothing gives zeros.
 
-    >>> q = bireme.ones([1, 2, 1, 4])
-    >>> bireme.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).shape
-    [1, 2, 1, 4]
+    Args:
+        query: Queries of shape ``[N, Lq, H, D]``, of a floating-point dtype; the batch axis may be left out.
+        key: Keys of shape ``[N, Lk, Hk, D]``; ``H`` must be a multiple of ``Hk``.
+        value: Values of shape ``[N, Lk, Hk, Dv]``.
+        attn_mask: Mask that broadcasts to ``[N, H, Lq, Lk]``: a bool one is true where attention is allowed, a
+            floating-point one is added to the scores. Default: None.
+        dropout_p: Probability in ``[0, 1]`` of dropping a weight in training. Default: 0.0.
+        is_causal: Whether query ``i`` attends to the keys 0 to ``i`` only. Default: False.
+        training: Whether dropout applies. Default: True.
+        name: Not used; it is in the signature for compatibility.
+        backend: Not used: the kernel follows from device, dtype and shapes. Default: None.
+
+    Returns:
+        Tensor of shape ``[N, Lq, H, Dv]`` and the dtype of ``query``.
+
+    Raises:
+        ValueError: If shapes or numbers of heads do not fit, or ``dropout_p`` is out of range.
+
+    Examples:
+        >>> q, v = bireme.ones([1, 2, 1, 1]), bireme.to_tensor([1.0, 3.0]).reshape([1, 2, 1, 1])
+        >>> bireme.nn.functional.scaled_dot_product_attention(q, q, v).flatten().tolist()
+        [2.0, 2.0]
+        >>> bireme.nn.functional.scaled_dot_product_attention(q, q, v, is_causal=True).flatten().tolist()
+        [1.0, 2.0]
     """
     check_rate("scaled_dot_product_attention(dropout_p)", dropout_p)
     single = query.ndim == 3

@@ -15,9 +15,10 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Attr, Const, Tensor, composite, op
 from bireme.core.numpy_exec.convolution import taps
+from bireme.ops._shared.precision import widen
 from bireme.ops.nn import window_args
 from bireme.ops.nn.conv_lowering import back, move
-from bireme.ops.nn.max_pool import LONG, axis_slices, axis_windows, fitted, max_pool_of, pooled, wide, windows
+from bireme.ops.nn.max_pool import MAX_SLICED_SIZE, axis_slices, axis_windows, fitted, max_pool_of, pooled, windows
 from bireme.ops.nn.window_args import Windows
 
 
@@ -28,12 +29,12 @@ def _sums(x, at: Windows):
         return x.reshape(x.shape[0], *axes, x.shape[-1]).sum(tuple(range(2, 2 * len(at.size) + 1, 2)))
     for i in range(len(at.size) - 1, -1, -1):
         along = (i + 1, at.size[i], at.stride[i], at.out[i])
-        x = functools.reduce(jnp.add, axis_slices(x, *along)) if at.size[i] <= LONG else axis_windows(x, *along).sum(i + 2)
+        x = functools.reduce(jnp.add, axis_slices(x, *along)) if at.size[i] <= MAX_SLICED_SIZE else axis_windows(x, *along).sum(i + 2)
     return x
 
 
 def _sums_numpy(x, at: Windows):
-    """The same, a strided slice for each place in the window."""
+    """The same, a strided slice for each position in the window."""
     made = np.zeros((x.shape[0], *at.out, x.shape[-1]), x.dtype)
     for place in taps(at.size, at.stride, (1,) * len(at.size), at.out):
         made += x[:, *place]
@@ -89,7 +90,7 @@ def _mean(x, kernel_size, stride, padding, ceil_mode, exclusive, divisor_overrid
     at = windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
     if 0 in at.out:
         return jnp.zeros(at.shape(x.shape, last), x.dtype)
-    image = wide(move(x, last))
+    image = widen(move(x, last))
     out = _sums(fitted(image, at, 0), at) / _divisor(at, exclusive, image.dtype)
     if divisor_override is not None:  # as Paddle has it: of the mean, not of the sum
         out = out * np.asarray(math.prod(kernel_size) / divisor_override, image.dtype)
@@ -102,7 +103,7 @@ def _complete(name: str, n: int) -> Any:
             window_args.pool_arguments(name, n, arguments)
             divisor = arguments.get("divisor_override")
             if isinstance(divisor, (int, float, np.number)) and not divisor > 0:
-                raise errors.bad(f"{name}(divisor_override)", "a number above 0", divisor)
+                raise errors.bad(f"{name}(divisor_override)", "a number above 0", divisor, kind=errors.for_number(divisor))
 
     return prepare
 
@@ -113,10 +114,24 @@ def _mean1d_numpy(x, kernel_size, stride, padding, exclusive, ceil_mode):
 
 @op(dtypes=FLOAT, numpy=_mean1d_numpy)
 def avg_pool1d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, exclusive: bool = True, ceil_mode: bool = False) -> Tensor:
-    """Mean of each window of a sequence; padding does not count unless `exclusive` is False.
+    """Average pooling of sequences: the mean of each window.
 
-    >>> bireme.nn.functional.avg_pool1d(bireme.to_tensor([[[1.0, 2.0, 4.0, 3.0]]]), 2).tolist()
-    [[[1.5, 3.5]]]
+    Args:
+        x: Input tensor of shape ``[N, C, L]``, of a floating-point dtype.
+        kernel_size: Size of the window.
+        stride: Step between two windows; ``None`` means ``kernel_size``. Default: None.
+        padding: Number of zeros added at both ends: an integer, a pair (before, after), ``'SAME'`` or ``'VALID'``.
+            Default: 0.
+        exclusive: Whether padding is left out of the number of elements that a mean is divided by. Default: True.
+        ceil_mode: Whether windows that reach over the end count; ``False`` leaves them out. Default: False.
+
+    Returns:
+        Tensor of shape ``[N, C, L_out]``, where ``L_out = (L + before + after - kernel_size) // stride + 1``;
+        ``ceil_mode`` rounds the quotient up.
+
+    Examples:
+        >>> bireme.nn.functional.avg_pool1d(bireme.to_tensor([[[1.0, 2.0, 4.0, 3.0]]]), 2).tolist()
+        [[[1.5, 3.5]]]
     """
     return _mean(x, kernel_size, stride, padding, ceil_mode, exclusive, None, "NCL")
 
@@ -124,10 +139,30 @@ def avg_pool1d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr 
 @op(dtypes=FLOAT, numpy=_mean_numpy)
 def avg_pool2d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, ceil_mode: bool = False, exclusive: bool = True,
                divisor_override: Const = None, data_format: str = "NCHW") -> Tensor:  # fmt: skip
-    """Mean of each window of an image; padding does not count unless `exclusive` is False.
+    """Average pooling of images: the mean of each window.
 
-    >>> bireme.nn.functional.avg_pool2d(bireme.to_tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 2).tolist()
-    [[[[2.5]]]]
+    Args:
+        x: Input tensor in ``data_format``, of a floating-point dtype.
+        kernel_size: Size of the window: one integer, or one for each spatial axis.
+        stride: Step between two windows: one integer, or one for each spatial axis; ``None`` means ``kernel_size``.
+            Default: None.
+        padding: Number of zeros added at both ends of each spatial axis: one integer, one for each axis, a pair
+            (before, after) for each axis in one flat list, such pairs for all axes of ``x`` in nested lists, ``'SAME'``
+            or ``'VALID'``. Default: 0.
+        ceil_mode: Whether windows that reach over the end count; ``False`` leaves them out. Default: False.
+        exclusive: Whether padding is left out of the number of elements that a mean is divided by. Default: True.
+        divisor_override: Positive number; the mean of a window is multiplied by the window's size over this, so that
+            without padding it divides the sum. Default: None.
+        data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
+
+    Returns:
+        Tensor of shape ``[N, C, H_out, W_out]`` in ``data_format``, where
+        ``H_out = (H + before + after - kernel_size) // stride + 1``, and likewise for the other axes; ``ceil_mode``
+        rounds the quotient up.
+
+    Examples:
+        >>> bireme.nn.functional.avg_pool2d(bireme.to_tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 2).tolist()
+        [[[[2.5]]]]
     """
     return _mean(x, kernel_size, stride, padding, ceil_mode, exclusive, divisor_override, data_format)
 
@@ -135,10 +170,30 @@ def avg_pool2d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr 
 @op(dtypes=FLOAT, numpy=_mean_numpy)
 def avg_pool3d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, ceil_mode: bool = False, exclusive: bool = True,
                divisor_override: Const = None, data_format: str = "NCDHW") -> Tensor:  # fmt: skip
-    """Mean of each window of a volume; padding does not count unless `exclusive` is False.
+    """Average pooling of volumes: the mean of each window.
 
-    >>> bireme.nn.functional.avg_pool3d(bireme.to_tensor([[[[[1.0, 2.0], [3.0, 4.0]]]]]), [1, 2, 2]).tolist()
-    [[[[[2.5]]]]]
+    Args:
+        x: Input tensor in ``data_format``, of a floating-point dtype.
+        kernel_size: Size of the window: one integer, or one for each spatial axis.
+        stride: Step between two windows: one integer, or one for each spatial axis; ``None`` means ``kernel_size``.
+            Default: None.
+        padding: Number of zeros added at both ends of each spatial axis: one integer, one for each axis, a pair
+            (before, after) for each axis in one flat list, such pairs for all axes of ``x`` in nested lists, ``'SAME'``
+            or ``'VALID'``. Default: 0.
+        ceil_mode: Whether windows that reach over the end count; ``False`` leaves them out. Default: False.
+        exclusive: Whether padding is left out of the number of elements that a mean is divided by. Default: True.
+        divisor_override: Positive number; the mean of a window is multiplied by the window's size over this, so that
+            without padding it divides the sum. Default: None.
+        data_format: ``'NCDHW'`` or ``'NDHWC'``. Default: ``'NCDHW'``.
+
+    Returns:
+        Tensor of shape ``[N, C, D_out, H_out, W_out]`` in ``data_format``, where
+        ``D_out = (D + before + after - kernel_size) // stride + 1``, and likewise for the other axes; ``ceil_mode``
+        rounds the quotient up.
+
+    Examples:
+        >>> bireme.nn.functional.avg_pool3d(bireme.to_tensor([[[[[1.0, 2.0], [3.0, 4.0]]]]]), [1, 2, 2]).tolist()
+        [[[[[2.5]]]]]
     """
     return _mean(x, kernel_size, stride, padding, ceil_mode, exclusive, divisor_override, data_format)
 
@@ -172,17 +227,13 @@ def _power(x, p: float):
 
 @op(dtypes=FLOAT)
 def lp_pool_of(x: Tensor, norm_type: float, kernel_size: Attr, stride: Attr, padding: Attr, ceil_mode: bool, data_format: str) -> Tensor:
-    """The root of the sum of powers of each window; use `lp_pool2d`.
-
-    >>> bireme.nn.functional.lp_pool2d(bireme.to_tensor([[[[3.0, 4.0]]]]), 2, [1, 2]).tolist()
-    [[[[5.0]]]]
-    """
+    """The root of the sum of powers of each window; use `lp_pool2d`."""
     last = data_format[-1] == "C"
     at = windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
     if 0 in at.out:
         return jnp.zeros(at.shape(x.shape, last), x.dtype)
     seen = [slice(0, n + min(0, b)) for n, (_, b, _) in zip(at.dims, at.config)]  # no gradient of a power that no window has
-    image = _power(wide(move(x, last))[:, *seen], norm_type)
+    image = _power(widen(move(x, last))[:, *seen], norm_type)
     fitted = lax.pad(image, np.zeros((), image.dtype), [(0, 0, 0), *[(a, max(0, b), 0) for a, b, _ in at.config], (0, 0, 0)])
     total = _sums(fitted, at)
     out = jnp.sqrt(total) if norm_type == 2 else _power(total, 1 / norm_type)
@@ -194,7 +245,7 @@ lp_pool_of.infer(pooled)
 
 def _lp_pool(name: str, n: int, norm_type: float, arguments: dict[str, Any]) -> Tensor:
     if not isinstance(norm_type, (int, float)) or norm_type in (0, -math.inf) or norm_type != norm_type:
-        raise errors.bad(f"{name}(norm_type)", "a number that is not 0, or infinity", norm_type)
+        raise errors.bad(f"{name}(norm_type)", "a number that is not 0, or infinity", norm_type, kind=errors.for_number(norm_type))
     window_args.pool_arguments(name, n, arguments)
     rest = list(arguments.values())
     return max_pool_of(*rest)[0] if norm_type == math.inf else lp_pool_of(rest[0], norm_type, *rest[1:])
@@ -203,10 +254,25 @@ def _lp_pool(name: str, n: int, norm_type: float, arguments: dict[str, Any]) -> 
 @composite(plain=True)
 def lp_pool1d(x: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
               data_format: str = "NCL") -> Tensor:  # fmt: skip
-    """The root of the sum of powers `norm_type` of each window of a sequence; the largest element for infinity.
+    """Power-average pooling of sequences: ``sum(x ** norm_type) ** (1 / norm_type)`` of each window.
 
-    >>> bireme.nn.functional.lp_pool1d(bireme.to_tensor([[[3.0, 4.0]]]), 2, 2).tolist()
-    [[[5.0]]]
+    Args:
+        x: Input tensor in ``data_format``, of a floating-point dtype.
+        norm_type: Exponent, a number other than 0; infinity gives the maximum.
+        kernel_size: Size of the window.
+        stride: Step between two windows; ``None`` means ``kernel_size``. Default: None.
+        padding: Number of zeros added at both ends: an integer, a pair (before, after), ``'SAME'`` or ``'VALID'``.
+            Default: 0.
+        ceil_mode: Whether windows that reach over the end count; ``False`` leaves them out. Default: False.
+        data_format: ``'NCL'`` or ``'NLC'``. Default: ``'NCL'``.
+
+    Returns:
+        Tensor of shape ``[N, C, L_out]`` in ``data_format``, where
+        ``L_out = (L + before + after - kernel_size) // stride + 1``; ``ceil_mode`` rounds the quotient up.
+
+    Examples:
+        >>> bireme.nn.functional.lp_pool1d(bireme.to_tensor([[[3.0, 4.0]]]), 2, 2).tolist()
+        [[[5.0]]]
     """
     rest = {"x": x, "kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode": ceil_mode, "data_format": data_format}
     return _lp_pool("lp_pool1d", 1, norm_type, rest)
@@ -215,10 +281,28 @@ def lp_pool1d(x: Tensor, norm_type: float, kernel_size: Any, stride: Any = None,
 @composite(plain=True)
 def lp_pool2d(x: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
               data_format: str = "NCHW") -> Tensor:  # fmt: skip
-    """The root of the sum of powers `norm_type` of each window of an image; the largest element for infinity.
+    """Power-average pooling of images: ``sum(x ** norm_type) ** (1 / norm_type)`` of each window.
 
-    >>> bireme.nn.functional.lp_pool2d(bireme.to_tensor([[[[3.0, 4.0]]]]), 2, [1, 2]).tolist()
-    [[[[5.0]]]]
+    Args:
+        x: Input tensor in ``data_format``, of a floating-point dtype.
+        norm_type: Exponent, a number other than 0; infinity gives the maximum.
+        kernel_size: Size of the window: one integer, or one for each spatial axis.
+        stride: Step between two windows: one integer, or one for each spatial axis; ``None`` means ``kernel_size``.
+            Default: None.
+        padding: Number of zeros added at both ends of each spatial axis: one integer, one for each axis, a pair
+            (before, after) for each axis in one flat list, such pairs for all axes of ``x`` in nested lists, ``'SAME'``
+            or ``'VALID'``. Default: 0.
+        ceil_mode: Whether windows that reach over the end count; ``False`` leaves them out. Default: False.
+        data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
+
+    Returns:
+        Tensor of shape ``[N, C, H_out, W_out]`` in ``data_format``, where
+        ``H_out = (H + before + after - kernel_size) // stride + 1``, and likewise for the other axes; ``ceil_mode``
+        rounds the quotient up.
+
+    Examples:
+        >>> bireme.nn.functional.lp_pool2d(bireme.to_tensor([[[[3.0, 4.0]]]]), 2, [1, 2]).tolist()
+        [[[[5.0]]]]
     """
     rest = {"x": x, "kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode": ceil_mode, "data_format": data_format}
     return _lp_pool("lp_pool2d", 2, norm_type, rest)

@@ -6,15 +6,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Attr, Tensor, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec import convolution
 from bireme.core.numpy_exec.convolution import places
-from bireme.ops.nn import conv_lowering, window_args
+from bireme.ops._shared.precision import widen
+from bireme.ops.nn import conv_cudnn, conv_lowering, window_args
 
 # ---------------------------------------------------------------- both kinds, by NumPy's or XLA's three functions
 
@@ -23,9 +22,9 @@ def _last(data_format: str) -> bool:
     return data_format[-1] == "C"
 
 
-def _wide(x: Any, platform: str = "cpu") -> Any:
-    """Half precision is added up in float32: by cuDNN itself, on CPU here."""
-    return x.astype(np.float32) if x.dtype.itemsize < 4 and platform != "cuda" else x
+def _as_is(x: Any) -> Any:
+    """Operands for cuDNN, which adds half precision up in float32 itself."""
+    return x
 
 
 def _finished(out: Any, bias: Any, dtype: Any, last: bool) -> Any:
@@ -42,33 +41,33 @@ def _bias_grad(g: Any, sigs: tuple, needs: tuple, last: bool) -> Any:
     return total if sigs[2].size == total.size else total.sum(keepdims=True)
 
 
-def _conv(x, weight, bias, stride, padding, dilation, groups, data_format, by=conv_lowering, **on):
+def _conv(x, weight, bias, stride, padding, dilation, groups, data_format, by=conv_lowering, widen=widen):
     last = _last(data_format)
-    out = by.forward(_wide(x, **on), _wide(weight, **on), stride, padding, dilation, groups, last, **on)
+    out = by.forward(widen(x), widen(weight), stride, padding, dilation, groups, last)
     return _finished(out, bias, x.dtype, last)
 
 
-def _conv_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=conv_lowering, **on):
+def _conv_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=conv_lowering, widen=widen):
     last = _last(data_format)
-    g, x, w = _wide(g, **on), _wide(x, **on), _wide(weight, **on)
+    g, x, w = widen(g), widen(x), widen(weight)
     rest = (stride, padding, dilation, groups, last)
-    dx = by.input_grad(g, w, window_args.spatial(x.shape, last), *rest, **on) if needs[0] else None
-    dw = by.weight_grad(x, g, w.shape[2:], *rest, **on) if needs[1] else None
+    dx = by.input_grad(g, w, window_args.spatial(x.shape, last), *rest) if needs[0] else None
+    dw = by.weight_grad(x, g, w.shape[2:], *rest) if needs[1] else None
     return dx, dw, _bias_grad(g, sigs, needs, last)
 
 
-def _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format, by=conv_lowering, **on):
+def _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format, by=conv_lowering, widen=widen):
     last = _last(data_format)
-    out = by.input_grad(_wide(x, **on), _wide(weight, **on), output_size, stride, padding, dilation, groups, last, **on)
+    out = by.input_grad(widen(x), widen(weight), output_size, stride, padding, dilation, groups, last)
     return _finished(out, bias, x.dtype, last)
 
 
-def _transposed_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=conv_lowering, **on):
+def _transposed_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=conv_lowering, widen=widen):
     last = _last(data_format)
-    g, x, w = _wide(g, **on), _wide(x, **on), _wide(weight, **on)
+    g, x, w = widen(g), widen(x), widen(weight)
     rest = (stride, padding, dilation, groups, last)
-    dx = by.forward(g, w, *rest, **on) if needs[0] else None
-    dw = by.weight_grad(g, x, w.shape[2:], *rest, **on) if needs[1] else None
+    dx = by.forward(g, w, *rest) if needs[0] else None
+    dw = by.weight_grad(g, x, w.shape[2:], *rest) if needs[1] else None
     return dx, dw, _bias_grad(g, sigs, needs, last)
 
 
@@ -86,7 +85,9 @@ def _complete(name: str, n: int, transposed: bool = False) -> Callable:
         window_args.check_image(name, x, n, last)
         if weight.ndim != n + 2:
             shape = "[in, out / groups, " if transposed else "[out, in / groups, "
-            raise errors.bad(f"{name}(weight)", f"kernels of shape {shape}{window_args.AXES[n]}]", f"shape {weight.shape}")
+            raise errors.bad(
+                f"{name}(weight)", f"kernels of shape {shape}{window_args.AXES[n]}]", described=f"shape {weight.shape}", kind=errors.ShapeError
+            )
         stride = window_args.per_axis(arguments["stride"], n, f"{name}(stride)")
         dilation = window_args.per_axis(arguments["dilation"], n, f"{name}(dilation)")
         edges = window_args.edges_of(arguments["padding"], n, last, f"{name}(padding)")
@@ -106,7 +107,7 @@ def _complete(name: str, n: int, transposed: bool = False) -> Callable:
 
 
 def _output_size(name, arguments, dims, window, stride, padding, dilation):
-    """Several extents have the same number of windows: the least of them, or more by `output_padding`, or as asked."""
+    """Several sizes have the same number of windows: the least of them, or more by `output_padding`, or as asked."""
     n = len(dims)
     least = [(m - 1) * s - a - b + (k - 1) * d + 1 for m, s, (a, b), k, d in zip(dims, stride, padding, window, dilation)]
     extra, asked = arguments["output_padding"], arguments["output_size"]
@@ -137,16 +138,20 @@ def _check(name: str, transposed: bool = False) -> Callable:
         if channels != wanted:
             raise errors.bad(f"{name}(x)", f"{wanted} channels, as {where_in} says for groups = {groups}", channels)
         if weight.shape[0] % groups:
-            raise errors.bad(f"{name}(weight)", f"a first axis that {groups} groups divide", f"shape {list(weight.shape)}")
+            raise errors.bad(
+                f"{name}(weight)", f"a first axis that {groups} groups divide", described=f"shape {list(weight.shape)}", kind=errors.ShapeError
+            )
         outputs = weight.shape[1] * groups if transposed else weight.shape[0]
         if bias is not None and (bias.ndim != 1 or bias.size not in (1, outputs)):
-            raise errors.bad(f"{name}(bias)", f"shape [{outputs}], as {where_out} says", f"shape {list(bias.shape)}")
+            raise errors.bad(
+                f"{name}(bias)", f"shape [{outputs}], as {where_out} says", described=f"shape {list(bias.shape)}", kind=errors.ShapeError
+            )
         if 0 in (weight.shape[0], *weight.shape[2:]):
-            raise errors.bad(f"{name}(weight)", "kernels with elements", f"shape {list(weight.shape)}")
+            raise errors.bad(f"{name}(weight)", "kernels with elements", described=f"shape {list(weight.shape)}", kind=errors.ShapeError)
         if not transposed and x.size:
             for m, k, s, d, p in zip(window_args.spatial(x.shape, last), weight.shape[2:], stride, dilation, padding):
                 room, window = m + sum(p), (k - 1) * d + 1
-                if room < window and window_args.count(m, window, s, p):  # one step short of a place there is an empty result, as Paddle has it
+                if room < window and window_args.count(m, window, s, p):  # one step short, the result is empty
                     raise errors.bad(f"{name}(weight)", f"a kernel within {room} elements", window)
 
     return check
@@ -156,7 +161,7 @@ def _check_size(name: str, check: Callable) -> Callable:
     def with_size(x, weight, bias, stride, padding, dilation, groups, output_size, data_format):
         check(x, weight, bias, stride, padding, dilation, groups, data_format)
         if min(output_size) < 0:
-            raise errors.bad(f"{name}(padding)", "at most as much as there is to cut off", f"a result of shape {list(output_size)}")
+            raise errors.bad(f"{name}(padding)", "at most as much as there is to cut off", described=f"a result of shape {list(output_size)}")
 
     return with_size
 
@@ -196,16 +201,20 @@ def _conv_numpy(x, weight, bias, stride, padding, dilation, groups, data_format)
     return _conv(x, weight, bias, stride, padding, dilation, groups, data_format, by=convolution)
 
 
-def _conv_grad_numpy(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, platform):
+def _conv_grad_numpy(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs):
     return _conv_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=convolution)
 
 
-def _conv_grad_jax(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, platform):
-    return _conv_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, platform=platform)
+def _conv_grad_jax(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs):
+    return _conv_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs)
+
+
+def _conv_grad_cuda(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs):
+    return _conv_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, conv_cudnn, _as_is)
 
 
 def _on_cuda(x, weight, bias, stride, padding, dilation, groups, data_format):
-    return _conv(x, weight, bias, stride, padding, dilation, groups, data_format, platform="cuda")
+    return _conv(x, weight, bias, stride, padding, dilation, groups, data_format, conv_cudnn, _as_is)
 
 
 def _complete_conv(made: Any, n: int) -> None:
@@ -215,16 +224,40 @@ def _complete_conv(made: Any, n: int) -> None:
     made.flops(_flops)
     made.effort(_effort)
     made.grad(_conv_grad_jax, numpy=_conv_grad_numpy)
+    made.grad(_conv_grad_cuda, on="cuda")
     made.on("cuda")(_on_cuda)
 
 
 @op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_conv_numpy)
 def conv1d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, dilation: Attr = 1, groups: int = 1,
            data_format: str = "NCL") -> Tensor:  # fmt: skip
-    """Convolution of sequences with kernels [out, in / groups, length].
+    """Convolution of sequences with kernels of shape ``[C_out, C_in / groups, length]``.
 
-    >>> bireme.nn.functional.conv1d(bireme.ones([1, 1, 4]), bireme.ones([1, 1, 2])).tolist()
-    [[[2.0, 2.0, 2.0]]]
+    As usual in deep learning it is a cross-correlation: the kernel is not flipped. ``'SAME'`` pads so that the size of
+    the result is that of the input divided by the stride, rounded up, and makes the dilation 1; ``'VALID'`` pads
+    nothing.
+
+    Args:
+        x: Input tensor in ``data_format``, of a floating-point dtype.
+        weight: Kernels, of the dtype of ``x``.
+        bias: Tensor of shape ``[C_out]``, or of one element, that is added; ``None`` adds nothing. Default: None.
+        stride: Step between two windows. Default: 1.
+        padding: Number of zeros added at both ends: an integer, a pair (before, after), ``'SAME'`` or ``'VALID'``.
+            Default: 0.
+        dilation: Distance between two elements of the kernel. Default: 1.
+        groups: Number of groups of channels that are convolved separately. Default: 1.
+        data_format: ``'NCL'`` or ``'NLC'``. Default: ``'NCL'``.
+
+    Returns:
+        Tensor of shape ``[N, C_out, L_out]`` in ``data_format``, where
+        ``L_out = (L + before + after - dilation * (size - 1) - 1) // stride + 1``.
+
+    Raises:
+        ValueError: If the channels of ``x`` and ``weight`` do not fit, or the kernel is larger than the padded input.
+
+    Examples:
+        >>> bireme.nn.functional.conv1d(bireme.ones([1, 1, 4]), bireme.ones([1, 1, 2])).tolist()
+        [[[2.0, 2.0, 2.0]]]
     """
     return _conv(x, weight, bias, stride, padding, dilation, groups, data_format)
 
@@ -232,10 +265,34 @@ def conv1d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr =
 @op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_conv_numpy)
 def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, dilation: Attr = 1, groups: int = 1,
            data_format: str = "NCHW") -> Tensor:  # fmt: skip
-    """Convolution of images with kernels [out, in / groups, height, width].
+    """Convolution of images with kernels of shape ``[C_out, C_in / groups, height, width]``.
 
-    >>> bireme.nn.functional.conv2d(bireme.ones([1, 1, 3, 3]), bireme.ones([1, 1, 2, 2])).tolist()
-    [[[[4.0, 4.0], [4.0, 4.0]]]]
+    As usual in deep learning it is a cross-correlation: the kernel is not flipped. ``'SAME'`` pads so that the size of
+    the result is that of the input divided by the stride, rounded up, and makes the dilation 1; ``'VALID'`` pads
+    nothing.
+
+    Args:
+        x: Input tensor in ``data_format``, of a floating-point dtype.
+        weight: Kernels, of the dtype of ``x``.
+        bias: Tensor of shape ``[C_out]``, or of one element, that is added; ``None`` adds nothing. Default: None.
+        stride: Step between two windows: one integer, or one for each spatial axis. Default: 1.
+        padding: Number of zeros added at both ends of each spatial axis: one integer, one for each axis, a pair
+            (before, after) for each axis in one flat list, such pairs for all axes of ``x`` in nested lists, ``'SAME'``
+            or ``'VALID'``. Default: 0.
+        dilation: Distance between two elements of the kernel: one integer, or one for each spatial axis. Default: 1.
+        groups: Number of groups of channels that are convolved separately. Default: 1.
+        data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
+
+    Returns:
+        Tensor of shape ``[N, C_out, H_out, W_out]`` in ``data_format``, where
+        ``H_out = (H + before + after - dilation * (size - 1) - 1) // stride + 1``, and likewise for the other axes.
+
+    Raises:
+        ValueError: If the channels of ``x`` and ``weight`` do not fit, or the kernel is larger than the padded input.
+
+    Examples:
+        >>> bireme.nn.functional.conv2d(bireme.ones([1, 1, 3, 3]), bireme.ones([1, 1, 2, 2])).tolist()
+        [[[[4.0, 4.0], [4.0, 4.0]]]]
     """
     return _conv(x, weight, bias, stride, padding, dilation, groups, data_format)
 
@@ -243,10 +300,34 @@ def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr =
 @op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_conv_numpy)
 def conv3d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, dilation: Attr = 1, groups: int = 1,
            data_format: str = "NCDHW") -> Tensor:  # fmt: skip
-    """Convolution of volumes with kernels [out, in / groups, depth, height, width].
+    """Convolution of volumes with kernels of shape ``[C_out, C_in / groups, depth, height, width]``.
 
-    >>> bireme.nn.functional.conv3d(bireme.ones([1, 1, 2, 2, 2]), bireme.ones([1, 1, 2, 2, 2])).tolist()
-    [[[[[8.0]]]]]
+    As usual in deep learning it is a cross-correlation: the kernel is not flipped. ``'SAME'`` pads so that the size of
+    the result is that of the input divided by the stride, rounded up, and makes the dilation 1; ``'VALID'`` pads
+    nothing.
+
+    Args:
+        x: Input tensor in ``data_format``, of a floating-point dtype.
+        weight: Kernels, of the dtype of ``x``.
+        bias: Tensor of shape ``[C_out]``, or of one element, that is added; ``None`` adds nothing. Default: None.
+        stride: Step between two windows: one integer, or one for each spatial axis. Default: 1.
+        padding: Number of zeros added at both ends of each spatial axis: one integer, one for each axis, a pair
+            (before, after) for each axis in one flat list, such pairs for all axes of ``x`` in nested lists, ``'SAME'``
+            or ``'VALID'``. Default: 0.
+        dilation: Distance between two elements of the kernel: one integer, or one for each spatial axis. Default: 1.
+        groups: Number of groups of channels that are convolved separately. Default: 1.
+        data_format: ``'NCDHW'`` or ``'NDHWC'``. Default: ``'NCDHW'``.
+
+    Returns:
+        Tensor of shape ``[N, C_out, D_out, H_out, W_out]`` in ``data_format``, where
+        ``D_out = (D + before + after - dilation * (size - 1) - 1) // stride + 1``, and likewise for the other axes.
+
+    Raises:
+        ValueError: If the channels of ``x`` and ``weight`` do not fit, or the kernel is larger than the padded input.
+
+    Examples:
+        >>> bireme.nn.functional.conv3d(bireme.ones([1, 1, 2, 2, 2]), bireme.ones([1, 1, 2, 2, 2])).tolist()
+        [[[[[8.0]]]]]
     """
     return _conv(x, weight, bias, stride, padding, dilation, groups, data_format)
 
@@ -266,16 +347,20 @@ def _transposed_numpy(x, weight, bias, stride, padding, output_padding, dilation
     return _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format, by=convolution)
 
 
-def _transposed_grad_numpy(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, platform):
+def _transposed_grad_numpy(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs):
     return _transposed_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=convolution)
 
 
-def _transposed_grad_jax(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, platform):
-    return _transposed_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, platform=platform)
+def _transposed_grad_jax(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs):
+    return _transposed_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs)
+
+
+def _transposed_grad_cuda(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs):
+    return _transposed_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, conv_cudnn, _as_is)
 
 
 def _transposed_on_cuda(x, weight, bias, stride, padding, output_padding, dilation, groups, output_size, data_format):
-    return _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format, platform="cuda")
+    return _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format, conv_cudnn, _as_is)
 
 
 def _complete_transposed(made: Any, n: int) -> None:
@@ -285,16 +370,42 @@ def _complete_transposed(made: Any, n: int) -> None:
     made.flops(_flops)
     made.effort(_transposed_effort)
     made.grad(_transposed_grad_jax, numpy=_transposed_grad_numpy)
+    made.grad(_transposed_grad_cuda, on="cuda")
     made.on("cuda")(_transposed_on_cuda)
 
 
 @op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_swapped_numpy)
 def conv1d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, output_padding: Attr = 0,
                      groups: int = 1, dilation: Attr = 1, output_size: Attr = None, data_format: str = "NCL") -> Tensor:  # fmt: skip
-    """The transpose of a convolution, of sequences with kernels [in, out / groups, length]: each element adds a kernel to the result.
+    """Transposed convolution of sequences with kernels of shape ``[C_in, C_out / groups, length]``.
 
-    >>> bireme.nn.functional.conv1d_transpose(bireme.ones([1, 1, 2]), bireme.ones([1, 1, 2])).tolist()
-    [[[1.0, 2.0, 1.0]]]
+    It is the gradient of a convolution with respect to its input: each element adds a kernel to the result, at steps of
+    the stride.
+
+    Args:
+        x: Input tensor in ``data_format``, of a floating-point dtype.
+        weight: Kernels, of the dtype of ``x``.
+        bias: Tensor of shape ``[C_out]``, or of one element, that is added; ``None`` adds nothing. Default: None.
+        stride: Step of the result between two elements of the input. Default: 1.
+        padding: Number of elements cut off at both ends: an integer, a pair (before, after), ``'SAME'`` or ``'VALID'``.
+            Default: 0.
+        output_padding: Number of elements added to the end of the result; less than the stride. Default: 0.
+        groups: Number of groups of channels that are convolved separately. Default: 1.
+        dilation: Distance between two elements of the kernel. Default: 1.
+        output_size: Size of the result, in place of ``output_padding``. Default: None.
+        data_format: ``'NCL'`` or ``'NLC'``. Default: ``'NCL'``.
+
+    Returns:
+        Tensor of shape ``[N, C_out, L_out]`` in ``data_format``, where
+        ``L_out = (L - 1) * stride - before - after + dilation * (size - 1) + 1 + output_padding``.
+
+    Raises:
+        ValueError: If the channels of ``x`` and ``weight`` do not fit, or ``output_size`` is none that the stride
+            allows.
+
+    Examples:
+        >>> bireme.nn.functional.conv1d_transpose(bireme.ones([1, 1, 2]), bireme.ones([1, 1, 2])).tolist()
+        [[[1.0, 2.0, 1.0]]]
     """
     return _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format)
 
@@ -302,10 +413,40 @@ def conv1d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stri
 @op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_transposed_numpy)
 def conv2d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, output_padding: Attr = 0,
                      dilation: Attr = 1, groups: int = 1, output_size: Attr = None, data_format: str = "NCHW") -> Tensor:  # fmt: skip
-    """The transpose of a convolution, of images with kernels [in, out / groups, height, width]: each element adds a kernel to the result.
+    """Transposed convolution of images with kernels of shape ``[C_in, C_out / groups, height, width]``.
 
-    >>> bireme.nn.functional.conv2d_transpose(bireme.ones([1, 1, 1, 2]), bireme.ones([1, 1, 1, 2])).tolist()
-    [[[[1.0, 2.0, 1.0]]]]
+    It is the gradient of a convolution with respect to its input: each element adds a kernel to the result, at steps of
+    the stride.
+
+    Args:
+        x: Input tensor in ``data_format``, of a floating-point dtype.
+        weight: Kernels, of the dtype of ``x``.
+        bias: Tensor of shape ``[C_out]``, or of one element, that is added; ``None`` adds nothing. Default: None.
+        stride: Step of the result between two elements of the input: one integer, or one for each spatial axis.
+            Default: 1.
+        padding: Number of elements cut off at both ends of each spatial axis of the result: one integer, one for each
+            axis, a pair (before, after) for each axis in one flat list, such pairs for all axes of ``x`` in nested
+            lists, ``'SAME'`` or ``'VALID'``. Default: 0.
+        output_padding: Number of elements added to the end of the result: one integer, or one for each spatial axis;
+            less than the stride. Default: 0.
+        dilation: Distance between two elements of the kernel: one integer, or one for each spatial axis. Default: 1.
+        groups: Number of groups of channels that are convolved separately. Default: 1.
+        output_size: Size of the result: one integer, or one for each spatial axis, in place of ``output_padding``.
+            Default: None.
+        data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
+
+    Returns:
+        Tensor of shape ``[N, C_out, H_out, W_out]`` in ``data_format``, where
+        ``H_out = (H - 1) * stride - before - after + dilation * (size - 1) + 1 + output_padding``, and likewise for the
+        other axes.
+
+    Raises:
+        ValueError: If the channels of ``x`` and ``weight`` do not fit, or ``output_size`` is none that the stride
+            allows.
+
+    Examples:
+        >>> bireme.nn.functional.conv2d_transpose(bireme.ones([1, 1, 1, 2]), bireme.ones([1, 1, 1, 2])).tolist()
+        [[[[1.0, 2.0, 1.0]]]]
     """
     return _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format)
 
@@ -313,10 +454,40 @@ def conv2d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stri
 @op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_swapped_numpy)
 def conv3d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, output_padding: Attr = 0,
                      groups: int = 1, dilation: Attr = 1, output_size: Attr = None, data_format: str = "NCDHW") -> Tensor:  # fmt: skip
-    """The transpose of a convolution, of volumes with kernels [in, out / groups, depth, height, width].
+    """Transposed convolution of volumes with kernels of shape ``[C_in, C_out / groups, depth, height, width]``.
 
-    >>> bireme.nn.functional.conv3d_transpose(bireme.ones([1, 1, 1, 1, 2]), bireme.ones([1, 1, 1, 1, 2])).tolist()
-    [[[[[1.0, 2.0, 1.0]]]]]
+    It is the gradient of a convolution with respect to its input: each element adds a kernel to the result, at steps of
+    the stride.
+
+    Args:
+        x: Input tensor in ``data_format``, of a floating-point dtype.
+        weight: Kernels, of the dtype of ``x``.
+        bias: Tensor of shape ``[C_out]``, or of one element, that is added; ``None`` adds nothing. Default: None.
+        stride: Step of the result between two elements of the input: one integer, or one for each spatial axis.
+            Default: 1.
+        padding: Number of elements cut off at both ends of each spatial axis of the result: one integer, one for each
+            axis, a pair (before, after) for each axis in one flat list, such pairs for all axes of ``x`` in nested
+            lists, ``'SAME'`` or ``'VALID'``. Default: 0.
+        output_padding: Number of elements added to the end of the result: one integer, or one for each spatial axis;
+            less than the stride. Default: 0.
+        groups: Number of groups of channels that are convolved separately. Default: 1.
+        dilation: Distance between two elements of the kernel: one integer, or one for each spatial axis. Default: 1.
+        output_size: Size of the result: one integer, or one for each spatial axis, in place of ``output_padding``.
+            Default: None.
+        data_format: ``'NCDHW'`` or ``'NDHWC'``. Default: ``'NCDHW'``.
+
+    Returns:
+        Tensor of shape ``[N, C_out, D_out, H_out, W_out]`` in ``data_format``, where
+        ``D_out = (D - 1) * stride - before - after + dilation * (size - 1) + 1 + output_padding``, and likewise for the
+        other axes.
+
+    Raises:
+        ValueError: If the channels of ``x`` and ``weight`` do not fit, or ``output_size`` is none that the stride
+            allows.
+
+    Examples:
+        >>> bireme.nn.functional.conv3d_transpose(bireme.ones([1, 1, 1, 1, 2]), bireme.ones([1, 1, 1, 1, 2])).tolist()
+        [[[[[1.0, 2.0, 1.0]]]]]
     """
     return _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format)
 

@@ -1,8 +1,8 @@
-"""Convolutions by XLA: which form is fast at which shapes. Images are in their own data format, kernels [outputs, channels / groups, *window].
+"""Convolutions by XLA: which form is fast at which shapes; kernels are [outputs, channels / groups, *window].
 
 A convolution is linear in the image and in the kernel, so either gradient is the transpose of some form of it, and the
 form that gives the result soonest need not be the one with the fastest transpose. On CUDA cuDNN has them all. On CPU:
-- few places for the window, or many groups, are products of matrices: XLA's own operator is up to 50 times slower there
+- few positions of the window, or many groups, are products of matrices: XLA's own operator is up to 50 times slower there
 - a window of one element is a product too, one channel a group a sum of shifted images, few groups a convolution each
 - two axes are what XLA's operator is made for: a third is folded into the channels, a missing one added
 """
@@ -21,14 +21,14 @@ from jax import lax
 
 from bireme.core.numpy_exec.convolution import places, taps
 
-_FEW = 49  # places of the window
+_FEW = 49  # positions of the window
 _DIMENSIONS = {1: ("NWC", "WIO", "NWC"), 2: ("NHWC", "HWIO", "NHWC"), 3: ("NDHWC", "DHWIO", "NDHWC")}
-# measured: with wide vectors (AVX) XLA's operator gives the kernel's gradient two to three times faster than products do, without them slower
+# measured: with AVX, XLA's operator gives the kernel's gradient two to three times faster than products, without it slower
 _WIDE = machine.machine().lower() in ("x86_64", "amd64")
 
 
 def move(x, last: bool):
-    """Channels last: given channels first, XLA would turn both operands by itself, and slower; between two convolutions they cancel."""
+    """Channels last: XLA would transpose by itself, and slower; between two convolutions the transposes cancel."""
     return x if last else x.transpose(0, *range(2, x.ndim), 1)
 
 
@@ -65,7 +65,7 @@ def _operator(x, w, stride, pads, dilation, groups, last):
 def _product(x, w, stride, pads, dilation, groups, last):
     """The kernel, as it is, times the windows side by side; the transpose adds each share where it came from.
 
-    The channels come first, so that nothing is turned but blocks of an image: turning the kernel would take longer than the product.
+    The channels come first, so that only blocks of an image are transposed: the kernel would take longer than the product.
     """
     out, batch = _count(x, w, stride, pads, dilation, last), x.shape[0]
     grown = _padded(jnp.moveaxis(x, -1 if last else 1, 0), pads, 2)
@@ -85,7 +85,7 @@ def _pointwise(x, w, stride, pads, dilation, groups, last):
 
 
 def _depthwise(x, w, stride, pads, dilation, groups, last):
-    """One channel a group: the sum of shifted images, each times its place in the kernel; in the layout that it is given."""
+    """One channel a group: the sum of shifted images, each times its element of the kernel; in the given layout."""
     out, first = _count(x, w, stride, pads, dilation, last), 1 if last else 2
     grown, front = _padded(x, pads, first), (slice(None),) * first
     per = w.shape[0] // groups
@@ -135,10 +135,9 @@ def _on_cpu(x, w, stride, pads, dilation, groups, last, of):
     return form(x, w, stride, pads, dilation, groups, last)
 
 
-def _convolve(x, w, stride, pads, dilation, groups, last, of, platform):
-    if platform == "cuda":
-        return _operator(x, w, stride, pads, dilation, groups, last)
-    return _on_cpu(x, w, stride, pads, dilation, groups, last, of)
+def by_operator(x, w, stride, pads, dilation, groups, last, of):
+    """XLA's own operator whatever the shapes: what cuDNN is fastest at."""
+    return _operator(x, w, stride, pads, dilation, groups, last)
 
 
 # ---------------------------------------------------------------- the three functions
@@ -148,39 +147,39 @@ def _shaped(batch, channels, dims, last):
     return (batch, *dims, channels) if last else (batch, channels, *dims)
 
 
-def forward(x, w, stride, pads, dilation, groups, last, platform="cpu"):
+def forward(x, w, stride, pads, dilation, groups, last, convolve=_on_cpu):
     """The convolution of an image with a kernel."""
     shape = _shaped(x.shape[0], w.shape[0], _count(x, w, stride, pads, dilation, last), last)
     if not (x.size and w.size and math.prod(shape)):
         return jnp.zeros(shape, x.dtype)
-    return _convolve(x, w, stride, pads, dilation, groups, last, "out", platform)
+    return convolve(x, w, stride, pads, dilation, groups, last, "out")
 
 
-def input_grad(g, w, dims, stride, pads, dilation, groups, last, platform="cpu"):
-    """The gradient of an image of extents `dims`."""
+def input_grad(g, w, dims, stride, pads, dilation, groups, last, convolve=_on_cpu):
+    """The gradient of an image of sizes `dims`."""
     shape = _shaped(g.shape[0], w.shape[1] * groups, dims, last)
     if not (g.size and w.size and math.prod(shape)):
         return jnp.zeros(shape, g.dtype)
-    if platform != "cuda" and w.shape[1] == 1 and w.shape[0] == groups > 1:
+    if convolve is _on_cpu and w.shape[1] == 1 and w.shape[0] == groups > 1:
         return _depthwise_input_grad(g, w, dims, stride, pads, dilation, groups, last)
-    fixed = (w, stride, pads, dilation, groups, last, "x", platform)
-    return jax.linear_transpose(lambda x: _convolve(x, *fixed), jax.ShapeDtypeStruct(shape, g.dtype))(g)[0]
+    fixed = (w, stride, pads, dilation, groups, last, "x")
+    return jax.linear_transpose(lambda x: convolve(x, *fixed), jax.ShapeDtypeStruct(shape, g.dtype))(g)[0]
 
 
-def weight_grad(x, g, window, stride, pads, dilation, groups, last, platform="cpu"):
+def weight_grad(x, g, window, stride, pads, dilation, groups, last, convolve=_on_cpu):
     """The gradient of a kernel over `window`."""
     axis = -1 if last else 1
     shape = (g.shape[axis], x.shape[axis] // groups, *window)
     if not (x.size and g.size):
         return jnp.zeros(shape, g.dtype)
-    if platform != "cuda" and shape[1] == 1 and shape[0] == groups > 1:
+    if convolve is _on_cpu and shape[1] == 1 and shape[0] == groups > 1:
         return _depthwise_weight_grad(x, g, shape, stride, pads, dilation, last)
-    fixed = (stride, pads, dilation, groups, last, "w", platform)
-    return jax.linear_transpose(lambda w: _convolve(x, w, *fixed), jax.ShapeDtypeStruct(shape, g.dtype))(g)[0]
+    fixed = (stride, pads, dilation, groups, last, "w")
+    return jax.linear_transpose(lambda w: convolve(x, w, *fixed), jax.ShapeDtypeStruct(shape, g.dtype))(g)[0]
 
 
 def _depthwise_input_grad(g, w, dims, stride, pads, dilation, groups, last):
-    """The gradient, spread by the stride, under the turned kernel; the transpose would add as many padded images as there are shifts."""
+    """The gradient, dilated by the stride, under the flipped kernel; the transpose would add a padded image a shift."""
     config = []
     for n, m, k, s, (a, _), d in zip(dims, _dims(g, last), w.shape[2:], stride, pads, dilation):
         config.append(((k - 1) * d - a, n + a - (m - 1) * s - 1, s - 1))

@@ -19,7 +19,7 @@ def _channels(name: str, x: Any, count: int, data_format: Any) -> list[int]:
     """Axes along which elements are dropped one by one: those of batch and channels."""
     first, last = {4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}[count]
     if x.ndim != count:
-        raise errors.bad(f"{name}(x)", f"{count} axes", f"shape {x.shape}")
+        raise errors.bad(f"{name}(x)", f"{count} axes", described=f"shape {x.shape}", kind=errors.ShapeError)
     if data_format not in (first, last):
         raise errors.bad(f"{name}(data_format)", f"{first} or {last}", data_format)
     return [0, 1] if data_format == first else [0, count - 1]
@@ -27,15 +27,27 @@ def _channels(name: str, x: Any, count: int, data_format: Any) -> list[int]:
 
 @composite(name_arg=False)
 def dropout1d(input: Tensor, p: Any = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Whole rows set to zero with probability `p` while training: of shape [channels, length], or with a batch before it.
+    """Set whole channels of sequences to zero with probability ``p`` in training.
 
-    >>> bireme.nn.functional.dropout1d(bireme.to_tensor([[1.0, 2.0]]), training=False).tolist()
-    [[1.0, 2.0]]
+    The other channels are multiplied by ``1 / (1 - p)``, which keeps the mean.
+
+    Args:
+        input: Tensor of shape ``[C, L]`` or ``[N, C, L]``.
+        p: Probability in ``[0, 1]`` of dropping a channel; a number or a tensor of one element. Default: 0.5.
+        training: Whether to drop at all; ``False`` returns the input. Default: True.
+        inplace: Has no effect but a warning: the result is another tensor. Default: False.
+
+    Returns:
+        Tensor of the shape and dtype of ``input``.
+
+    Examples:
+        >>> bireme.nn.functional.dropout1d(bireme.to_tensor([[1.0, 2.0]]), training=False).tolist()
+        [[1.0, 2.0]]
     """
     if not isinstance(p, Tensor) and not 0 <= p <= 1:
         raise errors.bad("dropout1d(p)", "a probability in [0, 1]", p)
     if input.ndim not in (2, 3):
-        raise errors.bad("dropout1d(input)", "2 or 3 axes", f"shape {input.shape}", kind=RuntimeError)
+        raise errors.bad("dropout1d(input)", "2 or 3 axes", described=f"shape {input.shape}", kind=RuntimeError)
     if inplace:
         errors.warn("dropout1d(inplace): has no effect, the result is another tensor")
     return dropout(input, p, list(range(input.ndim - 1)), training)
@@ -43,20 +55,44 @@ def dropout1d(input: Tensor, p: Any = 0.5, training: bool = True, inplace: bool 
 
 @composite()
 def dropout2d(x: Tensor, p: Any = 0.5, training: bool = True, data_format: str = "NCHW") -> Tensor:
-    """Whole channels of images set to zero with probability `p` while training, the rest scaled up to keep the mean.
+    """Set whole channels of images to zero with probability ``p`` in training.
 
-    >>> bireme.nn.functional.dropout2d(bireme.ones([1, 1, 1, 2]), 1.0).tolist()
-    [[[[0.0, 0.0]]]]
+    The other channels are multiplied by ``1 / (1 - p)``, which keeps the mean.
+
+    Args:
+        x: 4-D tensor.
+        p: Probability in ``[0, 1]`` of dropping a channel; a number or a tensor of one element. Default: 0.5.
+        training: Whether to drop at all; ``False`` returns the input. Default: True.
+        data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.nn.functional.dropout2d(bireme.ones([1, 1, 1, 2]), 1.0).tolist()
+        [[[[0.0, 0.0]]]]
     """
     return dropout(x, p, _channels("dropout2d", x, 4, data_format), training)
 
 
 @composite()
 def dropout3d(x: Tensor, p: Any = 0.5, training: bool = True, data_format: str = "NCDHW") -> Tensor:
-    """Whole channels of volumes set to zero with probability `p` while training, the rest scaled up to keep the mean.
+    """Set whole channels of volumes to zero with probability ``p`` in training.
 
-    >>> bireme.nn.functional.dropout3d(bireme.ones([1, 1, 1, 1, 2]), 1.0).tolist()
-    [[[[[0.0, 0.0]]]]]
+    The other channels are multiplied by ``1 / (1 - p)``, which keeps the mean.
+
+    Args:
+        x: 5-D tensor.
+        p: Probability in ``[0, 1]`` of dropping a channel; a number or a tensor of one element. Default: 0.5.
+        training: Whether to drop at all; ``False`` returns the input. Default: True.
+        data_format: ``'NCDHW'`` or ``'NDHWC'``. Default: ``'NCDHW'``.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.nn.functional.dropout3d(bireme.ones([1, 1, 1, 1, 2]), 1.0).tolist()
+        [[[[[0.0, 0.0]]]]]
     """
     return dropout(x, p, _channels("dropout3d", x, 5, data_format), training)
 
@@ -70,11 +106,7 @@ def _kept(sig, p, whole, key):
 
 @op(dtypes=FLOAT, numpy=True)
 def alpha_dropout_of(x: Tensor, p: Tensor | float, whole: bool, key: Key = None) -> Tensor:
-    """Elements or whole channels set to the least value of SELU; use `alpha_dropout`.
-
-    >>> bireme.nn.functional.alpha_dropout(bireme.to_tensor([1.0, 2.0]), 0.0).tolist()
-    [1.0, 2.0]
-    """
+    """Elements or whole channels set to the least value of SELU; use `alpha_dropout`."""
     kind = jnp.float32 if x.dtype.itemsize < 4 else x.dtype
     keep, scale = _kept(x, p, whole, key)
     shift = -scale * LEAST * p.astype(jnp.float32)
@@ -94,7 +126,7 @@ def _(g, p, whole, key):
 
 def _alpha(name: str, x: Any, p: Any, training: bool, whole: bool) -> Tensor:
     if isinstance(p, bool) or not isinstance(p, (int, float)):
-        raise errors.bad(f"{name}(p)", "a number", p, kind=TypeError)
+        raise errors.bad(f"{name}(p)", "a number", p, kind=errors.ArgumentTypeError)
     if not 0 <= p <= 1:
         raise errors.bad(f"{name}(p)", "a probability in [0, 1]", p)
     if not training or p == 0:
@@ -104,21 +136,41 @@ def _alpha(name: str, x: Any, p: Any, training: bool, whole: bool) -> Tensor:
 
 @composite()
 def alpha_dropout(x: Tensor, p: Attr = 0.5, training: bool = True) -> Tensor:
-    """Elements set to the least value of SELU with probability `p` while training; all are scaled so that mean and variance stay.
+    """Dropout for networks with SELU: dropped elements take the least value of SELU, and all are scaled and shifted.
 
-    >>> bireme.nn.functional.alpha_dropout(bireme.to_tensor([1.0, 2.0]), training=False).tolist()
-    [1.0, 2.0]
+    Mean 0 and variance 1 of the input are kept.
+
+    Args:
+        x: Input tensor of a floating-point dtype.
+        p: Probability in ``[0, 1]`` of dropping an element; 1 gives zeros. Default: 0.5.
+        training: Whether to drop at all; ``False`` returns the input. Default: True.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.nn.functional.alpha_dropout(bireme.to_tensor([1.0, 2.0]), training=False).tolist()
+        [1.0, 2.0]
     """
     return _alpha("alpha_dropout", x, p, training, False)
 
 
 @composite()
 def feature_alpha_dropout(x: Tensor, p: Attr = 0.5, training: bool = True) -> Tensor:
-    """The same as `alpha_dropout` for whole channels, which are the second axis.
+    """``alpha_dropout`` of whole channels, which are axis 1.
 
-    >>> bireme.nn.functional.feature_alpha_dropout(bireme.to_tensor([[1.0, 2.0]]), training=False).tolist()
-    [[1.0, 2.0]]
+    Args:
+        x: Input tensor of a floating-point dtype, of at least 2 dimensions.
+        p: Probability in ``[0, 1]`` of dropping a channel; 1 gives zeros. Default: 0.5.
+        training: Whether to drop at all; ``False`` returns the input. Default: True.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.nn.functional.feature_alpha_dropout(bireme.to_tensor([[1.0, 2.0]]), training=False).tolist()
+        [[1.0, 2.0]]
     """
     if x.ndim < 2 and training and p != 1:
-        raise errors.bad("feature_alpha_dropout(x)", "2 axes or more", f"shape {x.shape}")
+        raise errors.bad("feature_alpha_dropout(x)", "2 axes or more", described=f"shape {x.shape}", kind=errors.ShapeError)
     return _alpha("feature_alpha_dropout", x, p, training, True)

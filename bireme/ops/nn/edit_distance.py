@@ -16,12 +16,7 @@ from bireme.ops.creation.tensors import full
 
 @op(differentiable=False, name_arg=False, dtypes=dtypes.INT)
 def edit_distance_of(input: Tensor, label: Tensor, input_length: Tensor, label_length: Tensor) -> Tensor:
-    """Insertions, deletions and substitutions that turn each row's first tokens into its label's; use `edit_distance`.
-
-    >>> from bireme.ops.nn.edit_distance import edit_distance
-    >>> edit_distance(bireme.to_tensor([[1, 2, 3]]), bireme.to_tensor([[1, 3, 4, 1]]), normalized=False)[1].tolist()
-    [[3.0]]
-    """
+    """Number of insertions, deletions and substitutions between each row and its label; use `edit_distance`."""
     (batch, steps), width = input.shape, label.shape[1]
     places = jnp.arange(width + 1, dtype=jnp.float32)
     first = jnp.broadcast_to(places, (batch, width + 1))
@@ -30,7 +25,7 @@ def edit_distance_of(input: Tensor, label: Tensor, input_length: Tensor, label_l
         token, number = at
         kept = jnp.minimum(row[:, 1:] + 1, row[:, :-1] + (label != token[:, None]))
         reached = jnp.concatenate([jnp.broadcast_to(number, (batch, 1)), kept], axis=1)
-        # insertions cost 1 for each place to the right: the least of all places to the left, each with its way
+        # an insertion costs 1 for each step to the right: the minimum over all columns to the left, each with its distance
         row = places + lax.cummin(reached - places, axis=1)
         return row, row
 
@@ -44,10 +39,20 @@ edit_distance_of.infer(lambda input, label, input_length, label_length: sig_of(i
 @edit_distance_of.check
 def _(input, label, input_length, label_length):
     if input.ndim != 2 or label.ndim != 2 or input.shape[0] != label.shape[0]:
-        raise errors.bad("edit_distance(label)", "two matrices with one row for each sequence", f"shapes {list(input.shape)} and {list(label.shape)}")
+        raise errors.bad(
+            "edit_distance(label)",
+            "two matrices with one row for each sequence",
+            described=f"shapes {list(input.shape)} and {list(label.shape)}",
+            kind=errors.ShapeError,
+        )
     for name, length in (("input_length", input_length), ("label_length", label_length)):
         if length.shape != input.shape[:1]:
-            raise errors.bad(f"edit_distance({name})", f"one length for each of {input.shape[0]} rows", f"shape {list(length.shape)}")
+            raise errors.bad(
+                f"edit_distance({name})",
+                f"one length for each of {input.shape[0]} rows",
+                described=f"shape {list(length.shape)}",
+                kind=errors.ShapeError,
+            )
 
 
 edit_distance_of.index(lambda s: [(f"{n}_length", 0, s[n].shape[1] + 1) for n in ("input", "label") if s[n].ndim == 2])
@@ -56,14 +61,25 @@ edit_distance_of.index(lambda s: [(f"{n}_length", 0, s[n].shape[1] + 1) for n in
 @composite()
 def edit_distance(input: Tensor, label: Tensor, normalized: bool = True, ignored_tokens: Any = None, input_length: Tensor | None = None,
                   label_length: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The number of rows, and for each how many edits lead from `input` to `label`, over the label's length where `normalized`.
+    """Levenshtein distance between sequences of tokens: insertions, deletions and substitutions.
 
-    Rows are as wide as the longest sequence where lengths are given, and are sequences themselves where not.
+    Args:
+        input: Integer tokens of shape ``[N, L1]``.
+        label: Integer tokens of shape ``[N, L2]``.
+        normalized: Whether to divide each distance by the length of the label. Default: True.
+        ignored_tokens: Must be ``None`` or empty: remove such tokens beforehand. Default: None.
+        input_length: Length of each sequence of ``input``, of ``N`` elements; ``None`` means ``L1``. Default: None.
+        label_length: Length of each sequence of ``label``, of ``N`` elements; ``None`` means ``L2``. Default: None.
 
-    >>> from bireme.ops.nn.edit_distance import edit_distance
-    >>> x, y = bireme.to_tensor([[1, 2, 3], [4, 5, 6]]), bireme.to_tensor([[1, 3, 4, 1], [4, 5, 8, 1]])
-    >>> edit_distance(x, y)[1].tolist()
-    [[0.75], [0.5]]
+    Returns:
+        Pair of the number of sequences, of shape ``[1]`` and dtype int64, and the distances, of shape ``[N, 1]`` and
+        dtype float32.
+
+    Examples:
+        >>> from bireme.ops.nn.edit_distance import edit_distance
+        >>> x, y = bireme.to_tensor([[1, 2, 3], [4, 5, 6]]), bireme.to_tensor([[1, 3, 4, 1], [4, 5, 8, 1]])
+        >>> edit_distance(x, y)[1].tolist()
+        [[0.75], [0.5]]
     """
     if ignored_tokens:
         raise errors.bad("edit_distance(ignored_tokens)", "None: tokens are taken out before", ignored_tokens)

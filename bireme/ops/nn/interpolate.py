@@ -18,7 +18,7 @@ MODES = {"linear": (3,), "bilinear": (4,), "bicubic": (4,), "trilinear": (5,), "
 
 
 def _taps(mode: str, n: int, m: int, ratio: np.float32, align_corners: bool, align_mode: int) -> tuple[np.ndarray, np.ndarray]:
-    """For each of `m` results, the places of its sources among `n` elements and their weights; both of shape [taps, m]."""
+    """For each of `m` results, the indices of its sources among `n` elements and their weights, both [taps, m]."""
     i = np.arange(m, dtype=np.float32)
     if mode == "area":
         begin, end = (np.arange(m) * n) // m, -((-(np.arange(m) + 1) * n) // m)
@@ -48,7 +48,7 @@ def _cubic(t: np.ndarray, far: bool) -> np.ndarray:
 
 
 def _plans(shape, axes, sizes, scales, mode, align_corners, align_mode):
-    """By axis: its taps, or the whole number of times each element is repeated, or None where nothing changes."""
+    """By axis: its taps, or how many times each element is repeated."""
     for axis, m, scale in zip(axes, sizes, scales):
         n, one = shape[axis], np.float32(1)
         if align_corners:
@@ -71,18 +71,14 @@ def _matrix(taps, n, dtype):
     return found.astype(dtype)
 
 
-def _wide(x):
+def _as_float(x):
     return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
 
 
 @op(dtypes=FLOAT | INT, amp="wide", numpy=True)
 def resize_of(x: Tensor, axes: Attr, sizes: Attr, scales: Attr, mode: str, align_corners: bool, align_mode: int) -> Tensor:
-    """Interpolated along some axes; use `interpolate`.
-
-    >>> bireme.nn.functional.interpolate(bireme.to_tensor([[[0.0, 2.0]]]), [3], mode="linear", align_corners=True).tolist()
-    [[[0.0, 1.0, 2.0]]]
-    """
-    y = _wide(x) if mode != "nearest" else x
+    """Interpolated along some axes; use `interpolate`."""
+    y = _as_float(x) if mode != "nearest" else x
     for axis, times, taps in _plans(x.shape, axes, sizes, scales, mode, align_corners, align_mode):
         if taps is None:
             if times > 1:
@@ -102,7 +98,7 @@ def resize_of(x: Tensor, axes: Attr, sizes: Attr, scales: Attr, mode: str, align
 @resize_of.check
 def _(x, mode):
     if not (x.dtype.is_floating or mode == "nearest" or (mode == "linear" and x.dtype.name == "uint8")):
-        raise errors.bad("interpolate(x)", f"a floating type for mode {mode}", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad("interpolate(x)", f"a floating type for mode {mode}", described=x.dtype.name, kind=errors.DtypeError)
 
 
 @resize_of.infer
@@ -116,7 +112,7 @@ def _(x, axes, sizes):
 @resize_of.grad(numpy=True)
 def _(g, sigs, axes, sizes, scales, mode, align_corners, align_mode):
     # products with the transposed weights: a scatter of the taps is slower
-    y, shape = _wide(g), sigs[0].shape
+    y, shape = _as_float(g), sigs[0].shape
     if not y.size:
         return jnp.zeros(shape, g.dtype)
     for axis, times, taps in _plans(shape, axes, sizes, scales, mode, align_corners, align_mode):
@@ -129,7 +125,7 @@ def _(g, sigs, axes, sizes, scales, mode, align_corners, align_mode):
 
 
 def _target(name: str, x: Any, axes: list[int], size: Any, scale_factor: Any, recompute: bool, whole: bool) -> tuple[tuple, tuple]:
-    """Sizes of the spatial axes, and the factors where they decide (0 where they do not); fractions of sizes are cut off unless `whole`."""
+    """Sizes of the spatial axes, and the factors where they decide, else 0; sizes are truncated unless `whole`."""
     count = len(axes)
     if size is not None:
         given = size.tolist() if isinstance(size, Tensor) or hasattr(size, "tolist") else size
@@ -140,18 +136,18 @@ def _target(name: str, x: Any, axes: list[int], size: Any, scale_factor: Any, re
         if len(given) == 1 and count > 1 and not isinstance(size, (list, tuple, Tensor)):
             given = given * count
         if len(given) != count or not all(isinstance(n, (int, np.integer)) for n in given):
-            raise errors.bad(f"{name}(size)", f"{count} integers", size, kind=TypeError)
+            raise errors.bad(f"{name}(size)", f"{count} integers", size, kind=errors.ArgumentTypeError)
         if min(given) < 1:
-            raise errors.bad(f"{name}(size)", "sizes of 1 or more", list(given), kind=errors.Unfit)
+            raise errors.bad(f"{name}(size)", "sizes of 1 or more", list(given), kind=errors.ArgumentError)
         return tuple([int(n) for n in given]), (0.0,) * count
     given = scale_factor.tolist() if isinstance(scale_factor, Tensor) or hasattr(scale_factor, "tolist") else scale_factor
     given = list(given) if isinstance(given, (list, tuple)) else [given] * count
     given = [n.item() if isinstance(n, Tensor) or getattr(n, "shape", None) == () else n for n in given]
     if not all(isinstance(n, (int, float)) for n in given):
-        raise errors.bad(f"{name}(scale_factor)", f"one number or {count}", scale_factor, kind=TypeError)
+        raise errors.bad(f"{name}(scale_factor)", f"one number or {count}", scale_factor, kind=errors.ArgumentTypeError)
     given = [float(n) for n in given]
     if len(given) != count:
-        raise errors.bad(f"{name}(scale_factor)", f"one number or {count}", scale_factor)
+        raise errors.bad(f"{name}(scale_factor)", f"one number or {count}", scale_factor, kind=errors.for_number(scale_factor))
     if min(given) <= 0 or not all(math.isfinite(s) for s in given):
         raise errors.bad(f"{name}(scale_factor)", "numbers above 0", scale_factor)
     sizes = tuple([int(np.float32(x.shape[a]) * np.float32(s)) for a, s in zip(axes, given)])
@@ -163,12 +159,41 @@ def _target(name: str, x: Any, axes: list[int], size: Any, scale_factor: Any, re
 @composite(plain=True)
 def interpolate(x: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: Any = False, align_mode: int = 0,
                 data_format: str | None = None, recompute_scale_factor: bool | None = None) -> Tensor:  # fmt: skip
-    """An image, sequence or volume of another size, given as `size` or as a factor of the present one.
+    """Resize sequences, images or volumes to a given size or by a factor.
 
-    Modes are nearest, linear, bilinear, bicubic, trilinear and area. With `align_corners` the outermost elements keep their place.
+    Exactly one of ``size`` and ``scale_factor`` is given. The modes are:
 
-    >>> bireme.nn.functional.interpolate(bireme.to_tensor([[[[1.0, 2.0]]]]), scale_factor=2).tolist()
-    [[[[1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 2.0, 2.0]]]]
+    - ``'nearest'`` for 3-D, 4-D and 5-D input: the element that the position falls on, rounded down; also of integers
+    - ``'linear'`` for 3-D, ``'bilinear'`` for 4-D, ``'trilinear'`` for 5-D input: linear between the two neighbours
+    - ``'bicubic'`` for 4-D input: cubic convolution over four neighbours, with coefficient -0.75
+    - ``'area'`` for 3-D, 4-D and 5-D input: the mean of the elements that a result covers, as in adaptive pooling
+
+    Args:
+        x: Input tensor of 3, 4 or 5 dimensions, with a batch axis and channels; of a floating-point dtype but for
+            ``'nearest'``.
+        size: Sizes of the spatial axes of the result: one integer for all of them, a list, or a tensor. Default: None.
+        scale_factor: Factor by which spatial axes grow: a number or one for each axis; sizes are rounded down.
+            Default: None.
+        mode: One of the modes above. Default: ``'nearest'``.
+        align_corners: Whether the first and last elements of both sizes are aligned, else the edges of the first and
+            last elements are; must be ``False`` for ``'nearest'``. Default: False.
+        align_mode: Position in the input of the result at index ``i`` in the linear modes without ``align_corners``: 0
+            means ``ratio * (i + 0.5) - 0.5``, 1 means ``ratio * i``. Default: 0.
+        data_format: ``'NCW'``, ``'NCHW'``, ``'NCDHW'``, or with channels last ``'NWC'``, ``'NHWC'``, ``'NDHWC'``;
+            ``None`` means channels are axis 1. Default: None.
+        recompute_scale_factor: Whether positions follow from the rounded size rather than from ``scale_factor`` itself;
+            not with ``size``. Default: None.
+
+    Returns:
+        Tensor of the dtype of ``x``, with the new sizes along its spatial axes.
+
+    Raises:
+        ValueError: If both or none of ``size`` and ``scale_factor`` are given, or the mode does not fit the number of
+            dimensions.
+
+    Examples:
+        >>> bireme.nn.functional.interpolate(bireme.to_tensor([[[[1.0, 2.0]]]]), scale_factor=2).tolist()
+        [[[[1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 2.0, 2.0]]]]
     """
     return _interpolated("interpolate", x, size, scale_factor, mode, align_corners, align_mode, data_format, recompute_scale_factor)
 
@@ -176,10 +201,29 @@ def interpolate(x: Tensor, size: Any = None, scale_factor: Any = None, mode: str
 @composite(plain=True)
 def upsample(x: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: Any = False, align_mode: int = 0,
              data_format: str | None = None) -> Tensor:  # fmt: skip
-    """Another name of `interpolate`.
+    """Resize sequences, images or volumes to a given size or by a factor; the same function as ``interpolate``.
 
-    >>> bireme.nn.functional.upsample(bireme.to_tensor([[[[1.0, 2.0]]]]), size=[1, 4]).tolist()
-    [[[[1.0, 1.0, 2.0, 2.0]]]]
+    Args:
+        x: Input tensor of 3, 4 or 5 dimensions, with a batch axis and channels; of a floating-point dtype but for
+            ``'nearest'``.
+        size: Sizes of the spatial axes of the result: one integer for all of them, a list, or a tensor. Default: None.
+        scale_factor: Factor by which spatial axes grow: a number or one for each axis; sizes are rounded down.
+            Default: None.
+        mode: ``'nearest'``, ``'linear'``, ``'bilinear'``, ``'bicubic'``, ``'trilinear'`` or ``'area'``.
+            Default: ``'nearest'``.
+        align_corners: Whether the first and last elements of both sizes are aligned, else the edges of the first and
+            last elements are; must be ``False`` for ``'nearest'``. Default: False.
+        align_mode: Position in the input of the result at index ``i`` in the linear modes without ``align_corners``: 0
+            means ``ratio * (i + 0.5) - 0.5``, 1 means ``ratio * i``. Default: 0.
+        data_format: ``'NCW'``, ``'NCHW'``, ``'NCDHW'``, or with channels last ``'NWC'``, ``'NHWC'``, ``'NDHWC'``;
+            ``None`` means channels are axis 1. Default: None.
+
+    Returns:
+        Tensor of the dtype of ``x``, with the new sizes along its spatial axes.
+
+    Examples:
+        >>> bireme.nn.functional.upsample(bireme.to_tensor([[[[1.0, 2.0]]]]), size=[1, 4]).tolist()
+        [[[[1.0, 1.0, 2.0, 2.0]]]]
     """
     return _interpolated("upsample", x, size, scale_factor, mode, align_corners, align_mode, data_format, None)
 
@@ -190,9 +234,9 @@ def _interpolated(name, x, size, scale_factor, mode, align_corners, align_mode, 
         raise errors.bad(f"{name}(mode)", f"one of {', '.join(MODES)}", mode)
     if x.ndim not in MODES[kind]:
         expected = " or ".join([str(n) for n in MODES[kind]])
-        raise errors.bad(f"{name}(x)", f"{expected} axes for mode {kind}", f"shape {x.shape}")
+        raise errors.bad(f"{name}(x)", f"{expected} axes for mode {kind}", described=f"shape {x.shape}", kind=errors.ShapeError)
     if not isinstance(align_corners, (bool, np.bool_)):
-        raise errors.bad(f"{name}(align_corners)", "True or False", align_corners, kind=TypeError)
+        raise errors.bad(f"{name}(align_corners)", "True or False", align_corners, kind=errors.ArgumentTypeError)
     if align_corners and kind == "nearest":
         raise errors.bad(f"{name}(align_corners)", f"False with mode {kind}", align_corners)
     if align_mode not in (0, 1):
@@ -200,7 +244,7 @@ def _interpolated(name, x, size, scale_factor, mode, align_corners, align_mode, 
     if kind == "area" and size is not None:
         scale_factor = None  # Paddle reads the size alone
     if (size is None) == (scale_factor is None):
-        raise errors.bad(f"{name}(size, scale_factor)", "one of the two", "none" if size is None else "both")
+        raise errors.bad(f"{name}(size, scale_factor)", "one of the two", described="none" if size is None else "both")
     if recompute and size is not None:
         raise errors.bad(f"{name}(recompute_scale_factor)", "False with size", recompute)
     first, last = FORMATS[x.ndim]
@@ -209,7 +253,7 @@ def _interpolated(name, x, size, scale_factor, mode, align_corners, align_mode, 
         raise errors.bad(f"{name}(data_format)", f"{first} or {last}", data_format)
     axes = list(range(1, x.ndim - 1)) if layout == last else list(range(2, x.ndim))
     if min([x.shape[a] for a in axes]) < 1:
-        raise errors.bad(f"{name}(x)", "spatial axes with elements", f"shape {x.shape}")
+        raise errors.bad(f"{name}(x)", "spatial axes with elements", described=f"shape {x.shape}", kind=errors.ShapeError)
     sizes, scales = _target(name, x, axes, size, scale_factor, bool(recompute) or kind == "area", kind == "area")
     inner = "linear" if kind in ("bilinear", "trilinear") else kind
     return resize_of(x, tuple(axes), sizes, scales, inner, bool(align_corners), align_mode)

@@ -20,7 +20,7 @@ from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.primitives import scatter_add_rows
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.ops.creation.tensors import ones, zeros
-from bireme.ops.indexing.along_axis import add_rows
+from bireme.ops.indexing.along_axis import add_at, add_rows
 from bireme.ops.indexing.masks import where
 from bireme.ops.indexing.scatter import index_add
 from bireme.ops.manipulation import reshape
@@ -30,24 +30,33 @@ from bireme.ops.nn.window_args import FORMATS
 
 @composite(alias={"x": "input"}, plain=True)
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`x @ weight + bias`.
+    """Linear map of the last axis: ``x @ weight + bias``.
 
-    >>> bireme.nn.functional.linear(bireme.to_tensor([[1.0]]), bireme.to_tensor([[2.0]]), bireme.to_tensor([3.0])).tolist()
-    [[5.0]]
+    Args:
+        x: Input tensor of shape ``[..., in_features]``.
+        weight: Tensor of shape ``[in_features, out_features]``.
+        bias: Tensor of shape ``[out_features]`` that is added; ``None`` adds nothing. Default: None.
+
+    Returns:
+        Tensor of shape ``[..., out_features]``.
+
+    Raises:
+        ValueError: If the last axis of ``x`` has another size than ``weight`` has rows.
+
+    Examples:
+        >>> x, weight, bias = bireme.to_tensor([[1.0]]), bireme.to_tensor([[2.0]]), bireme.to_tensor([3.0])
+        >>> bireme.nn.functional.linear(x, weight, bias).tolist()
+        [[5.0]]
     """
     if x.ndim and weight.ndim == 2 and x.shape[-1] != weight.shape[0]:
-        raise errors.bad("linear(x)", f"a last axis of {weight.shape[0]}, as weight has rows", f"shape {x.shape}", kind=errors.Misfit)
+        raise errors.bad("linear(x)", f"a last axis of {weight.shape[0]}, as weight has rows", described=f"shape {x.shape}", kind=errors.ShapeError)
     out = x @ weight
     return out if bias is None else out + bias
 
 
-@op(numpy=True, amp="wide")
+@op(numpy=True, amp="wide", upcast="grad")
 def embedding_of(x: Tensor, weight: Tensor, padding_idx: int | None, by_count: bool = False) -> Tensor:
-    """Rows of a table; use `embedding`.
-
-    >>> bireme.nn.functional.embedding(bireme.to_tensor([1]), bireme.to_tensor([[1.0], [2.0]])).tolist()
-    [[2.0]]
-    """
+    """Rows of a table; use `embedding`."""
     rows = jnp.take(weight, x, axis=0, mode="clip")
     return rows if padding_idx is None else jnp.where((x == padding_idx)[..., None], jnp.zeros((), weight.dtype), rows)
 
@@ -55,17 +64,26 @@ def embedding_of(x: Tensor, weight: Tensor, padding_idx: int | None, by_count: b
 @embedding_of.check
 def _(x, weight):
     if x.dtype.kind != "i":
-        raise errors.bad("embedding(x)", "an integer tensor", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad("embedding(x)", "an integer tensor", described=x.dtype.name, kind=errors.DtypeError)
     if weight.ndim != 2:
-        raise errors.bad("embedding(weight)", "a table of shape [rows, width]", f"shape {list(weight.shape)}")
+        raise errors.bad("embedding(weight)", "a table of shape [rows, width]", described=f"shape {list(weight.shape)}", kind=errors.ShapeError)
 
 
 embedding_of.index(lambda s: [("x", 0, s["weight"].shape[0])])
 embedding_of.infer(lambda x, weight: sig_of((*x.shape, weight.shape[1]), weight.dtype))
 
 
-@embedding_of.grad(numpy=lambda g, x, padding_idx, by_count, sigs, platform: (None, _table_grad_numpy(g, x, padding_idx, by_count, sigs)))
-def _(g, x, padding_idx, by_count, sigs, platform):
+@embedding_of.grad(numpy=lambda g, x, padding_idx, by_count, sigs: (None, _table_grad_numpy(g, x, padding_idx, by_count, sigs)))
+def _(g, x, padding_idx, by_count, sigs):
+    return _table_grad(g, x, padding_idx, by_count, sigs, add_at)
+
+
+@embedding_of.grad(on="cpu")
+def _(g, x, padding_idx, by_count, sigs):
+    return _table_grad(g, x, padding_idx, by_count, sigs, add_rows)
+
+
+def _table_grad(g, x, padding_idx, by_count, sigs, add):
     rows, width = sigs[1].shape
     flat = g.reshape(x.size, width)
     if by_count:
@@ -73,7 +91,7 @@ def _(g, x, padding_idx, by_count, sigs, platform):
         flat = flat / jnp.zeros(rows, g.dtype).at[at].add(1, mode="promise_in_bounds")[at][:, None]
     if padding_idx is not None:
         flat = jnp.where((x == padding_idx).reshape(-1, 1), 0, flat)
-    return None, add_rows(jnp.zeros((rows, width), g.dtype), x.reshape(-1), flat, platform=platform)
+    return None, add(jnp.zeros((rows, width), g.dtype), x.reshape(-1), flat)
 
 
 def _table_grad_numpy(g, x, padding_idx, by_count, sigs):
@@ -89,13 +107,28 @@ def _table_grad_numpy(g, x, padding_idx, by_count, sigs):
 @composite(alias={"x": "input"}, plain=True)
 def embedding(x: Tensor, weight: Tensor, padding_idx: Const = None, max_norm: float | None = None, norm_type: float = 2.0,
               sparse: bool = False, scale_grad_by_freq: bool = False) -> Tensor:  # fmt: skip
-    """Rows of the table `weight` at the indices `x`; the row `padding_idx` reads as zeros and gets no gradient.
+    """Look up rows of a table by index.
 
-    With `max_norm`, the rows that are read are first scaled down, in the table itself, to a `norm_type`-norm of at most that.
-    With `scale_grad_by_freq`, the gradient of a row is divided by how often it is read.
+    Args:
+        x: Integer tensor of indices in ``[0, rows)``.
+        weight: Table of shape ``[rows, width]``.
+        padding_idx: Index of a row that reads as zeros and gets no gradient; negative ones count from the end.
+            Default: None.
+        max_norm: If given, the rows that are read are first scaled down in ``weight`` itself to a norm of at most this.
+            Default: None.
+        norm_type: The p of that norm. Default: 2.0.
+        sparse: Has no effect: gradients are dense. Not with ``scale_grad_by_freq``. Default: False.
+        scale_grad_by_freq: Whether to divide the gradient of a row by how often ``x`` names it. Default: False.
 
-    >>> bireme.nn.functional.embedding(bireme.to_tensor([1]), bireme.to_tensor([[1.0], [2.0]])).tolist()
-    [[2.0]]
+    Returns:
+        Tensor of shape ``[*x.shape, width]`` and the dtype of ``weight``.
+
+    Raises:
+        IndexError: If an index is outside the table.
+
+    Examples:
+        >>> bireme.nn.functional.embedding(bireme.to_tensor([1]), bireme.to_tensor([[1.0], [2.0]])).tolist()
+        [[2.0]]
     """
     rows = weight.shape[0]
     if padding_idx is not None and padding_idx != -1:
@@ -106,7 +139,7 @@ def embedding(x: Tensor, weight: Tensor, padding_idx: Const = None, max_norm: fl
         padding_idx = rows - 1
     if sparse and scale_grad_by_freq:
         raise errors.bad("embedding(scale_grad_by_freq)", "False with sparse", scale_grad_by_freq, kind=AttributeError)
-    if max_norm:  # 0 and False leave the table alone: older code has `sparse` in this place
+    if max_norm:  # 0 and False leave the table alone: older code has `sparse` at this position
         embedding_renorm_(x, weight, max_norm, norm_type)
     return embedding_of(x, weight, padding_idx, scale_grad_by_freq)
 
@@ -114,10 +147,21 @@ def embedding(x: Tensor, weight: Tensor, padding_idx: Const = None, max_norm: fl
 @errors.named
 @no_grad()
 def embedding_renorm_(x: Tensor, weight: Tensor, max_norm: float, norm_type: float = 2.0) -> Tensor:
-    """Scale the rows of the table `weight` that `x` names down to a norm, in place.
+    """Scale the rows of a table that ``x`` names down to a norm, in place.
 
-    >>> bireme.nn.functional.embedding_renorm_(bireme.to_tensor([0]), bireme.to_tensor([[4.0], [4.0]]), 2.0).tolist()
-    [[2.0], [4.0]]
+    Args:
+        x: Integer tensor of indices.
+        weight: Table of shape ``[rows, width]``; it is changed.
+        max_norm: Greatest norm that a row keeps.
+        norm_type: The p of the norm. Default: 2.0.
+
+    Returns:
+        ``weight`` itself.
+
+    Examples:
+        >>> weight = bireme.to_tensor([[4.0], [4.0]])
+        >>> bireme.nn.functional.embedding_renorm_(bireme.to_tensor([0]), weight, 2.0).tolist()
+        [[2.0], [4.0]]
     """
     if segment.local.trace is not None:
         segment.local.trace.spoiled = True  # steps recorded again would leave the table as it is
@@ -129,10 +173,19 @@ def embedding_renorm_(x: Tensor, weight: Tensor, max_norm: float, norm_type: flo
 
 @op(differentiable=False, alias={"x": "input"}, numpy=True)
 def one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
-    """float32 rows with a one at each index.
+    """One-hot vectors of indices: 1 at the index of each class along a new last axis, else 0.
 
-    >>> bireme.nn.functional.one_hot(bireme.to_tensor([1]), 3).tolist()
-    [[0.0, 1.0, 0.0]]
+    Args:
+        x: Integer tensor of classes in ``[0, num_classes)``.
+        num_classes: Size of the new axis; -1 means the largest class plus 1, for which the values of ``x`` must be
+            computed. Default: -1.
+
+    Returns:
+        Tensor of shape ``[*x.shape, num_classes]`` and dtype float32, without gradient.
+
+    Examples:
+        >>> bireme.nn.functional.one_hot(bireme.to_tensor([1]), 3).tolist()
+        [[0.0, 1.0, 0.0]]
     """
     return (x[..., None] == jnp.arange(num_classes, dtype=x.dtype)).astype(jnp.float32)
 
@@ -142,11 +195,11 @@ def _(arguments):
     x, n = arguments["x"], arguments["num_classes"]
     if isinstance(x, Tensor):
         if x.dtype.kind != "i":
-            raise errors.bad("one_hot(x)", "an integer tensor", x.dtype.name, kind=errors.NoKernel)
+            raise errors.bad("one_hot(x)", "an integer tensor", described=x.dtype.name, kind=errors.DtypeError)
         if isinstance(n, Tensor):
             n = int(n)
         if n == -1 and not x.size:
-            raise errors.bad("one_hot(num_classes)", "a number of classes, where there is no index", n)
+            raise errors.bad("one_hot(num_classes)", "a number of classes, where there is no index", n, kind=errors.for_number(n))
         arguments["num_classes"] = int(x._host().max()) + 1 if n == -1 else n
 
 
@@ -154,13 +207,9 @@ one_hot.index(lambda s: [("x", 0, s["num_classes"])])
 one_hot.infer(lambda x, num_classes: sig_of((*x.shape, num_classes), dtypes.float32))
 
 
-@op(numpy=True)
+@op(numpy=True, upcast="grad")
 def pad_of(x: Tensor, value: Tensor | float, widths: Attr, mode: str) -> Tensor:
-    """A tensor grown at its edges; use `pad`.
-
-    >>> bireme.nn.functional.pad(bireme.to_tensor([1.0]), [1, 1]).tolist()
-    [0.0, 1.0, 0.0]
-    """
+    """A tensor padded at its edges; use `pad`."""
     if mode == "constant":
         return jnp.pad(x, widths, constant_values=value.astype(x.dtype))
     return jnp.pad(x, widths, mode=_MODES[mode])
@@ -198,19 +247,44 @@ pad_of.infer(lambda x, widths: sig_of(tuple([n + a + b for n, (a, b) in zip(x.sh
 
 @composite(alias={"x": "input"}, plain=True)
 def pad(x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_format: str | None = None, pad_from_left_axis: bool = True) -> Tensor:
-    """A tensor grown at its edges: 2 numbers an axis for all axes, or for the spatial ones from the last to the first.
+    """Pad a tensor at the ends of its axes.
 
-    >>> bireme.nn.functional.pad(bireme.to_tensor([1.0]), [1, 1]).tolist()
-    [0.0, 1.0, 0.0]
+    ``pad`` holds two numbers for each axis: how many elements come before and after. With ``2 * x.ndim`` numbers and
+    mode
+    ``'constant'`` they are for all axes, from the first to the last. Otherwise they are for the last axes, or for the
+    spatial ones, from the last axis backwards: ``[left, right, top, bottom]`` of images.
+
+    Args:
+        x: Input tensor.
+        pad: List or integer tensor of widths, two for each axis. Negative widths cut elements off.
+        mode: What is filled in: ``'constant'``, ``'reflect'`` (mirrored without the edge), ``'replicate'`` (the edge
+            repeated) or ``'circular'`` (from the other end). Default: ``'constant'``.
+        value: The constant of mode ``'constant'``. Default: 0.0.
+        data_format: Order of the axes where ``pad`` is for the spatial ones: ``'NCL'``, ``'NCHW'``, ``'NCDHW'``,
+            ``'NLC'``, ``'NHWC'`` or ``'NDHWC'``; ``None`` means channels are axis 1. Default: None.
+        pad_from_left_axis: Whether widths for all axes begin with the first axis, else with the last. Default: True.
+
+    Returns:
+        The padded tensor, of the dtype of ``x``.
+
+    Raises:
+        ValueError: If the number of widths is odd or too large, or ``'reflect'`` asks for more than an axis has.
+
+    Examples:
+        >>> bireme.nn.functional.pad(bireme.to_tensor([1.0]), [1, 1]).tolist()
+        [0.0, 1.0, 0.0]
+        >>> x = bireme.to_tensor([[[1.0, 2.0, 3.0]]])
+        >>> bireme.nn.functional.pad(x, [2, 0], mode="reflect", data_format="NCL").tolist()
+        [[[3.0, 2.0, 1.0, 2.0, 3.0]]]
     """
     if mode not in ("constant", "reflect", "replicate", "circular"):
-        raise errors.bad("pad(mode)", "'constant', 'reflect', 'replicate' or 'circular'", mode, kind=errors.Unfit)
+        raise errors.bad("pad(mode)", "'constant', 'reflect', 'replicate' or 'circular'", mode, kind=errors.ArgumentError)
     if data_format not in (None, "NCL", "NCHW", "NCDHW", "NLC", "NHWC", "NDHWC"):
-        raise errors.bad("pad(data_format)", "one of NCL, NCHW, NCDHW, NLC, NHWC, NDHWC", data_format, kind=errors.Alien)
+        raise errors.bad("pad(data_format)", "one of NCL, NCHW, NCDHW, NLC, NHWC, NDHWC", data_format, kind=errors.ArgumentTypeError)
     if pad is None:
-        raise errors.bad("pad(pad)", "widths", pad, kind=TypeError)
+        raise errors.bad("pad(pad)", "widths", pad, kind=errors.ArgumentTypeError)
     if isinstance(pad, (int, np.integer)):
-        raise errors.bad("pad(pad)", "two numbers an axis", pad, kind=TypeError)
+        raise errors.bad("pad(pad)", "two numbers an axis", pad, kind=errors.ArgumentTypeError)
     given = list(ints(pad, 0, "pad(pad)") or ())
     if len(given) % 2 or len(given) > 2 * x.ndim:
         raise errors.bad("pad(pad)", f"two numbers an axis, for at most {x.ndim} axes", given)
@@ -224,7 +298,7 @@ def pad(x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_fo
         spatial = mode != "constant" or len(pairs) == x.ndim - 2
         fitting = FORMATS.get(x.ndim - 2, (data_format,))
         if spatial and data_format is not None and data_format not in fitting:
-            raise errors.bad("pad(data_format)", f"{' or '.join(fitting)} for {x.ndim} axes", data_format, kind=errors.Unfit)
+            raise errors.bad("pad(data_format)", f"{' or '.join(fitting)} for {x.ndim} axes", data_format, kind=errors.ArgumentError)
         # channels come last only where the numbers are those of all spatial axes
         last = x.ndim - 2 if (data_format or "NCHW").endswith("C") and 0 < len(pairs) == x.ndim - 2 else x.ndim - 1
         for k, p in enumerate(pairs):
@@ -243,15 +317,24 @@ def pad(x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_fo
 
 @composite(plain=True)
 def zeropad2d(x: Tensor, padding: Any, data_format: str = "NCHW") -> Tensor:
-    """An image with zeros at its edges: left, right, top, bottom.
+    """Pad images with zeros.
 
-    >>> bireme.nn.functional.zeropad2d(bireme.ones([1, 1, 1, 1]), [1, 0, 0, 0]).tolist()
-    [[[[0.0, 1.0]]]]
+    Args:
+        x: Tensor of at least 2 dimensions, usually a batch of images.
+        padding: Four integers: left, right, top and bottom.
+        data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
+
+    Returns:
+        The padded tensor, of the dtype of ``x``.
+
+    Examples:
+        >>> bireme.nn.functional.zeropad2d(bireme.ones([1, 1, 1, 1]), [1, 0, 0, 0]).tolist()
+        [[[[0.0, 1.0]]]]
     """
     if x.ndim < 2:
-        raise errors.bad("zeropad2d(x)", "2 axes or more", f"shape {x.shape}")
+        raise errors.bad("zeropad2d(x)", "2 axes or more", described=f"shape {x.shape}", kind=errors.ShapeError)
     if not isinstance(padding, (list, tuple, Tensor, np.ndarray)):
-        raise errors.bad("zeropad2d(padding)", "four numbers", padding, kind=TypeError)
+        raise errors.bad("zeropad2d(padding)", "four numbers", padding, kind=errors.ArgumentTypeError)
     widths = list(ints(padding, 0, "zeropad2d(padding)") or ())
     if len(widths) != 4:
         raise errors.bad("zeropad2d(padding)", "four numbers", widths)
@@ -260,31 +343,38 @@ def zeropad2d(x: Tensor, padding: Any, data_format: str = "NCHW") -> Tensor:
 
 @composite(plain=True)
 def bilinear(x1: Tensor, x2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`x1 @ weight[k] @ x2` for each sample and each k, plus a bias of shape [1, count of k].
+    """Bilinear map of two inputs: ``x1 @ weight[k] @ x2 + bias[k]`` for each sample and each ``k``.
 
-    >>> bireme.nn.functional.bilinear(bireme.to_tensor([[2.0]]), bireme.to_tensor([[3.0]]), bireme.to_tensor([[[4.0]]])).tolist()
-    [[24.0]]
+    Args:
+        x1: Tensor of shape ``[N, in1]``.
+        x2: Tensor of shape ``[N, in2]``.
+        weight: Tensor of shape ``[out, in1, in2]``.
+        bias: Tensor of shape ``[1, out]`` that is added; ``None`` adds nothing. Default: None.
+
+    Returns:
+        Tensor of shape ``[N, out]``.
+
+    Examples:
+        >>> x1, x2, weight = bireme.to_tensor([[2.0]]), bireme.to_tensor([[3.0]]), bireme.to_tensor([[[4.0]]])
+        >>> bireme.nn.functional.bilinear(x1, x2, weight).tolist()
+        [[24.0]]
     """
     for name, t, n in (("x1", x1, 2), ("x2", x2, 2), ("weight", weight, 3)):
         if t.ndim != n:
-            raise errors.bad(f"bilinear({name})", f"{n} axes", f"shape {t.shape}")
+            raise errors.bad(f"bilinear({name})", f"{n} axes", described=f"shape {t.shape}", kind=errors.ShapeError)
     if x1.shape[0] != x2.shape[0]:
-        raise errors.bad("bilinear(x2)", f"{x1.shape[0]} samples, as in x1", f"shape {x2.shape}")
+        raise errors.bad("bilinear(x2)", f"{x1.shape[0]} samples, as in x1", described=f"shape {x2.shape}", kind=errors.ShapeError)
     if weight.shape[1:] != [x1.shape[1], x2.shape[1]]:
-        raise errors.bad("bilinear(weight)", f"shape [any, {x1.shape[1]}, {x2.shape[1]}]", f"shape {weight.shape}")
+        raise errors.bad("bilinear(weight)", f"shape [any, {x1.shape[1]}, {x2.shape[1]}]", described=f"shape {weight.shape}", kind=errors.ShapeError)
     if bias is not None and bias.shape != [1, weight.shape[0]]:
-        raise errors.bad("bilinear(bias)", f"shape [1, {weight.shape[0]}]", f"shape {bias.shape}")
+        raise errors.bad("bilinear(bias)", f"shape [1, {weight.shape[0]}]", described=f"shape {bias.shape}", kind=errors.ShapeError)
     out = bilinear_of(x1, x2, weight)
     return out if bias is None else out + bias
 
 
 @op(promote="x1 x2 weight", dtypes=FLOAT, amp="low", numpy=lambda x1, x2, weight: np.einsum("bi,kij,bj->bk", x1, weight, x2, optimize=True))
 def bilinear_of(x1: Tensor, x2: Tensor, weight: Tensor) -> Tensor:
-    """A product with a matrix on either side for each slice of `weight`; use `bilinear`.
-
-    >>> bireme.nn.functional.bilinear(bireme.to_tensor([[2.0]]), bireme.to_tensor([[3.0]]), bireme.to_tensor([[[4.0]]])).tolist()
-    [[24.0]]
-    """
+    """A product with a matrix on either side for each slice of `weight`; use `bilinear`."""
     left = jnp.einsum("bi,kij->bkj", x1, weight)
     return jnp.einsum("bkj,bj->bk", left, x2)
 
@@ -294,12 +384,7 @@ bilinear_of.infer(lambda x1, weight: sig_of((x1.shape[0], weight.shape[0]), x1.d
 
 @op(dtypes=FLOAT, promote="weight u v", numbers={"eps": "float32"})
 def spectral_norm_of(weight: Tensor, u: Tensor, v: Tensor, eps: Tensor | float, dim: int, power_iters: int) -> Tensor:
-    """A weight over its largest singular value as power iterations from `u` and `v` find it; gradients take their result as given.
-
-    >>> layer = bireme.nn.SpectralNorm([1, 2], power_iters=3)
-    >>> layer(bireme.to_tensor([[3.0, 4.0]])).tolist()
-    [[0.6000000238418579, 0.800000011920929]]
-    """
+    """A weight over its largest singular value by power iterations from `u` and `v`, constants to the gradient."""
     wide = weight.astype(jnp.float32) if weight.dtype.itemsize < 4 else weight
     kind = wide.dtype
     rows = jnp.moveaxis(wide, dim, 0).reshape(weight.shape[dim], -1)

@@ -13,6 +13,7 @@ from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Axis, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops._shared.broadcast import broadcast_shape, sum_to
+from bireme.ops._shared.precision import widen
 from bireme.ops.manipulation import reshape
 from bireme.ops.math import logic
 from bireme.ops.math.arithmetic import cast
@@ -21,13 +22,10 @@ from bireme.ops.nn.activation import log_softmax, softmax
 from bireme.ops.reduction import reductions
 
 
-def _wide(x):
-    return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
-
-
 def _lse(x):
+    """Log-sum-exp as two numbers, the largest logit and the rest: their sum would lose the rest's digits if the logits are large."""
     top = jnp.max(x, axis=-1, keepdims=True)
-    return jnp.log(jnp.sum(jnp.exp(x - top), axis=-1, keepdims=True)) + top
+    return top, jnp.log(jnp.sum(jnp.exp(x - top), axis=-1, keepdims=True))
 
 
 def _picked(x, label):
@@ -35,30 +33,26 @@ def _picked(x, label):
 
 
 def _labelled(x, label, ignore_index):
-    """Where labels are not ignored, and the places of labelled elements in the flattened array: NumPy's own take twice as long."""
+    """Where labels are not ignored, and flat indices of the labelled elements: take_along_axis takes twice as long."""
     valid = label != ignore_index
     return valid, np.arange(label.size) * x.shape[-1] + np.where(valid, label, 0).reshape(-1)
 
 
 def _nll_numpy(x, label, ignore_index):
     valid, at = _labelled(x, label, ignore_index)
-    top = np.maximum.reduce(x, -1, None, None, True)
-    lse = np.log(np.add.reduce(np.exp(x - top), -1, None, None, True)) + top
-    loss = lse[..., 0] - x.reshape(-1)[at].reshape(label.shape)
+    x = np.subtract(x, np.maximum.reduce(x, -1, None, None, True), order="C")
+    loss = np.log(np.add.reduce(np.exp(x), -1)) - x.reshape(-1)[at].reshape(label.shape)
     return np.where(valid, loss, np.zeros((), x.dtype))
 
 
 @op(dtypes=FLOAT, of_the_past=True, numpy=_nll_numpy, amp="high")
 def nll_of_logits(x: Tensor, label: Tensor, ignore_index: int) -> Tensor:
-    """Log-sum-exp minus the labelled logit, along the last axis; zero where the label is ignored. Use `cross_entropy`.
-
-    >>> round(bireme.nn.functional.cross_entropy(bireme.to_tensor([[0.0, 0.0]]), bireme.to_tensor([0])).item(), 4)
-    0.6931
-    """
-    wide = _wide(x)
+    """Log-sum-exp minus the labelled logit, along the last axis; 0 where the label is ignored. Use `cross_entropy`."""
+    wide = widen(x)
+    top, rest = _lse(wide)
     valid = label != ignore_index
     safe = jnp.where(valid, label, 0)
-    loss = _lse(wide)[..., 0] - _picked(wide, safe)[..., 0]
+    loss = (rest - (_picked(wide, safe) - top))[..., 0]
     return jnp.where(valid, loss, 0).astype(x.dtype)
 
 
@@ -66,12 +60,13 @@ nll_of_logits.infer(lambda x, label: sig_of(label.shape, x.dtype))
 
 
 def _nll_grad(g, x, label, ignore_index):
-    """exp(x - lse) - one_hot, never a scatter; only x and the labels are kept."""
-    wide = _wide(x)
-    p = jnp.exp(wide - _lse(wide))
+    """Probabilities - one_hot, never a scatter; only x and the labels are kept."""
+    wide = widen(x)
+    top, rest = _lse(wide)
+    p = jnp.exp((wide - top) - rest)
     valid = label != ignore_index
     hot = jnp.arange(x.shape[-1], dtype=jnp.int32) == label.astype(jnp.int32)[..., None]
-    scale = jnp.where(valid, _wide(g), 0)[..., None]
+    scale = jnp.where(valid, widen(g), 0)[..., None]
     return ((p - hot) * scale).astype(x.dtype), None
 
 
@@ -91,11 +86,7 @@ nll_of_logits.index(lambda s: [("label", 0, s["x"].shape[-1], s["ignore_index"])
 
 @op(dtypes=FLOAT, numpy=True, amp="high")
 def nll_of(x: Tensor, label: Tensor, ignore_index: int) -> Tensor:
-    """The labelled element along the last axis, negative; zero where the label is ignored. Use `nll_loss`.
-
-    >>> bireme.nn.functional.nll_loss(bireme.to_tensor([[-1.0, -2.0]]), bireme.to_tensor([1])).item()
-    2.0
-    """
+    """Minus the labelled element along the last axis; 0 where the label is ignored. Use `nll_loss`."""
     valid = label != ignore_index
     return jnp.where(valid, -_picked(x, jnp.where(valid, label, 0))[..., 0], 0)
 
@@ -111,14 +102,9 @@ def _(g, label, ignore_index, sigs):
     return jnp.where(hot & (label != ignore_index)[..., None], -g[..., None], 0).astype(g.dtype), None
 
 
-@op(dtypes=FLOAT, numpy=True)
+@op(dtypes=FLOAT, numpy=True, upcast="grad")
 def class_weights(weight: Tensor, label: Tensor, ignore_index: int) -> Tensor:
-    """The weight of each label's class; zero where the label is ignored.
-
-    >>> x, label = bireme.to_tensor([[-1.0, -2.0]]), bireme.to_tensor([1])
-    >>> bireme.nn.functional.nll_loss(x, label, bireme.to_tensor([1.0, 3.0]), reduction="sum").item()
-    6.0
-    """
+    """The weight of each label's class; 0 where the label is ignored."""
     valid = label != ignore_index
     return jnp.where(valid, weight[jnp.where(valid, label, 0)], 0)
 
@@ -128,12 +114,7 @@ class_weights.infer(lambda weight, label: sig_of(label.shape, weight.dtype))
 
 @op(differentiable=False, numpy=True)
 def class_hot(label: Tensor, classes: int, ignore_index: int, like: Tensor) -> Tensor:
-    """1 at each label's class along a new last axis, in the type of `like`; all zero where the label is ignored.
-
-    >>> x = bireme.to_tensor([[0.0, 0.0]])
-    >>> round(bireme.nn.functional.cross_entropy(x, bireme.to_tensor([1]), label_smoothing=0.1).item(), 4)
-    0.6931
-    """
+    """1 at each label's class along a new last axis, in the dtype of `like`; all 0 where the label is ignored."""
     valid = (label != ignore_index)[..., None]
     return ((jnp.arange(classes, dtype=label.dtype) == label[..., None]) & valid).astype(like.dtype)
 
@@ -144,11 +125,7 @@ class_hot.index(lambda s: [("label", 0, s["classes"], s["ignore_index"])], "cros
 
 @op(differentiable=False, numpy=True)
 def count_valid(label: Tensor, ignore_index: int, like: Tensor) -> Tensor:
-    """How many labels are not ignored, at least 1, in the loss's type.
-
-    >>> bireme.nn.functional.cross_entropy(bireme.to_tensor([[0.0, 0.0]]), bireme.to_tensor([-100])).item()
-    0.0
-    """
+    """The number of labels that are not ignored, at least 1, in the loss's dtype."""
     return jnp.maximum(jnp.sum(label != ignore_index), 1).astype(like.dtype)
 
 
@@ -169,23 +146,18 @@ def reduced(loss: Tensor, reduction: str, where: str) -> Tensor:
 def must_reduce(reduction: str, where: str) -> None:
     """Check the name of a reduction before anything is recorded."""
     if reduction not in ("mean", "sum", "none"):
-        raise errors.bad(f"{where}(reduction)", "'mean', 'sum' or 'none'", reduction, kind=errors.Unfit)
+        raise errors.bad(f"{where}(reduction)", "'mean', 'sum' or 'none'", reduction, kind=errors.ArgumentError)
 
 
 def must_float(where: str, x: Tensor) -> None:
     """Check that a tensor holds real numbers."""
     if x.dtype not in FLOAT:
-        raise errors.bad(where, "one of bfloat16, float16, float32, float64", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad(where, "one of bfloat16, float16, float32, float64", described=x.dtype.name, kind=errors.DtypeError)
 
 
 @op(dtypes=FLOAT, numpy=True)
 def only_where(x: Tensor, condition: Tensor) -> Tensor:
-    """x where the condition holds, else 0: what losses leave out.
-
-    >>> x, label = bireme.to_tensor([0.25, 0.75]), bireme.to_tensor([1.0, 0.0])
-    >>> bireme.nn.functional.hinge_embedding_loss(x, label, reduction="none").tolist()
-    [0.25, 0.0]
-    """
+    """x where the condition holds, else 0: what losses leave out."""
     return jnp.where(condition, x, jnp.zeros_like(x))
 
 
@@ -195,12 +167,7 @@ only_where.grad(lambda g, condition, sigs: (sum_to(jnp.where(condition, g, jnp.z
 
 @op(promote="logs soft", dtypes=FLOAT, numpy=True, amp="high", constants="soft")
 def nll_of_soft(logs: Tensor, soft: Tensor) -> Tensor:
-    """Log-probabilities along the last axis times those of labels, negative; use `cross_entropy` with `soft_label=True`.
-
-    >>> x, label = bireme.to_tensor([[0.0, 0.0]]), bireme.to_tensor([[0.5, 0.5]])
-    >>> round(bireme.nn.functional.cross_entropy(x, label, soft_label=True).item(), 4)
-    0.6931
-    """
+    """Minus the sum of log-probabilities times soft labels along the last axis; use `cross_entropy`."""
     return -jnp.sum(logs * soft, axis=-1)
 
 
@@ -209,19 +176,50 @@ nll_of_soft.infer(lambda logs, soft: sig_of(logs.shape[:-1], logs.dtype))
 nll_of_soft.grad(lambda g, soft: (-g[..., None] * soft, None), numpy=True)
 
 
-def _per(total: Tensor, weights: Tensor) -> Tensor:
-    """A total divided by the sum of weights; zero where nothing has weight."""
-    count = reductions.sum(weights)
-    return total / (count + cast(logic.equal(count, 0), count.dtype))
+def _per(loss: Tensor, weights: Tensor) -> Tensor:
+    """The sum of losses divided by the sum of weights; zero where nothing has weight."""
+    count = reductions.sum(reductions.single(weights))
+    return reductions.rounded_as(loss, reductions.sum(reductions.single(loss)) / (count + cast(logic.equal(count, 0), count.dtype)))
+
+
+def _per_label(loss: Tensor, label: Tensor, ignore_index: int) -> Tensor:
+    """The sum of losses divided by the count of labels that are not ignored."""
+    total = reductions.sum(reductions.single(loss))
+    return reductions.rounded_as(loss, total / count_valid(label, ignore_index, total))
 
 
 @composite(plain=True)
 def cross_entropy(input: Tensor, label: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean",
                   soft_label: bool = False, axis: Axis = -1, use_softmax: bool = True, label_smoothing: float = 0.0) -> Tensor:  # fmt: skip
-    """Cross entropy of logits (or of probabilities with `use_softmax=False`) with labels along `axis`.
+    """Cross entropy between logits, or probabilities, and labels along an axis.
 
-    >>> round(bireme.nn.functional.cross_entropy(bireme.to_tensor([[0.0, 0.0]]), bireme.to_tensor([0])).item(), 4)
-    0.6931
+    For a label ``c`` the loss is ``-log(softmax(input)[c])``, computed without overflow; for soft labels it is
+    ``-sum(label * log(softmax(input)))``. With ``weight`` the mean is divided by the sum of the weights that were used.
+
+    Args:
+        input: Logits of a floating-point dtype, with the ``C`` classes along ``axis``; probabilities if ``use_softmax``
+            is ``False``.
+        label: Integer classes in ``[0, C)``, in the shape of ``input`` without ``axis`` or with size 1 there; or with
+            ``soft_label`` probabilities in the shape of ``input``, which get no gradient.
+        weight: Weight of each class, of shape ``[C]``. Default: None.
+        ignore_index: Class whose samples have loss 0. The mean does not count them, except if it is negative and there
+            is neither ``weight`` nor ``label_smoothing``. Must be -100 with ``soft_label``. Default: -100.
+        reduction: ``'mean'``, ``'sum'``, or ``'none'`` for the loss of each sample. Default: ``'mean'``.
+        soft_label: Whether ``label`` holds a probability for each class. Default: False.
+        axis: Axis of the classes. Default: -1.
+        use_softmax: Whether ``input`` holds logits rather than probabilities. Default: True.
+        label_smoothing: Number in ``[0, 1]``: how much of each label is spread evenly over all classes. Default: 0.0.
+
+    Returns:
+        0-D tensor; with ``'none'`` the loss of each sample, in the shape of integer labels, or in that of ``input``
+        with size 1 along ``axis`` for soft or smoothed ones.
+
+    Raises:
+        ValueError: If a shape does not fit, or a label is neither a class nor ``ignore_index``.
+
+    Examples:
+        >>> round(bireme.nn.functional.cross_entropy(bireme.to_tensor([[0.0, 0.0]]), bireme.to_tensor([0])).item(), 4)
+        0.6931
     """
     if input.ndim == 0:
         raise errors.bad("cross_entropy(input)", "a tensor with at least one axis", input)
@@ -232,7 +230,7 @@ def cross_entropy(input: Tensor, label: Tensor, weight: Tensor | None = None, ig
     if soft_label and ignore_index != -100:
         raise errors.bad("cross_entropy(ignore_index)", "-100 for soft labels", ignore_index)
     if label_smoothing > 1:
-        raise errors.bad("cross_entropy(label_smoothing)", "a number in [0, 1]", label_smoothing)
+        raise errors.bad("cross_entropy(label_smoothing)", "a number in [0, 1]", label_smoothing, kind=errors.for_number(label_smoothing))
     if label_smoothing > 0 and label.shape == input.shape and label.dtype in FLOAT:
         soft_label = True  # labels that are one-hot already
     if axis != input.ndim - 1:
@@ -241,9 +239,9 @@ def cross_entropy(input: Tensor, label: Tensor, weight: Tensor | None = None, ig
         label = reshape.transpose(label, order) if soft_label and label.ndim == len(order) else label
     if not soft_label:
         if label.dtype.kind in "fb":
-            label = cast(label, dtypes.int64)  # Paddle takes classes in any type
+            label = cast(label, dtypes.int64)  # Paddle takes classes in any dtype
         elif label.dtype.kind != "i":
-            raise errors.bad("cross_entropy(label)", "integer labels, or soft_label=True", label.dtype.name, kind=errors.NoKernel)
+            raise errors.bad("cross_entropy(label)", "integer labels, or soft_label=True", described=label.dtype.name, kind=errors.DtypeError)
         label, had_axis = _class_shape(input, label, axis)
         if not classes and label.size:
             raise errors.bad("cross_entropy(input)", "one class or more", input)
@@ -259,7 +257,7 @@ def cross_entropy(input: Tensor, label: Tensor, weight: Tensor | None = None, ig
 
 
 def _class_shape(input: Tensor, label: Tensor, axis: int) -> tuple[Tensor, bool]:
-    """The label without its axis of extent 1, and whether it had one."""
+    """The label without its axis of size 1, and whether it had one."""
     wanted = input.shape[:-1]
     if label.shape == wanted:
         return label, False
@@ -278,14 +276,18 @@ def _hard(input: Tensor, label: Tensor, weight: Tensor | None, ignore_index: int
 
 def _weighed(loss: Tensor, label: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, axis: int | None) -> Tensor:
     """Losses of labels times the weights of their classes, reduced; the mean is one of what has weight."""
-    per = None if weight is None else class_weights(weight, label, ignore_index)
-    loss = loss if per is None else loss * per
+    like, per = loss, None
+    if weight is not None:
+        like = loss if weight.dtype in dtypes.NARROW else weight
+        per = class_weights(reductions.single(weight), label, ignore_index)
+        loss = reductions.single(loss) * per
     if reduction == "mean":
-        total = reductions.sum(loss)
-        return total / count_valid(label, ignore_index, loss) if per is None else _per(total, per)
-    if reduction == "none" and axis is not None:
-        return reshape.unsqueeze(loss, axis)
-    return reduced(loss, reduction, "cross_entropy")
+        found = _per_label(loss, label, ignore_index) if per is None else _per(loss, per)
+    elif reduction == "none" and axis is not None:
+        found = reshape.unsqueeze(loss, axis)
+    else:
+        found = reduced(loss, reduction, "cross_entropy")
+    return reductions.rounded_as(like, found)
 
 
 def _soft(input: Tensor, soft: Tensor, weight: Tensor | None, label: Tensor | None, ignore_index: int, reduction: str, use_softmax: bool,
@@ -293,26 +295,49 @@ def _soft(input: Tensor, soft: Tensor, weight: Tensor | None, label: Tensor | No
     """Losses of probabilities; rows whose label is ignored, where they were made from labels, count for nothing."""
     logs = log_softmax(input) if use_softmax else log(input)
     loss = nll_of_soft(logs, soft)
-    per = None if weight is None else reductions.sum(cast(soft, weight.dtype) * weight, axis=-1)
-    loss = loss if per is None else loss * per
+    like, per = loss, None
+    if weight is not None:
+        like = loss if weight.dtype in dtypes.NARROW else weight
+        wide = reductions.single(weight)
+        per = reductions.sum(cast(soft, wide.dtype) * wide, axis=-1)
+        loss = reductions.single(loss) * per
     if label is not None:
         valid = logic.not_equal(label, ignore_index)
         loss, per = only_where(loss, valid), None if per is None else only_where(per, valid)
     if reduction == "mean":
         if per is not None:
-            return _per(reductions.sum(loss), per)
-        return reductions.mean(loss) if label is None else reductions.sum(loss) / count_valid(label, ignore_index, loss)
-    return reshape.unsqueeze(loss, axis) if reduction == "none" else reduced(loss, reduction, "cross_entropy")
+            found = _per(loss, per)
+        else:
+            found = reductions.mean(loss) if label is None else _per_label(loss, label, ignore_index)
+    else:
+        found = reshape.unsqueeze(loss, axis) if reduction == "none" else reduced(loss, reduction, "cross_entropy")
+    return reductions.rounded_as(like, found)
 
 
 @composite(plain=True, name_arg=False)
 def softmax_with_cross_entropy(logits: Tensor, label: Tensor, soft_label: bool = False, ignore_index: int = -100, numeric_stable_mode: bool = True,
                                return_softmax: bool = False, axis: Axis = -1) -> Any:  # fmt: skip
-    """Cross entropy of each row, the axis of the classes kept with extent 1; with `return_softmax` the probabilities too.
+    """Cross entropy of each sample, without reduction; the axis of the classes is kept with size 1.
 
-    >>> loss = bireme.nn.functional.softmax_with_cross_entropy(bireme.to_tensor([[0.0, 0.0]]), bireme.to_tensor([[1]]))
-    >>> loss.shape
-    [1, 1]
+    Args:
+        logits: Logits of a floating-point dtype, with the classes along ``axis``.
+        label: Integer classes in the shape of ``logits`` with size 1 along ``axis``; or with ``soft_label``
+            probabilities in the shape of ``logits``.
+        soft_label: Whether ``label`` holds a probability for each class. Default: False.
+        ignore_index: Class whose samples have loss 0; without effect on soft labels. Default: -100.
+        numeric_stable_mode: Not used: the computation never overflows. Default: True.
+        return_softmax: Whether to return the probabilities too. Default: False.
+        axis: Axis of the classes. Default: -1.
+
+    Returns:
+        Losses in the shape of ``logits`` with size 1 along ``axis``; with ``return_softmax`` a pair of these and the
+        softmax.
+
+    Examples:
+        >>> x, label = bireme.to_tensor([[0.0, 0.0]]), bireme.to_tensor([[1]])
+        >>> loss = bireme.nn.functional.softmax_with_cross_entropy(x, label)
+        >>> loss.shape, round(loss.item(), 4)
+        ([1, 1], 0.6931)
     """
     if not soft_label and label.ndim != logits.ndim:
         wanted = [1 if i == axis else n for i, n in enumerate(logits.shape)]
@@ -324,16 +349,30 @@ def softmax_with_cross_entropy(logits: Tensor, label: Tensor, soft_label: bool =
 
 @composite(plain=True)
 def nll_loss(input: Tensor, label: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
-    """The labelled log-probability, negative; the classes lie along axis 1.
+    """Negative log-likelihood: minus the log-probability of the labelled class, with the classes along axis 1.
 
-    >>> bireme.nn.functional.nll_loss(bireme.to_tensor([[-1.0, -2.0]]), bireme.to_tensor([1])).item()
-    2.0
+    ``cross_entropy`` is this of the log-softmax of logits.
+
+    Args:
+        input: Log-probabilities of shape ``[N, C]`` or ``[N, C, d1, d2, ...]``.
+        label: Integer classes in ``[0, C)``, of shape ``[N]`` or ``[N, d1, d2, ...]``.
+        weight: Weight of each class, of shape ``[C]``; the mean is divided by the sum of the weights used.
+            Default: None.
+        ignore_index: Class whose samples have loss 0 and do not count in the mean. Default: -100.
+        reduction: ``'mean'``, ``'sum'``, or ``'none'`` for the loss of each sample. Default: ``'mean'``.
+
+    Returns:
+        0-D tensor, or the losses in the shape of ``label`` with ``'none'``.
+
+    Examples:
+        >>> bireme.nn.functional.nll_loss(bireme.to_tensor([[-1.0, -2.0]]), bireme.to_tensor([1])).item()
+        2.0
     """
     must_reduce(reduction, "nll_loss")
     if input.ndim < 2:
         raise errors.bad("nll_loss(input)", "at least two axes, [batch, classes, ...]", input)
     if label.dtype.kind != "i":
-        raise errors.bad("nll_loss(label)", "integer labels", label.dtype.name, kind=errors.NoKernel)
+        raise errors.bad("nll_loss(label)", "integer labels", described=label.dtype.name, kind=errors.DtypeError)
     if weight is not None and weight.shape != input.shape[1:2]:
         raise errors.bad("nll_loss(weight)", f"shape {input.shape[1:2]}, one weight for each class", weight)
     wanted = [input.shape[0], *input.shape[2:]]
@@ -348,13 +387,23 @@ def nll_loss(input: Tensor, label: Tensor, weight: Tensor | None = None, ignore_
 
 @composite(plain=True)
 def label_smooth(label: Tensor, prior_dist: Tensor | None = None, epsilon: float = 0.1) -> Tensor:
-    """One-hot labels mixed with a distribution over the classes, the uniform one by default.
+    """Mix one-hot labels with a distribution over the classes: ``(1 - epsilon) * label + epsilon * prior_dist``.
 
-    >>> bireme.nn.functional.label_smooth(bireme.to_tensor([[0.0, 1.0]]), epsilon=0.5).tolist()
-    [[0.25, 0.75]]
+    Args:
+        label: One-hot labels of a floating-point dtype, with the classes along the last axis.
+        prior_dist: Distribution over the classes, of a shape that broadcasts; ``None`` means the uniform one.
+            Default: None.
+        epsilon: Weight of the distribution, in ``[0, 1]``. Default: 0.1.
+
+    Returns:
+        Tensor of the shape and dtype of ``label``.
+
+    Examples:
+        >>> bireme.nn.functional.label_smooth(bireme.to_tensor([[0.0, 1.0]]), epsilon=0.5).tolist()
+        [[0.25, 0.75]]
     """
     if not 0 <= epsilon <= 1:
-        raise errors.bad("label_smooth(epsilon)", "a number in [0, 1]", epsilon)
+        raise errors.bad("label_smooth(epsilon)", "a number in [0, 1]", epsilon, kind=errors.for_number(epsilon))
     must_float("label_smooth(label)", label)
     if prior_dist is None:
         return label * (1 - epsilon) + (epsilon / label.shape[-1] if label.ndim and label.shape[-1] else 0.0)
@@ -363,10 +412,19 @@ def label_smooth(label: Tensor, prior_dist: Tensor | None = None, epsilon: float
 
 @composite(plain=True)
 def mse_loss(input: Tensor, label: Tensor, reduction: str = "mean") -> Tensor:
-    """Mean of the squared difference.
+    """Mean squared error: the mean of ``(input - label) ** 2``.
 
-    >>> bireme.nn.functional.mse_loss(bireme.to_tensor([1.0]), bireme.to_tensor([3.0])).item()
-    4.0
+    Args:
+        input: Predictions.
+        label: Targets, of a shape that broadcasts with that of ``input``.
+        reduction: ``'mean'``, ``'sum'``, or ``'none'`` for the loss of each element. Default: ``'mean'``.
+
+    Returns:
+        0-D tensor, or the losses in the common shape with ``'none'``.
+
+    Examples:
+        >>> bireme.nn.functional.mse_loss(bireme.to_tensor([1.0]), bireme.to_tensor([3.0])).item()
+        4.0
     """
     must_reduce(reduction, "mse_loss")
     return reduced((input - label).square(), reduction, "mse_loss")
@@ -374,20 +432,37 @@ def mse_loss(input: Tensor, label: Tensor, reduction: str = "mean") -> Tensor:
 
 @composite(plain=True, name_arg=False)
 def square_error_cost(input: Tensor, label: Tensor) -> Tensor:
-    """The squared difference of each element.
+    """Squared difference of each element: ``(input - label) ** 2``, without reduction.
 
-    >>> bireme.nn.functional.square_error_cost(bireme.to_tensor([1.0]), bireme.to_tensor([3.0])).tolist()
-    [4.0]
+    Args:
+        input: Predictions.
+        label: Targets, of a shape that broadcasts with that of ``input``.
+
+    Returns:
+        Tensor of the common shape.
+
+    Examples:
+        >>> bireme.nn.functional.square_error_cost(bireme.to_tensor([1.0]), bireme.to_tensor([3.0])).tolist()
+        [4.0]
     """
     return (input - label).square()
 
 
 @composite(plain=True)
 def l1_loss(input: Tensor, label: Tensor, reduction: str = "mean") -> Tensor:
-    """Mean of the absolute difference.
+    """Mean absolute error: the mean of ``abs(input - label)``.
 
-    >>> bireme.nn.functional.l1_loss(bireme.to_tensor([1.0]), bireme.to_tensor([3.0])).item()
-    2.0
+    Args:
+        input: Predictions.
+        label: Targets, of a shape that broadcasts with that of ``input``.
+        reduction: ``'mean'``, ``'sum'``, or ``'none'`` for the loss of each element. Default: ``'mean'``.
+
+    Returns:
+        0-D tensor, or the losses in the common shape with ``'none'``.
+
+    Examples:
+        >>> bireme.nn.functional.l1_loss(bireme.to_tensor([1.0]), bireme.to_tensor([3.0])).item()
+        2.0
     """
     must_reduce(reduction, "l1_loss")
     return reduced((input - label).abs(), reduction, "l1_loss")
@@ -395,11 +470,7 @@ def l1_loss(input: Tensor, label: Tensor, reduction: str = "mean") -> Tensor:
 
 @op(dtypes=FLOAT, numpy=True, amp="high")
 def huber_of(x: Tensor, delta: float, scaled: bool) -> Tensor:
-    """x squared over 2 up to `delta` and then along the tangent; `scaled` divides by delta. Use `smooth_l1_loss`.
-
-    >>> bireme.nn.functional.smooth_l1_loss(bireme.to_tensor([4.0]), bireme.to_tensor([0.0]), delta=2.0).item()
-    6.0
-    """
+    """x squared over 2 up to `delta` and then along the tangent; `scaled` divides by delta. Use `smooth_l1_loss`."""
     size = jnp.abs(x)
     if scaled:
         return jnp.where(size < delta, size * size * (0.5 / delta if delta else 0.0), size - 0.5 * delta)
@@ -418,10 +489,23 @@ def _(g, x, delta, scaled):
 
 @composite(plain=True)
 def smooth_l1_loss(input: Tensor, label: Tensor, reduction: str = "mean", delta: float = 1.0, is_huber: bool = True) -> Tensor:
-    """Squared differences up to `delta` and absolute ones beyond; `is_huber=False` divides them by delta.
+    """Huber loss: quadratic for differences up to ``delta``, linear beyond.
 
-    >>> bireme.nn.functional.smooth_l1_loss(bireme.to_tensor([4.0]), bireme.to_tensor([0.0]), delta=2.0).item()
-    6.0
+    With ``d = abs(input - label)`` it is ``0.5 * d ** 2`` where ``d <= delta``, else ``delta * (d - 0.5 * delta)``.
+
+    Args:
+        input: Predictions of a floating-point dtype.
+        label: Targets of the same shape.
+        reduction: ``'mean'``, ``'sum'``, or ``'none'`` for the loss of each element. Default: ``'mean'``.
+        delta: Difference at which the loss becomes linear. Default: 1.0.
+        is_huber: ``False`` divides the loss by ``delta``, which gives the smooth L1 loss. Default: True.
+
+    Returns:
+        0-D tensor, or the losses in the shape of ``input`` with ``'none'``.
+
+    Examples:
+        >>> bireme.nn.functional.smooth_l1_loss(bireme.to_tensor([4.0]), bireme.to_tensor([0.0]), delta=2.0).item()
+        6.0
     """
     must_reduce(reduction, "smooth_l1_loss")
     if input.shape != label.shape:

@@ -36,11 +36,7 @@ def _same_shape(where: str, name: str, x: Tensor, y: Tensor) -> None:
 
 @op(promote="input label", dtypes=FLOAT, numpy=True, amp="high", constants="label")
 def bce_of(input: Tensor, label: Tensor) -> Tensor:
-    """Binary cross entropy of probabilities, logarithms no less than -100; use `binary_cross_entropy`.
-
-    >>> bireme.nn.functional.binary_cross_entropy(bireme.to_tensor([1.0]), bireme.to_tensor([0.0])).item()
-    100.0
-    """
+    """Binary cross entropy of probabilities, logarithms no less than -100; use `binary_cross_entropy`."""
     return -(label * jnp.maximum(jnp.log(input), -100) + (1 - label) * jnp.maximum(jnp.log(1 - input), -100))
 
 
@@ -55,10 +51,23 @@ def _(g, input, label, sigs):
 
 @composite(plain=True)
 def binary_cross_entropy(input: Tensor, label: Tensor, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:
-    """Cross entropy of probabilities with labels between 0 and 1.
+    """Binary cross entropy of probabilities: ``-label * log(input) - (1 - label) * log(1 - input)``.
 
-    >>> round(bireme.nn.functional.binary_cross_entropy(bireme.to_tensor([0.5]), bireme.to_tensor([1.0])).item(), 4)
-    0.6931
+    Logarithms are limited to at least -100. For logits use ``binary_cross_entropy_with_logits``, which is more
+    accurate.
+
+    Args:
+        input: Probabilities in ``[0, 1]``.
+        label: Targets in ``[0, 1]``, of the same shape; they get no gradient.
+        weight: Tensor that the losses are multiplied by; it broadcasts. Default: None.
+        reduction: ``'mean'``, ``'sum'``, or ``'none'`` for the loss of each element. Default: ``'mean'``.
+
+    Returns:
+        0-D tensor, or the losses in the shape of ``input`` with ``'none'``.
+
+    Examples:
+        >>> round(bireme.nn.functional.binary_cross_entropy(bireme.to_tensor([0.5]), bireme.to_tensor([1.0])).item(), 4)
+        0.6931
     """
     must_reduce(reduction, "binary_cross_entropy")
     _same_shape("binary_cross_entropy(label)", "input", input, label)
@@ -73,11 +82,7 @@ def _tail(x):
 
 @op(promote="logit label", dtypes=FLOAT, numpy=True, amp="high", constants="label")
 def logits_bce_of(logit: Tensor, label: Tensor) -> Tensor:
-    """Binary cross entropy of logits without overflow; use `binary_cross_entropy_with_logits`.
-
-    >>> bireme.nn.functional.binary_cross_entropy_with_logits(bireme.to_tensor([200.0]), bireme.to_tensor([0.0])).item()
-    200.0
-    """
+    """Binary cross entropy of logits without overflow; use `binary_cross_entropy_with_logits`."""
     return jnp.maximum(logit, 0) - logit * label + _tail(logit)
 
 
@@ -98,12 +103,7 @@ def _(g, logit, label, sigs):
 
 @op(promote="logit label pos_weight", dtypes=FLOAT, numpy=True, amp="high", constants="label pos_weight")
 def weighed_bce_of(logit: Tensor, label: Tensor, pos_weight: Tensor) -> Tensor:
-    """Binary cross entropy of logits, the terms of positive labels times their weight; use `binary_cross_entropy_with_logits`.
-
-    >>> zero, one = bireme.to_tensor([0.0]), bireme.to_tensor([1.0])
-    >>> round(bireme.nn.functional.binary_cross_entropy_with_logits(zero, one, pos_weight=one * 2).item(), 4)
-    1.3863
-    """
+    """Binary cross entropy of logits with a weight of positive labels; use `binary_cross_entropy_with_logits`."""
     tail = _tail(logit)
     return pos_weight * label * (jnp.maximum(-logit, 0) + tail) + (1 - label) * (jnp.maximum(logit, 0) + tail)
 
@@ -122,10 +122,23 @@ def _(g, logit, label, pos_weight, sigs):
 @composite(plain=True)
 def binary_cross_entropy_with_logits(logit: Tensor, label: Tensor, weight: Tensor | None = None, reduction: str = "mean",
                                      pos_weight: Tensor | None = None) -> Tensor:  # fmt: skip
-    """Binary cross entropy of the sigmoid of `logit`; `pos_weight` weighs the terms of positive labels.
+    """Binary cross entropy of logits: that of ``sigmoid(logit)``, computed without overflow.
 
-    >>> round(bireme.nn.functional.binary_cross_entropy_with_logits(bireme.to_tensor([0.0]), bireme.to_tensor([1.0])).item(), 4)
-    0.6931
+    Args:
+        logit: Logits of a floating-point dtype.
+        label: Targets in ``[0, 1]``, of the same shape; they get no gradient.
+        weight: Tensor that the losses are multiplied by; it broadcasts. Default: None.
+        reduction: ``'mean'``, ``'sum'``, or ``'none'`` for the loss of each element. Default: ``'mean'``.
+        pos_weight: Tensor that the terms of positive labels are multiplied by; it broadcasts and gets no gradient.
+            Default: None.
+
+    Returns:
+        0-D tensor, or the losses in the shape of ``logit`` with ``'none'``.
+
+    Examples:
+        >>> logit, label = bireme.to_tensor([0.0]), bireme.to_tensor([1.0])
+        >>> round(bireme.nn.functional.binary_cross_entropy_with_logits(logit, label).item(), 4)
+        0.6931
     """
     where = "binary_cross_entropy_with_logits"
     must_reduce(reduction, where)
@@ -137,15 +150,32 @@ def binary_cross_entropy_with_logits(logit: Tensor, label: Tensor, weight: Tenso
 @composite(plain=True)
 def sigmoid_focal_loss(logit: Tensor, label: Tensor, normalizer: Tensor | None = None, alpha: float = 0.25, gamma: float = 2.0,
                        reduction: str = "sum") -> Tensor:  # fmt: skip
-    """Binary cross entropy of logits times a power of the error's probability, so that easy samples count less.
+    """Focal loss: binary cross entropy of logits, in which samples that are classified well count less.
 
-    >>> logit, label = bireme.to_tensor([0.0]), bireme.to_tensor([1.0])
-    >>> round(bireme.nn.functional.sigmoid_focal_loss(logit, label).item(), 4)
-    0.0433
+    With ``p`` the probability of the wrong class, the cross entropy is multiplied by ``p ** gamma``, and by ``alpha``
+    for
+    positive and ``1 - alpha`` for negative labels.
+
+    Args:
+        logit: Logits of a floating-point dtype.
+        label: Targets in ``[0, 1]``, of the same shape.
+        normalizer: Tensor of one element that the losses are divided by, usually the number of positive labels.
+            Default: None.
+        alpha: Weight of positive labels. Default: 0.25.
+        gamma: Exponent; 0 is the plain cross entropy. Default: 2.0.
+        reduction: ``'mean'``, ``'sum'``, or ``'none'`` for the loss of each element. Default: ``'sum'``.
+
+    Returns:
+        0-D tensor, or the losses in the shape of ``logit`` with ``'none'``.
+
+    Examples:
+        >>> logit, label = bireme.to_tensor([0.0]), bireme.to_tensor([1.0])
+        >>> round(bireme.nn.functional.sigmoid_focal_loss(logit, label).item(), 4)
+        0.0433
     """
     must_reduce(reduction, "sigmoid_focal_loss")
     if normalizer is not None and normalizer.ndim > 1:
-        raise errors.bad("sigmoid_focal_loss(normalizer)", "a number, or one axis of one element", normalizer)
+        raise errors.bad("sigmoid_focal_loss(normalizer)", "a number, or one axis of one element", normalizer, kind=errors.for_number(normalizer))
     _same_shape("sigmoid_focal_loss(label)", "logit", logit, label)
     label = cast(label, logit.dtype) if label.dtype is not logit.dtype else label
     wrong = sigmoid(-logit) * label + sigmoid(logit) * (1 - label)
@@ -156,11 +186,7 @@ def sigmoid_focal_loss(logit: Tensor, label: Tensor, normalizer: Tensor | None =
 
 @op(promote="input label", dtypes=FLOAT, numpy=True, amp="high", constants="label")
 def log_loss_of(input: Tensor, label: Tensor, epsilon: float) -> Tensor:
-    """Cross entropy of probabilities, `epsilon` added inside of the logarithms; use `log_loss`.
-
-    >>> round(bireme.nn.functional.log_loss(bireme.to_tensor([[0.5]]), bireme.to_tensor([[1.0]]), 0.0).item(), 4)
-    0.6931
-    """
+    """Cross entropy of probabilities, `epsilon` added inside of the logarithms; use `log_loss`."""
     return -label * jnp.log(input + epsilon) - (1 - label) * jnp.log(1 - input + epsilon)
 
 
@@ -174,10 +200,20 @@ def _(g, input, label, epsilon, sigs):
 
 @composite(plain=True)
 def log_loss(input: Tensor, label: Tensor, epsilon: float = 0.0001) -> Tensor:
-    """Negative log-likelihood of probabilities of shape [N, 1], `epsilon` added inside of the logarithms.
+    """Negative log-likelihood of probabilities: ``-label * log(input + epsilon) - (1 - label) * log(1 - input +
+    epsilon)``.
 
-    >>> round(bireme.nn.functional.log_loss(bireme.to_tensor([[0.5]]), bireme.to_tensor([[1.0]]), 0.0).item(), 4)
-    0.6931
+    Args:
+        input: Probabilities of shape ``[N, 1]``.
+        label: Targets in ``[0, 1]``, of the same shape; they get no gradient.
+        epsilon: Number added inside of the logarithms. Default: 0.0001.
+
+    Returns:
+        Losses of shape ``[N, 1]``.
+
+    Examples:
+        >>> round(bireme.nn.functional.log_loss(bireme.to_tensor([[0.5]]), bireme.to_tensor([[1.0]]), 0.0).item(), 4)
+        0.6931
     """
     if input.ndim != 2 or input.shape[1] != 1:
         raise errors.bad("log_loss(input)", "shape [N, 1]", input)
@@ -188,10 +224,19 @@ def log_loss(input: Tensor, label: Tensor, epsilon: float = 0.0001) -> Tensor:
 
 @composite(plain=True)
 def soft_margin_loss(input: Tensor, label: Tensor, reduction: str = "mean") -> Tensor:
-    """log(1 + exp(-label * input)) for labels of 1 and -1.
+    """Logistic loss of two classes: ``log(1 + exp(-label * input))``.
 
-    >>> round(bireme.nn.functional.soft_margin_loss(bireme.to_tensor([0.0]), bireme.to_tensor([1.0])).item(), 4)
-    0.6931
+    Args:
+        input: Scores.
+        label: Classes 1 and -1, of the same shape.
+        reduction: ``'mean'``, ``'sum'``, or ``'none'`` for the loss of each element. Default: ``'mean'``.
+
+    Returns:
+        0-D tensor, or the losses in the shape of ``input`` with ``'none'``.
+
+    Examples:
+        >>> round(bireme.nn.functional.soft_margin_loss(bireme.to_tensor([0.0]), bireme.to_tensor([1.0])).item(), 4)
+        0.6931
     """
     must_reduce(reduction, "soft_margin_loss")
     _same_shape("soft_margin_loss(label)", "input", input, label)
@@ -202,11 +247,22 @@ def soft_margin_loss(input: Tensor, label: Tensor, reduction: str = "mean") -> T
 
 @composite(plain=True)
 def multi_label_soft_margin_loss(input: Tensor, label: Tensor, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:
-    """Binary cross entropy of the logits of several labels, its mean along the last axis.
+    """Binary cross entropy of the logits of several labels, averaged over the classes.
 
-    >>> x, label = bireme.to_tensor([[0.0, 0.0]]), bireme.to_tensor([[1.0, 0.0]])
-    >>> round(bireme.nn.functional.multi_label_soft_margin_loss(x, label).item(), 4)
-    0.6931
+    Args:
+        input: Logits with the classes along the last axis, usually of shape ``[N, C]``.
+        label: Targets 0 and 1, of the same shape.
+        weight: Tensor that the terms are multiplied by; it broadcasts, so ``[C]`` is a weight for each class.
+            Default: None.
+        reduction: ``'mean'``, ``'sum'``, or ``'none'`` for the loss of each sample. Default: ``'mean'``.
+
+    Returns:
+        0-D tensor, or with ``'none'`` the losses in the shape of ``input`` without its last axis.
+
+    Examples:
+        >>> x, label = bireme.to_tensor([[0.0, 0.0]]), bireme.to_tensor([[1.0, 0.0]])
+        >>> round(bireme.nn.functional.multi_label_soft_margin_loss(x, label).item(), 4)
+        0.6931
     """
     must_reduce(reduction, "multi_label_soft_margin_loss")
     must_float("multi_label_soft_margin_loss(input)", input)
@@ -218,23 +274,35 @@ def multi_label_soft_margin_loss(input: Tensor, label: Tensor, weight: Tensor | 
 
 @composite(plain=True)
 def dice_loss(input: Tensor, label: Tensor, epsilon: float = 0.00001) -> Tensor:
-    """1 minus the overlap of probabilities along the last axis with labels, twice, over the sum of both; mean of the batch.
+    """Dice loss of segmentation: 1 minus twice the overlap of prediction and label over the sum of both.
 
-    >>> bireme.nn.functional.dice_loss(bireme.to_tensor([[0.0, 1.0]]), bireme.to_tensor([[1]]), 0.0).item()
-    0.0
+    For each sample it is ``1 - 2 * sum(input * label) / (sum(input) + sum(label) + epsilon)`` with one-hot labels.
+
+    Args:
+        input: Probabilities of shape ``[N, ..., C]``, of a floating-point dtype.
+        label: Integer classes in ``[0, C)``, of shape ``[N, ..., 1]``.
+        epsilon: Number added to the denominator. Default: 1e-05.
+
+    Returns:
+        0-D tensor: the mean over the batch.
+
+    Examples:
+        >>> bireme.nn.functional.dice_loss(bireme.to_tensor([[0.0, 1.0]]), bireme.to_tensor([[1]]), 0.0).item()
+        0.0
     """
     if input.ndim < 2:
         raise errors.bad("dice_loss(input)", "at least two axes", input, kind=AssertionError)
     if label.shape != [*input.shape[:-1], 1]:
         raise errors.bad("dice_loss(label)", f"shape {[*input.shape[:-1], 1]}", label, kind=AssertionError)
     if input.dtype not in FLOAT:
-        raise errors.bad("dice_loss(input)", "a floating type", input.dtype.name, kind=errors.Alien)
+        raise errors.bad("dice_loss(input)", "a floating type", described=input.dtype.name, kind=errors.ArgumentTypeError)
     if label.dtype.kind != "i":
-        raise errors.bad("dice_loss(label)", "an integer type", label.dtype.name, kind=errors.Alien)
-    hot = cast(one_hot(reshape.squeeze(label, [-1]), input.shape[-1]), input.dtype)
-    axes = list(range(1, input.ndim))
-    both = reductions.sum(input * hot, axis=axes)
-    return reductions.mean(1 - both * 2 / (reductions.sum(input, axis=axes) + reductions.sum(hot, axis=axes) + epsilon))
+        raise errors.bad("dice_loss(label)", "an integer type", described=label.dtype.name, kind=errors.ArgumentTypeError)
+    wide, axes = reductions.single(input), list(range(1, input.ndim))
+    hot = cast(one_hot(reshape.squeeze(label, [-1]), input.shape[-1]), wide.dtype)
+    both = reductions.sum(wide * hot, axis=axes)
+    found = reductions.mean(1 - both * 2 / (reductions.sum(wide, axis=axes) + reductions.sum(hot, axis=axes) + epsilon))
+    return reductions.rounded_as(input, found)
 
 
 # ---------------------------------------------------------------- distributions
@@ -242,11 +310,7 @@ def dice_loss(input: Tensor, label: Tensor, epsilon: float = 0.00001) -> Tensor:
 
 @op(promote="input label", dtypes=FLOAT, numpy=True, amp="high", constants="label")
 def kl_of(input: Tensor, label: Tensor) -> Tensor:
-    """label * (log(label) - input) where the label is positive, else 0; use `kl_div`.
-
-    >>> bireme.nn.functional.kl_div(bireme.to_tensor([0.0]), bireme.to_tensor([1.0])).item()
-    0.0
-    """
+    """label * (log(label) - input) where the label is positive, else 0; use `kl_div`."""
     safe = jnp.where(label > 0, label, 1)
     return jnp.where(label > 0, safe * (jnp.log(safe) - input), 0)
 
@@ -261,11 +325,7 @@ def _(g, label, sigs):
 
 @op(promote="input label", dtypes=FLOAT, numpy=True, amp="high", constants="label")
 def kl_of_logs(input: Tensor, label: Tensor) -> Tensor:
-    """exp(label) * (label - input); use `kl_div`.
-
-    >>> bireme.nn.functional.kl_div(bireme.to_tensor([-1.0]), bireme.to_tensor([0.0]), log_target=True).item()
-    1.0
-    """
+    """exp(label) * (label - input); use `kl_div`."""
     return jnp.exp(label) * (label - input)
 
 
@@ -275,29 +335,57 @@ kl_of_logs.grad(lambda g, label, sigs: (sum_to(-g * jnp.exp(label), sigs[0]), No
 
 @composite(plain=True)
 def kl_div(input: Tensor, label: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:
-    """Divergence of log-probabilities `input` from probabilities `label`, or from their logarithms with `log_target`.
+    """Kullback-Leibler divergence: ``label * (log(label) - input)``, where ``input`` holds log-probabilities.
 
-    >>> round(bireme.nn.functional.kl_div(bireme.to_tensor([0.0]), bireme.to_tensor([0.5])).item(), 4)
-    -0.3466
+    Args:
+        input: Log-probabilities.
+        label: Probabilities, or log-probabilities with ``log_target``, of the same shape; they get no gradient.
+        reduction: ``'mean'`` over all elements, ``'batchmean'`` for the sum divided by the size of axis 0, ``'sum'``,
+            or ``'none'``. Default: ``'mean'``.
+        log_target: Whether ``label`` holds log-probabilities. Default: False.
+
+    Returns:
+        0-D tensor, or the terms in the shape of ``input`` with ``'none'``.
+
+    Examples:
+        >>> round(bireme.nn.functional.kl_div(bireme.to_tensor([0.0]), bireme.to_tensor([0.5])).item(), 4)
+        -0.3466
     """
     if reduction not in ("mean", "sum", "none", "batchmean"):
         raise errors.bad("kl_div(reduction)", "'mean', 'batchmean', 'sum' or 'none'", reduction)
     _same_shape("kl_div(label)", "input", input, label)
     loss = kl_of_logs(input, label) if log_target else kl_of(input, label)
     if reduction == "batchmean":
-        total = reductions.sum(loss)
-        return total / input.shape[0] if input.ndim and input.shape[0] else total
+        total = reductions.sum(reductions.single(loss))
+        return reductions.rounded_as(loss, total / input.shape[0] if input.ndim and input.shape[0] else total)
     return reduced(loss, reduction, "kl_div")
 
 
 @composite()
 def gaussian_nll_loss(input: Tensor, label: Tensor, variance: Tensor, full: bool = False, epsilon: float = 1e-6,
                       reduction: str = "mean") -> Tensor:  # fmt: skip
-    """Negative log-likelihood of labels under normal distributions with means `input`; variances no less than `epsilon`.
+    """Negative log-likelihood of labels under normal distributions with given means and variances.
 
-    >>> one = bireme.to_tensor([1.0])
-    >>> bireme.nn.functional.gaussian_nll_loss(one, one * 3, one).item()
-    2.0
+    It is ``0.5 * (log(variance) + (input - label) ** 2 / variance)``, with variances of at least ``epsilon``.
+
+    Args:
+        input: Means.
+        label: Samples, of a shape that broadcasts with that of ``input``.
+        variance: Non-negative variances in the shape of ``input``, or without its last axis, or with size 1 there.
+        full: Whether to add the constant ``0.5 * log(2 * pi)``. Default: False.
+        epsilon: Least variance that is used; gradients ignore the limit. Default: 1e-06.
+        reduction: ``'mean'``, ``'sum'``, or ``'none'`` for the loss of each element. Default: ``'mean'``.
+
+    Returns:
+        0-D tensor, or the loss of each element with ``'none'``.
+
+    Raises:
+        ValueError: If a variance is negative or its shape does not fit.
+
+    Examples:
+        >>> one = bireme.to_tensor([1.0])
+        >>> bireme.nn.functional.gaussian_nll_loss(one, one * 3, one).item()
+        2.0
     """
     must_reduce(reduction, "gaussian_nll_loss")
     if variance.shape != input.shape:
@@ -313,12 +401,7 @@ def gaussian_nll_loss(input: Tensor, label: Tensor, variance: Tensor, full: bool
 
 @op(dtypes=FLOAT, passes="x", numpy=True)
 def floor_of(x: Tensor, low: float) -> Tensor:
-    """x, no less than `low`; gradients pass as if nothing had been done. Use `gaussian_nll_loss`.
-
-    >>> zero = bireme.to_tensor([0.0])
-    >>> round(bireme.nn.functional.gaussian_nll_loss(zero, zero, zero, epsilon=1.0).item(), 4)
-    0.0
-    """
+    """x, no less than `low`; gradients pass as if nothing had been done. Use `gaussian_nll_loss`."""
     return jnp.maximum(x, low)
 
 
@@ -328,12 +411,7 @@ floor_of.grad(lambda g: g, numpy=True)
 
 @op(dtypes=FLOAT, numpy=True)
 def stirling_of(label: Tensor) -> Tensor:
-    """Stirling's approximation of log(label!) where the label exceeds 1, else 0; use `poisson_nll_loss`.
-
-    >>> one = bireme.to_tensor([1.0])
-    >>> bireme.nn.functional.poisson_nll_loss(one * 0, one, full=True).item()
-    1.0
-    """
+    """Stirling's approximation of log(label!) where the label exceeds 1, else 0; use `poisson_nll_loss`."""
     safe = jnp.where(label > 1, label, 1)
     return jnp.where(label > 1, safe * jnp.log(safe) - safe + 0.5 * jnp.log(2 * np.pi * safe), 0)
 
@@ -344,14 +422,28 @@ stirling_of.infer(lambda label: label)
 @composite(plain=True)
 def poisson_nll_loss(input: Tensor, label: Tensor, log_input: bool = True, full: bool = False, epsilon: float = 1e-8,
                      reduction: str = "mean") -> Tensor:  # fmt: skip
-    """Negative log-likelihood of counts under Poisson distributions; `full` adds Stirling's approximation of log(label!).
+    """Negative log-likelihood of counts under Poisson distributions.
 
-    >>> bireme.nn.functional.poisson_nll_loss(bireme.to_tensor([0.0]), bireme.to_tensor([2.0])).item()
-    1.0
+    It is ``exp(input) - label * input``, or ``input - label * log(input + epsilon)`` without ``log_input``.
+
+    Args:
+        input: Logarithms of the rates, or the rates themselves, of a floating-point dtype.
+        label: Counts, of the same shape.
+        log_input: Whether ``input`` holds logarithms. Default: True.
+        full: Whether to add Stirling's approximation of ``log(label!)`` for labels above 1. Default: False.
+        epsilon: Positive number added inside of the logarithm. Default: 1e-08.
+        reduction: ``'mean'``, ``'sum'``, or ``'none'`` for the loss of each element. Default: ``'mean'``.
+
+    Returns:
+        0-D tensor, or the losses in the shape of ``input`` with ``'none'``.
+
+    Examples:
+        >>> bireme.nn.functional.poisson_nll_loss(bireme.to_tensor([0.0]), bireme.to_tensor([2.0])).item()
+        1.0
     """
     must_reduce(reduction, "poisson_nll_loss")
     if epsilon <= 0:
-        raise errors.bad("poisson_nll_loss(epsilon)", "a number above 0", epsilon)
+        raise errors.bad("poisson_nll_loss(epsilon)", "a number above 0", epsilon, kind=errors.for_number(epsilon))
     must_float("poisson_nll_loss(input)", input)
     _same_shape("poisson_nll_loss(label)", "input", input, label)
     loss = exp(input) - label * input if log_input else input - label * log(input + epsilon)
@@ -363,10 +455,21 @@ def poisson_nll_loss(input: Tensor, label: Tensor, log_input: bool = True, full:
 
 @composite(plain=True)
 def hinge_embedding_loss(input: Tensor, label: Tensor, margin: float = 1.0, reduction: str = "mean") -> Tensor:
-    """The input where the label is 1, what it lacks to the margin where the label is -1.
+    """Hinge loss of distances: ``input`` where the label is 1, ``max(0, margin - input)`` where it is -1.
 
-    >>> bireme.nn.functional.hinge_embedding_loss(bireme.to_tensor([0.25, 0.25]), bireme.to_tensor([1.0, -1.0]), reduction="none").tolist()
-    [0.25, 0.75]
+    Args:
+        input: Distances, usually of pairs.
+        label: Classes 1 (similar) and -1 (dissimilar), of a shape that broadcasts; other labels give 0.
+        margin: Distance from which dissimilar pairs cost nothing. Default: 1.0.
+        reduction: ``'mean'``, ``'sum'``, or ``'none'`` for the loss of each element. Default: ``'mean'``.
+
+    Returns:
+        0-D tensor, or the losses in the common shape with ``'none'``.
+
+    Examples:
+        >>> x, label = bireme.to_tensor([0.25, 0.25]), bireme.to_tensor([1.0, -1.0])
+        >>> bireme.nn.functional.hinge_embedding_loss(x, label, reduction="none").tolist()
+        [0.25, 0.75]
     """
     must_reduce(reduction, "hinge_embedding_loss")
     lack = relu(margin - input)  # not clip, whose gradient at the margin itself is one
@@ -376,11 +479,22 @@ def hinge_embedding_loss(input: Tensor, label: Tensor, margin: float = 1.0, redu
 
 @composite(plain=True)
 def margin_ranking_loss(input: Tensor, other: Tensor, label: Tensor, margin: float = 0.0, reduction: str = "mean") -> Tensor:
-    """What input lacks to be ranked before `other` by the margin, where the label is 1; after it where it is -1.
+    """Ranking loss of pairs: ``max(0, -label * (input - other) + margin)``.
 
-    >>> one = bireme.to_tensor([1.0])
-    >>> bireme.nn.functional.margin_ranking_loss(one, one * 3, one, margin=0.5).item()
-    2.5
+    Args:
+        input: Scores.
+        other: Scores of what is compared with them.
+        label: 1 where ``input`` should be larger, -1 where ``other`` should.
+        margin: Difference from which a pair costs nothing. Default: 0.0.
+        reduction: ``'mean'``, ``'sum'``, or ``'none'`` for the loss of each pair. Default: ``'mean'``.
+
+    Returns:
+        0-D tensor, or with ``'none'`` the losses in the common shape of the three tensors, which broadcast.
+
+    Examples:
+        >>> one = bireme.to_tensor([1.0])
+        >>> bireme.nn.functional.margin_ranking_loss(one, one * 3, one, margin=0.5).item()
+        2.5
     """
     must_reduce(reduction, "margin_ranking_loss")
     loss = (other - input) * label

@@ -1,4 +1,4 @@
-"""Losses of sequences without alignment: connectionist temporal classification and the transducer, summed in log space."""
+"""Losses of sequences without alignment, summed in log space: connectionist temporal classification, transducer."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _ctc(logits, labels, input_lengths, label_lengths, blank):
 
 
 class _Lattice:
-    """The same on NumPy arrays, for the interpreter: nothing is traced for a new length. Keeps the chances of every step."""
+    """The same on NumPy arrays, for the interpreter: nothing is traced for a new length. Keeps all probabilities."""
 
     def __init__(self, logits, labels, input_lengths, label_lengths, blank):
         x = logits.astype(np.float32) if logits.dtype.itemsize < 4 else logits
@@ -128,12 +128,7 @@ def _ctc_grad_numpy(g, logits, labels, input_lengths, label_lengths, blank, norm
 
 @op(dtypes=FLOAT, numpy=_ctc_numpy)
 def ctc_of(logits: Tensor, labels: Tensor, input_lengths: Tensor, label_lengths: Tensor, blank: int, norm_by_times: bool) -> Tensor:
-    """Negative logarithm of the chance of all alignments of each sample; use `ctc_loss`.
-
-    >>> logits, one = bireme.zeros([1, 1, 2]), bireme.to_tensor([1])
-    >>> round(bireme.nn.functional.ctc_loss(logits, bireme.to_tensor([[1]]), one, one).item(), 4)
-    0.6931
-    """
+    """Minus the log-probability of all alignments of each sample; use `ctc_loss`."""
     return _ctc(logits, labels, input_lengths, label_lengths, blank)
 
 
@@ -161,11 +156,28 @@ def _(g, logits, labels, input_lengths, label_lengths, blank, norm_by_times):
 @composite(plain=True, name_arg=False)
 def ctc_loss(log_probs: Tensor, labels: Tensor, input_lengths: Tensor, label_lengths: Tensor, blank: int = 0, reduction: str = "mean",
              norm_by_times: bool = False) -> Tensor:  # fmt: skip
-    """Connectionist temporal classification of scores [steps, batch, classes], which a softmax makes probabilities.
+    """Connectionist temporal classification: minus the log-probability of all alignments of a label sequence.
 
-    >>> logits, one = bireme.zeros([1, 1, 2]), bireme.to_tensor([1])
-    >>> round(bireme.nn.functional.ctc_loss(logits, bireme.to_tensor([[1]]), one, one).item(), 4)
-    0.6931
+    ``'mean'`` divides the loss of each sample by the length of its label before it takes the mean. A sample that has no
+    alignment, because its label is too long, has loss 0 and no gradient.
+
+    Args:
+        log_probs: Logits of shape ``[T, N, C]``, of a floating-point dtype; softmax is applied to them.
+        labels: Integer classes in ``[0, C)``, of shape ``[N, L]``.
+        input_lengths: Number of steps of each sample, integers of shape ``[N]`` in ``[1, T]``.
+        label_lengths: Number of labels of each sample, integers of shape ``[N]`` in ``[0, L]``.
+        blank: Class that stands for no label. Default: 0.
+        reduction: ``'mean'``, ``'sum'``, or ``'none'`` for the loss of each sample. Default: ``'mean'``.
+        norm_by_times: Whether to divide the gradient of each sample, not its loss, by its number of steps.
+            Default: False.
+
+    Returns:
+        0-D tensor, or the losses of shape ``[N]`` with ``'none'``.
+
+    Examples:
+        >>> logits, one = bireme.zeros([1, 1, 2]), bireme.to_tensor([1])
+        >>> round(bireme.nn.functional.ctc_loss(logits, bireme.to_tensor([[1]]), one, one).item(), 4)
+        0.6931
     """
     must_reduce(reduction, "ctc_loss")
     must_float("ctc_loss(log_probs)", log_probs)
@@ -211,12 +223,7 @@ def _rnnt(logs, label, input_lengths, label_lengths, blank, fastemit_lambda):
 
 @op(dtypes=FLOAT)
 def rnnt_of(input: Tensor, label: Tensor, input_lengths: Tensor, label_lengths: Tensor, blank: int, fastemit_lambda: float) -> Tensor:
-    """Transducer loss of each sample; use `rnnt_loss`.
-
-    >>> logs, one = bireme.full([1, 1, 2, 2], -1.0), bireme.to_tensor([1])
-    >>> bireme.nn.functional.rnnt_loss(logs, bireme.to_tensor([[1]]), one, one).item()
-    2.0
-    """
+    """Transducer loss of each sample; use `rnnt_loss`."""
     wide = input.astype(jnp.float32) if input.dtype.itemsize < 4 else input
     return _rnnt(wide, label, input_lengths, label_lengths, blank, fastemit_lambda).astype(input.dtype)
 
@@ -233,11 +240,27 @@ def _(s):
 @composite(plain=True)
 def rnnt_loss(input: Tensor, label: Tensor, input_lengths: Tensor, label_lengths: Tensor, blank: int = 0, fastemit_lambda: float = 0.001,
               reduction: str = "mean") -> Tensor:  # fmt: skip
-    """Transducer loss of logarithms of probabilities [batch, steps, labels + 1, classes], which are taken as they are: use `log_softmax` first.
+    """Transducer loss (RNN-T): minus the log-probability of all alignments of a label sequence with its input.
 
-    >>> logs, one = bireme.full([1, 1, 2, 2], -1.0), bireme.to_tensor([1])
-    >>> bireme.nn.functional.rnnt_loss(logs, bireme.to_tensor([[1]]), one, one).item()
-    2.0
+    Log-probabilities are taken as they are: apply ``log_softmax`` along the last axis first.
+
+    Args:
+        input: Log-probabilities of shape ``[N, T, L + 1, C]``, of a floating-point dtype.
+        label: Integer classes in ``[0, C)``, of shape ``[N, L]``.
+        input_lengths: Number of steps of each sample, integers of shape ``[N]`` in ``[1, T]``.
+        label_lengths: Number of labels of each sample, integers of shape ``[N]`` in ``[0, L]``.
+        blank: Class that stands for no label. Default: 0.
+        fastemit_lambda: How much more the gradient of emitting a label counts, which makes the model emit earlier.
+            Default: 0.001.
+        reduction: ``'mean'``, ``'sum'``, or ``'none'`` for the loss of each sample. Default: ``'mean'``.
+
+    Returns:
+        0-D tensor, or the losses of shape ``[N]`` with ``'none'``.
+
+    Examples:
+        >>> logs, one = bireme.full([1, 1, 2, 2], -1.0), bireme.to_tensor([1])
+        >>> bireme.nn.functional.rnnt_loss(logs, bireme.to_tensor([[1]]), one, one).item()
+        2.0
     """
     must_reduce(reduction, "rnnt_loss")
     must_float("rnnt_loss(input)", input)

@@ -1,4 +1,4 @@
-"""Pooling over windows: their largest element; means and norms are in `avg_pool`. Computed with channels last, whatever the data format."""
+"""Max pooling over windows; means and norms are in `avg_pool`. Computed with channels last, in any data format."""
 
 from __future__ import annotations
 
@@ -17,17 +17,13 @@ from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Attr, Tensor, composite, op
 from bireme.core.graph.graph import Sig, sig_of
 from bireme.core.numpy_exec.convolution import taps
+from bireme.ops._shared.precision import widen
 from bireme.ops.nn import window_args
 from bireme.ops.nn.conv_lowering import back, move
 from bireme.ops.nn.window_args import Windows
 
-_UNROLLED = 25  # elements of a window that are told apart one by one
-LONG = 16  # elements along one axis up to which it is cut into slices
-
-
-def wide(x: Any) -> Any:
-    """Half precision is added up in float32."""
-    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
+_UNROLLED = 25  # elements of a window that are compared one by one
+MAX_SLICED_SIZE = 16  # elements along one axis up to which it is cut into slices
 
 
 @functools.lru_cache(maxsize=1024)
@@ -54,12 +50,12 @@ def axis_windows(x, axis: int, size: int, stride: int, out: int):
 
 
 def axis_slices(x, axis: int, size: int, stride: int, out: int):
-    """The same, a strided slice for each place in the window."""
+    """The same, a strided slice for each position in the window."""
     front = (slice(None),) * axis
     return [x[(*front, slice(i, i + (out - 1) * stride + 1, stride))] for i in range(size)]
 
 
-# ---------------------------------------------------------------- the largest
+# ---------------------------------------------------------------- maxima
 
 
 def tap_type(size: Any) -> Any:
@@ -67,7 +63,7 @@ def tap_type(size: Any) -> Any:
 
 
 def _first(parts, best, places):
-    """The place of the first of equals; NaN counts as the largest."""
+    """The index of the first of equals; NaN counts as the maximum."""
     tap = jnp.broadcast_to(places[-1], best.shape)
     for q, place in zip(parts[-2::-1], places[-2::-1]):
         tap = jnp.where((q == best) | (q != q), place, tap)
@@ -75,17 +71,17 @@ def _first(parts, best, places):
 
 
 def _largest(x, at: Windows):
-    """The largest of each window, and its place in the window, counted row by row."""
+    """The maximum of each window, and its flat index in the window."""
     kind = tap_type(at.size)
     if math.prod(at.size) <= _UNROLLED:
         parts = [x[:, *i] for i in taps(at.size, at.stride, (1,) * len(at.size), at.out)]
         best = functools.reduce(jnp.maximum, parts)
         return best, _first(parts, best, [np.asarray(i, kind) for i in range(len(parts))])
-    # axis by axis, from the last: the first largest of the first row that has it is the first of all
+    # axis by axis, from the last: the first maximum of the first row that has it is the first of all
     tap, step = jnp.zeros(x.shape, kind), 1
     for i in range(len(at.size) - 1, -1, -1):
         along = (i + 1, at.size[i], at.stride[i], at.out[i])
-        if at.size[i] <= LONG:
+        if at.size[i] <= MAX_SLICED_SIZE:
             size, stride = [1] * x.ndim, [1] * x.ndim
             size[i + 1], stride[i + 1] = at.size[i], at.stride[i]
             # a maximum of slices would be computed anew for each window of the next axis
@@ -102,7 +98,7 @@ def _largest(x, at: Windows):
 
 
 def _largest_numpy(x, at: Windows):
-    """The same by NumPy: of small windows place by place, else with views of all windows along one axis after the other."""
+    """The same by NumPy: small windows element by element, else with views of all windows, axis by axis."""
     if math.prod(at.size) <= _UNROLLED:
         parts = [x[:, *i] for i in taps(at.size, at.stride, (1,) * len(at.size), at.out)]
         best = functools.reduce(np.maximum, parts)
@@ -138,11 +134,7 @@ def _max_pool_numpy(x, kernel_size, stride, padding, ceil_mode, data_format):
 
 @op(dtypes=FLOAT, numpy=_max_pool_numpy, selects=True)
 def max_pool_of(x: Tensor, kernel_size: Attr, stride: Attr, padding: Attr, ceil_mode: bool, data_format: str) -> list[Tensor]:
-    """Largest element of each window and its place there, which the gradient goes to; use `max_pool2d`.
-
-    >>> bireme.nn.functional.max_pool2d(bireme.to_tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 2).tolist()
-    [[[[4.0]]]]
-    """
+    """Maximum of each window and its index there, which the gradient goes to; use `max_pool2d`."""
     last = data_format[-1] == "C"
     at = windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
     if 0 in at.out:
@@ -161,7 +153,7 @@ def _(x, kernel_size, stride, padding, ceil_mode, data_format):
 
 @max_pool_of.effort
 def _(x, kernel_size, stride):
-    return 5 * x.size // math.prod(stride) * math.prod(kernel_size)  # a few passes for each place in the window
+    return 5 * x.size // math.prod(stride) * math.prod(kernel_size)  # a few passes for each element of the window
 
 
 @max_pool_of.grad(numpy=lambda g, out, kernel_size, stride, padding, ceil_mode, data_format, sigs: _max_grad_numpy(
@@ -171,15 +163,15 @@ def _(g, out, kernel_size, stride, padding, ceil_mode, data_format, sigs):
     at = windows(sigs[0].shape, last, kernel_size, stride, padding, ceil_mode)
     if not g[0].size:
         return jnp.zeros(sigs[0].shape, g[0].dtype)
-    gs, tap = wide(move(g[0], last)), move(out[1], last)
+    gs, tap = widen(move(g[0], last)), move(out[1], last)
     found = _gathered(gs, tap, at) if math.prod(at.size) <= _UNROLLED else scattered(gs, places_of(tap, at), at.dims)
     return back(found.astype(g[0].dtype), last)
 
 
 def _gathered(g, tap, at: Windows):
-    """For each position modulo the stride: what comes from the few windows that can reach it. No scatter, no zeros in between."""
+    """For each position modulo the stride: what the few windows that reach it give. No scatter, no zeros between."""
     n = len(at.size)
-    reach = []  # by axis and phase: (offset of the window, place in it)
+    reach = []  # by axis and phase: (offset of the window, index in it)
     for k, s, a in zip(at.size, at.stride, at.before):
         reach.append([[((r + a - i) // s, i) for i in range(k) if (r + a - i) % s == 0] for r in range(s)])
     rows = [-(-m // s) for m, s in zip(at.dims, at.stride)]
@@ -206,7 +198,7 @@ def _gathered(g, tap, at: Windows):
 
 
 def places_of(tap, at: Windows):
-    """Places in windows as places in the image's plane, counted row by row; -1 where a window meets nothing but padding."""
+    """Flat indices in windows as flat indices in the plane; -1 where a window meets nothing but padding."""
     n, flat, inside = len(at.size), 0, True
     rest, step = tap.astype(np.int32), 1
     for i in range(n - 1, -1, -1):
@@ -219,7 +211,7 @@ def places_of(tap, at: Windows):
 
 
 def scattered(g, places, dims):
-    """Each gradient added at its place in the plane; -1 is dropped."""
+    """Each gradient added at its index in the plane; -1 is dropped."""
     batch, channels, plane = g.shape[0], g.shape[-1], math.prod(dims)
     rows = jnp.where(places < 0, np.int32(plane), places).reshape(batch, math.prod(g.shape[1:-1]), channels)
     at_batch = np.arange(batch, dtype=np.int32)[:, None, None]
@@ -242,11 +234,7 @@ def _max_grad_numpy(g, tap, kernel_size, stride, padding, ceil_mode, data_format
 
 @op(differentiable=False, numpy=True)
 def max_pool_places(tap: Tensor, dims: Attr, kernel_size: Attr, stride: Attr, padding: Attr, ceil_mode: bool, data_format: str) -> Tensor:
-    """Where in its plane the largest element of each window is; use `max_pool2d` with `return_mask`.
-
-    >>> bireme.nn.functional.max_pool2d(bireme.to_tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 2, return_mask=True)[1].tolist()
-    [[[[3]]]]
-    """
+    """Indices in their planes of the maxima of windows; use `max_pool2d` with `return_mask`."""
     last = data_format[-1] == "C"
     return back(places_of(move(tap, last), Windows(dims, kernel_size, stride, padding, ceil_mode)), last)
 
@@ -265,10 +253,27 @@ def _max_pool(name: str, n: int, return_mask: bool, arguments: dict[str, Any]) -
 
 @composite(plain=True)
 def max_pool1d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False) -> Any:
-    """Largest element of each window of a sequence, and with `return_mask` where it is; the first of equals.
+    """Max pooling of sequences: the maximum of each window.
 
-    >>> bireme.nn.functional.max_pool1d(bireme.to_tensor([[[1.0, 2.0, 4.0, 3.0]]]), 2).tolist()
-    [[[2.0, 4.0]]]
+    Of equal elements the first is taken, which gets the whole gradient.
+
+    Args:
+        x: Input tensor of shape ``[N, C, L]``, of a floating-point dtype.
+        kernel_size: Size of the window.
+        stride: Step between two windows; ``None`` means ``kernel_size``. Default: None.
+        padding: Number of elements, which are never the maximum, added at both ends: an integer, a pair (before,
+            after), ``'SAME'`` or ``'VALID'``. Default: 0.
+        return_mask: Whether to return the indices of the maxima too. Default: False.
+        ceil_mode: Whether windows that reach over the end count; ``False`` leaves them out. Default: False.
+
+    Returns:
+        Tensor of shape ``[N, C, L_out]``, where ``L_out = (L + before + after - kernel_size) // stride + 1``;
+        ``ceil_mode`` rounds the quotient up. With ``return_mask`` a pair of this and an int32 tensor of the same shape
+        with the index of each maximum in its sequence.
+
+    Examples:
+        >>> bireme.nn.functional.max_pool1d(bireme.to_tensor([[[1.0, 2.0, 4.0, 3.0]]]), 2).tolist()
+        [[[2.0, 4.0]]]
     """
     rest = {"x": x, "kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode": ceil_mode, "data_format": "NCL"}
     return _max_pool("max_pool1d", 1, return_mask, rest)
@@ -277,10 +282,31 @@ def max_pool1d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0
 @composite(plain=True)
 def max_pool2d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False,
                data_format: str = "NCHW") -> Any:  # fmt: skip
-    """Largest element of each window of an image, and with `return_mask` where in its plane it is; the first of equals.
+    """Max pooling of images: the maximum of each window.
 
-    >>> bireme.nn.functional.max_pool2d(bireme.to_tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 2).tolist()
-    [[[[4.0]]]]
+    Of equal elements the first is taken, which gets the whole gradient.
+
+    Args:
+        x: Input tensor in ``data_format``, of a floating-point dtype.
+        kernel_size: Size of the window: one integer, or one for each spatial axis.
+        stride: Step between two windows: one integer, or one for each spatial axis; ``None`` means ``kernel_size``.
+            Default: None.
+        padding: Number of elements, which are never the maximum, added at both ends of each spatial axis: one integer,
+            one for each axis, a pair (before, after) for each axis in one flat list, such pairs for all axes of ``x``
+            in nested lists, ``'SAME'`` or ``'VALID'``. Default: 0.
+        return_mask: Whether to return the indices of the maxima too; channels must come first then. Default: False.
+        ceil_mode: Whether windows that reach over the end count; ``False`` leaves them out. Default: False.
+        data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
+
+    Returns:
+        Tensor of shape ``[N, C, H_out, W_out]`` in ``data_format``, where
+        ``H_out = (H + before + after - kernel_size) // stride + 1``, and likewise for the other axes; ``ceil_mode``
+        rounds the quotient up. With ``return_mask`` a pair of this and an int32 tensor of the same shape with the index
+        of each maximum in its plane, flattened.
+
+    Examples:
+        >>> bireme.nn.functional.max_pool2d(bireme.to_tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 2).tolist()
+        [[[[4.0]]]]
     """
     rest = {"x": x, "kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode": ceil_mode, "data_format": data_format}
     return _max_pool("max_pool2d", 2, return_mask, rest)
@@ -289,10 +315,31 @@ def max_pool2d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0
 @composite(plain=True)
 def max_pool3d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False,
                data_format: str = "NCDHW") -> Any:  # fmt: skip
-    """Largest element of each window of a volume, and with `return_mask` where in its volume it is; the first of equals.
+    """Max pooling of volumes: the maximum of each window.
 
-    >>> bireme.nn.functional.max_pool3d(bireme.to_tensor([[[[[1.0, 2.0], [3.0, 4.0]]]]]), [1, 2, 2]).tolist()
-    [[[[[4.0]]]]]
+    Of equal elements the first is taken, which gets the whole gradient.
+
+    Args:
+        x: Input tensor in ``data_format``, of a floating-point dtype.
+        kernel_size: Size of the window: one integer, or one for each spatial axis.
+        stride: Step between two windows: one integer, or one for each spatial axis; ``None`` means ``kernel_size``.
+            Default: None.
+        padding: Number of elements, which are never the maximum, added at both ends of each spatial axis: one integer,
+            one for each axis, a pair (before, after) for each axis in one flat list, such pairs for all axes of ``x``
+            in nested lists, ``'SAME'`` or ``'VALID'``. Default: 0.
+        return_mask: Whether to return the indices of the maxima too; channels must come first then. Default: False.
+        ceil_mode: Whether windows that reach over the end count; ``False`` leaves them out. Default: False.
+        data_format: ``'NCDHW'`` or ``'NDHWC'``. Default: ``'NCDHW'``.
+
+    Returns:
+        Tensor of shape ``[N, C, D_out, H_out, W_out]`` in ``data_format``, where
+        ``D_out = (D + before + after - kernel_size) // stride + 1``, and likewise for the other axes; ``ceil_mode``
+        rounds the quotient up. With ``return_mask`` a pair of this and an int32 tensor of the same shape with the index
+        of each maximum in its volume, flattened.
+
+    Examples:
+        >>> bireme.nn.functional.max_pool3d(bireme.to_tensor([[[[[1.0, 2.0], [3.0, 4.0]]]]]), [1, 2, 2]).tolist()
+        [[[[[4.0]]]]]
     """
     rest = {"x": x, "kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode": ceil_mode, "data_format": data_format}
     return _max_pool("max_pool3d", 3, return_mask, rest)

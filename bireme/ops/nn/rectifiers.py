@@ -1,4 +1,4 @@
-"""Activations made of pieces: rectifiers and exponential units, shrinkage, hard limits, the largest of a group."""
+"""Activations made of pieces: rectifiers and exponential units, shrinkage, hard limits, the maximum of a group."""
 
 from __future__ import annotations
 
@@ -27,10 +27,18 @@ def _below(x):
 
 @op(inplace=True, dtypes=FLOAT, numpy=True)
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
-    """x where it is positive, else alpha * (exp(x) - 1).
+    """Exponential linear unit: ``x`` where ``x > 0``, else ``alpha * (exp(x) - 1)``.
 
-    >>> bireme.nn.functional.elu(bireme.to_tensor([0.0, 2.0])).tolist()
-    [0.0, 2.0]
+    Args:
+        x: Input tensor of a floating-point dtype.
+        alpha: Minus the limit for large negative elements. Default: 1.0.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> [round(y, 4) for y in bireme.nn.functional.elu(bireme.to_tensor([-1.0, 0.0, 2.0])).tolist()]
+        [-0.6321, 0.0, 2.0]
     """
     return jnp.where(x > 0, x, alpha * _below(x))
 
@@ -41,10 +49,20 @@ elu.grad(lambda g, x, alpha: jnp.where(x > 0, g, g * (alpha * jnp.exp(jnp.minimu
 
 @op(dtypes=FLOAT, numpy=True)
 def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
-    """x where it is positive, else alpha * (exp(x / alpha) - 1): its slope has no step.
+    """Exponential linear unit with a continuous slope: ``x`` where ``x > 0``, else ``alpha * (exp(x / alpha) - 1)``.
 
-    >>> bireme.nn.functional.celu(bireme.to_tensor([0.0, 2.0]), 0.5).tolist()
-    [0.0, 2.0]
+    Its slope at 0 is 1 from both sides, for any ``alpha``.
+
+    Args:
+        x: Input tensor of a floating-point dtype.
+        alpha: Minus the limit for large negative elements; not 0. Default: 1.0.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> [round(y, 4) for y in bireme.nn.functional.celu(bireme.to_tensor([-1.0, 0.0, 2.0]), 0.5).tolist()]
+        [-0.4323, 0.0, 2.0]
     """
     return jnp.where(x > 0, x, alpha * jnp.expm1(jnp.minimum(x, 0) / alpha))
 
@@ -61,10 +79,21 @@ def _(alpha):
 
 @op(dtypes=FLOAT, of_the_past=True, numpy=True)
 def selu(x: Tensor, scale: float = 1.0507009873554804934193349852946, alpha: float = 1.6732632423543772848170429916717) -> Tensor:
-    """scale * x where x is positive, else scale * alpha * (exp(x) - 1).
+    """Scaled exponential linear unit: ``scale * x`` where ``x > 0``, else ``scale * alpha * (exp(x) - 1)``.
 
-    >>> bireme.nn.functional.selu(bireme.to_tensor([0.0, 2.0]), scale=2.0).tolist()
-    [0.0, 4.0]
+    With the default constants, layers of normalized weights keep mean 0 and variance 1.
+
+    Args:
+        x: Input tensor of a floating-point dtype.
+        scale: Factor of the whole; above 1. Default: 1.0507009873554805.
+        alpha: Factor of negative elements; non-negative. Default: 1.6732632423543772.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.nn.functional.selu(bireme.to_tensor([0.0, 2.0]), scale=2.0).tolist()
+        [0.0, 4.0]
     """
     return scale * jnp.where(x > 0, x, alpha * _below(x))
 
@@ -76,9 +105,9 @@ selu.grad(lambda g, x, scale, alpha: g * jnp.where(x > 0, scale, scale * alpha *
 @selu.check
 def _(scale, alpha):
     if scale <= 1:
-        raise errors.bad("selu(scale)", "a number above 1", scale)
+        raise errors.bad("selu(scale)", "a number above 1", scale, kind=errors.for_number(scale))
     if alpha < 0:
-        raise errors.bad("selu(alpha)", "a number of 0 or more", alpha)
+        raise errors.bad("selu(alpha)", "a number of 0 or more", alpha, kind=errors.for_number(alpha))
 
 
 # ---------------------------------------------------------------- limits: the slope is 0 where the limit is reached
@@ -90,10 +119,19 @@ def _inside(g, x, low, high):
 
 @op(inplace=True, dtypes=FLOAT, numpy=True)
 def hardtanh(x: Tensor, min: float = -1.0, max: float = 1.0) -> Tensor:
-    """x limited to [min, max].
+    """Piecewise linear form of the hyperbolic tangent: ``x`` limited to ``[min, max]``.
 
-    >>> bireme.nn.functional.hardtanh(bireme.to_tensor([-3.0, 0.5, 2.0])).tolist()
-    [-1.0, 0.5, 1.0]
+    Args:
+        x: Input tensor of a floating-point dtype.
+        min: Lower limit. Default: -1.0.
+        max: Upper limit. Default: 1.0.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.nn.functional.hardtanh(bireme.to_tensor([-3.0, 0.5, 2.0])).tolist()
+        [-1.0, 0.5, 1.0]
     """
     return jnp.minimum(jnp.maximum(x, min), max)
 
@@ -104,10 +142,17 @@ hardtanh.grad(lambda g, x, min, max: _inside(g, x, min, max), numpy=True)
 
 @op(dtypes=FLOAT, numpy=True)
 def relu6(x: Tensor) -> Tensor:
-    """x limited to [0, 6].
+    """Rectified linear unit with an upper limit: ``min(max(x, 0), 6)``.
 
-    >>> bireme.nn.functional.relu6(bireme.to_tensor([-3.0, 0.5, 9.0])).tolist()
-    [0.0, 0.5, 6.0]
+    Args:
+        x: Input tensor of a floating-point dtype.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.nn.functional.relu6(bireme.to_tensor([-3.0, 0.5, 9.0])).tolist()
+        [0.0, 0.5, 6.0]
     """
     return jnp.minimum(jnp.maximum(x, 0), 6)
 
@@ -118,10 +163,19 @@ relu6.grad(lambda g, x: _inside(g, x, 0, 6), numpy=True)
 
 @op(dtypes=FLOAT, numpy=True)
 def hardsigmoid(x: Tensor, slope: float = 0.1666667, offset: float = 0.5) -> Tensor:
-    """slope * x + offset, limited to [0, 1].
+    """Piecewise linear form of the sigmoid: ``slope * x + offset`` limited to ``[0, 1]``.
 
-    >>> bireme.nn.functional.hardsigmoid(bireme.to_tensor([-9.0, 0.0, 9.0])).tolist()
-    [0.0, 0.5, 1.0]
+    Args:
+        x: Input tensor of a floating-point dtype.
+        slope: Slope of the linear part. Default: 0.1666667.
+        offset: Value at 0. Default: 0.5.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.nn.functional.hardsigmoid(bireme.to_tensor([-9.0, 0.0, 9.0])).tolist()
+        [0.0, 0.5, 1.0]
     """
     return jnp.minimum(jnp.maximum(x * slope + offset, 0), 1)
 
@@ -132,10 +186,17 @@ hardsigmoid.grad(lambda g, x, slope, offset: _inside(g * slope, x * slope + offs
 
 @op(dtypes=FLOAT, numpy=True)
 def hardswish(x: Tensor) -> Tensor:
-    """x * (x + 3) / 6 between -3 and 3, 0 below and x above.
+    """Piecewise form of swish: 0 where ``x <= -3``, ``x`` where ``x >= 3``, else ``x * (x + 3) / 6``.
 
-    >>> bireme.nn.functional.hardswish(bireme.to_tensor([-4.0, 0.0, 4.0])).tolist()
-    [0.0, 0.0, 4.0]
+    Args:
+        x: Input tensor of a floating-point dtype.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.nn.functional.hardswish(bireme.to_tensor([-4.0, 0.0, 1.5, 4.0])).tolist()
+        [0.0, 0.0, 1.125, 4.0]
     """
     return jnp.where(x <= -3, jnp.zeros_like(x), x * (jnp.minimum(jnp.maximum(x + 3, 0), 6) / 6))
 
@@ -153,10 +214,18 @@ def _(g, x):
 
 @op(dtypes=FLOAT, numpy=True)
 def hardshrink(x: Tensor, threshold: float = 0.5) -> Tensor:
-    """0 between -threshold and threshold, x elsewhere.
+    """Hard shrinkage: 0 where ``-threshold < x < threshold``, else ``x``.
 
-    >>> bireme.nn.functional.hardshrink(bireme.to_tensor([-1.0, 0.25, 0.5])).tolist()
-    [-1.0, 0.0, 0.5]
+    Args:
+        x: Input tensor of a floating-point dtype.
+        threshold: Magnitude below which elements become 0. Default: 0.5.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.nn.functional.hardshrink(bireme.to_tensor([-1.0, 0.25, 0.5])).tolist()
+        [-1.0, 0.0, 0.5]
     """
     return jnp.where((x > -threshold) & (x < threshold), jnp.zeros_like(x), x)
 
@@ -167,10 +236,18 @@ hardshrink.grad(lambda g, x, threshold: jnp.where((x > -threshold) & (x < thresh
 
 @op(dtypes=FLOAT, numpy=True)
 def softshrink(x: Tensor, threshold: float = 0.5) -> Tensor:
-    """x brought closer to 0 by the threshold, and 0 within it.
+    """Soft shrinkage: ``x`` moved towards 0 by ``threshold``, and 0 where its magnitude is at most ``threshold``.
 
-    >>> bireme.nn.functional.softshrink(bireme.to_tensor([-1.0, 0.25, 2.0])).tolist()
-    [-0.5, 0.0, 1.5]
+    Args:
+        x: Input tensor of a floating-point dtype.
+        threshold: Non-negative number that is taken off the magnitude. Default: 0.5.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.nn.functional.softshrink(bireme.to_tensor([-1.0, 0.25, 2.0])).tolist()
+        [-0.5, 0.0, 1.5]
     """
     return x - jnp.minimum(jnp.maximum(x, -threshold), threshold)
 
@@ -182,15 +259,24 @@ softshrink.grad(lambda g, x, threshold: jnp.where((x < -threshold) | (x > thresh
 @softshrink.check
 def _(threshold):
     if threshold < 0:
-        raise errors.bad("softshrink(threshold)", "a number of 0 or more", threshold)
+        raise errors.bad("softshrink(threshold)", "a number of 0 or more", threshold, kind=errors.for_number(threshold))
 
 
 @op(inplace=True, dtypes=FLOAT, numpy=True)
 def thresholded_relu(x: Tensor, threshold: float = 1.0, value: float = 0.0) -> Tensor:
-    """x where it exceeds the threshold, else `value`.
+    """Rectified linear unit with a threshold: ``x`` where ``x > threshold``, else ``value``.
 
-    >>> bireme.nn.functional.thresholded_relu(bireme.to_tensor([0.5, 2.0])).tolist()
-    [0.0, 2.0]
+    Args:
+        x: Input tensor of a floating-point dtype.
+        threshold: Number that an element must exceed to be kept. Default: 1.0.
+        value: What replaces the other elements. Default: 0.0.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.nn.functional.thresholded_relu(bireme.to_tensor([0.5, 2.0])).tolist()
+        [0.0, 2.0]
     """
     return jnp.where(x <= threshold, jnp.full_like(x, value), x)
 
@@ -204,11 +290,7 @@ thresholded_relu.grad(lambda g, x, threshold: jnp.where(x > threshold, g, jnp.ze
 
 @op(dtypes=FLOAT, promote="x weight", mix="same", numpy=True)
 def prelu_of(x: Tensor, weight: Tensor) -> Tensor:
-    """x where it is positive, else weight * x; use `prelu`.
-
-    >>> bireme.nn.functional.prelu(bireme.to_tensor([-1.0, 2.0]), bireme.to_tensor([0.25])).tolist()
-    [-0.25, 2.0]
-    """
+    """x where it is positive, else weight * x; use `prelu`."""
     return jnp.where(x > 0, x, weight * x)
 
 
@@ -226,10 +308,20 @@ _FIRST = ("NC", "NCL", "NCHW", "NCDHW")
 
 @composite(plain=True)
 def prelu(x: Tensor, weight: Tensor, data_format: str = "NCHW") -> Tensor:
-    """x where it is positive, else weight * x, with one weight or one for each channel.
+    """Rectified linear unit with a learned slope: ``x`` where ``x > 0``, else ``weight * x``.
 
-    >>> bireme.nn.functional.prelu(bireme.to_tensor([-1.0, 2.0]), bireme.to_tensor([0.25])).tolist()
-    [-0.25, 2.0]
+    Args:
+        x: Input tensor of a floating-point dtype; of at least 2 dimensions if there is a slope for each channel.
+        weight: Slopes: one element, or a 1-D tensor with one for each channel.
+        data_format: Whether channels are axis 1 (``'NC'``, ``'NCL'``, ``'NCHW'``, ``'NCDHW'``) or the last axis
+            (``'NLC'``, ``'NHWC'``, ``'NDHWC'``). Default: ``'NCHW'``.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.nn.functional.prelu(bireme.to_tensor([-1.0, 2.0]), bireme.to_tensor([0.25])).tolist()
+        [-0.25, 2.0]
     """
     if data_format not in (*_FIRST, *_LAST):
         raise errors.bad("prelu(data_format)", f"one of {', '.join((*_FIRST, *_LAST))}", data_format)
@@ -247,14 +339,27 @@ def prelu(x: Tensor, weight: Tensor, data_format: str = "NCHW") -> Tensor:
 
 @composite()
 def rrelu(x: Tensor, lower: Any = 1.0 / 8.0, upper: Any = 1.0 / 3.0, training: bool = True) -> Tensor:
-    """x where it is not negative, else x times a slope drawn from [lower, upper], or their mean outside of training.
+    """Rectified linear unit with random slopes for negative elements: ``x`` where ``x >= 0``, else ``slope * x``.
 
-    >>> bireme.nn.functional.rrelu(bireme.to_tensor([-1.0, 2.0]), 0.25, 0.75, training=False).tolist()
-    [-0.5, 2.0]
+    In training the slope of each element is drawn from the uniform distribution on ``[lower, upper]``; otherwise it is
+    their mean.
+
+    Args:
+        x: Input tensor of a floating-point dtype.
+        lower: Least slope, a float in ``[0, 1]``. Default: 1 / 8.
+        upper: Greatest slope, a float in ``[lower, 1]``. Default: 1 / 3.
+        training: Whether to draw the slopes. Default: True.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.nn.functional.rrelu(bireme.to_tensor([-1.0, 2.0]), 0.25, 0.75, training=False).tolist()
+        [-0.5, 2.0]
     """
     slopes("rrelu", lower, upper)
     if x.dtype not in FLOAT:
-        raise errors.bad("rrelu(x)", "one of bfloat16, float16, float32, float64", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad("rrelu(x)", "one of bfloat16, float16, float32, float64", described=x.dtype.name, kind=errors.DtypeError)
     if not training:
         return leaky_relu(x, (lower + upper) / 2)
     return logic.select(x < 0, x * generators.uniform_of(lower, upper, x.shape, x.dtype), x)
@@ -263,22 +368,34 @@ def rrelu(x: Tensor, lower: Any = 1.0 / 8.0, upper: Any = 1.0 / 3.0, training: b
 def slopes(where: str, lower: Any, upper: Any) -> None:
     """Check the range of slopes of a randomised rectifier."""
     if not isinstance(lower, float) or not isinstance(upper, float):
-        raise errors.bad(f"{where}(lower, upper)", "two floats", f"{lower!r} and {upper!r}", kind=TypeError)
+        raise errors.bad(f"{where}(lower, upper)", "two floats", described=f"{lower!r} and {upper!r}", kind=errors.ArgumentTypeError)
     if not 0 <= lower <= 1:
-        raise errors.bad(f"{where}(lower)", "a number in [0, 1]", lower)
+        raise errors.bad(f"{where}(lower)", "a number in [0, 1]", lower, kind=errors.for_number(lower))
     if not lower <= upper <= 1:
-        raise errors.bad(f"{where}(upper)", f"a number in [{lower}, 1]", upper)
+        raise errors.bad(f"{where}(upper)", f"a number in [{lower}, 1]", upper, kind=errors.for_number(upper))
 
 
-# ---------------------------------------------------------------- the largest of a group
+# ---------------------------------------------------------------- the maximum of a group
 
 
 @op(dtypes=FLOAT, numpy=True)
 def maxout(x: Tensor, groups: int, axis: int = 1) -> Tensor:
-    """The largest of each `groups` channels that follow each other, of images.
+    """Maximum over groups of consecutive channels of images.
 
-    >>> bireme.nn.functional.maxout(bireme.to_tensor([1.0, 5.0, 2.0, 3.0]).reshape([1, 4, 1, 1]), 2).flatten().tolist()
-    [5.0, 3.0]
+    Channel ``i`` of the result is the maximum of the channels ``i * groups`` to ``(i + 1) * groups - 1``.
+
+    Args:
+        x: 4-D tensor of a floating-point dtype.
+        groups: Number of channels in each group; above 1, and a divisor of the number of channels.
+        axis: Axis of the channels: 1, 3 or -1. Default: 1.
+
+    Returns:
+        Tensor of the shape of ``x`` with ``1 / groups`` of the channels.
+
+    Examples:
+        >>> x = bireme.to_tensor([1.0, 5.0, 2.0, 3.0]).reshape([1, 4, 1, 1])
+        >>> bireme.nn.functional.maxout(x, 2).flatten().tolist()
+        [5.0, 3.0]
     """
     return jnp.max(_grouped(x, groups, axis), axis=axis + 1)
 
@@ -308,9 +425,9 @@ def _(arguments):
 @maxout.check
 def _(x, groups, axis):
     if x.ndim != 4:
-        raise errors.bad("maxout(x)", "images with four axes", f"shape {list(x.shape)}")
+        raise errors.bad("maxout(x)", "images with four axes", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
     if groups < 2:
-        raise errors.bad("maxout(groups)", "an integer above 1", groups)
+        raise errors.bad("maxout(groups)", "an integer above 1", groups, kind=errors.for_integer(groups))
     if x.shape[axis] % groups:
         raise errors.bad("maxout(groups)", f"a divisor of the {x.shape[axis]} channels", groups)
 

@@ -1,4 +1,4 @@
-"""Recurrences on NumPy arrays, step by step, and their gradients: what the interpreter runs, with nothing to trace for a new length."""
+"""Recurrences on NumPy arrays, step by step, and their gradients: the interpreter traces nothing for a new length."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Kept(NamedTuple):
 
 
 def _prepared(x, h, c, weight_ih, bias_ih, lengths, mode, reverse, time_major):
-    """Sizes, the inputs' part of the gates step by step, the first states, and which rows of a step lie within their length."""
+    """Sizes, the inputs' part of the gates by step, the first states, and which rows of a step are within length."""
     kind = x.dtype
     wide = np.dtype(np.float32) if kind.itemsize < 4 else kind
     one = x.ndim == 2
@@ -125,7 +125,7 @@ def forward(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, lengths,
 
 
 def _back(sizes, weight_hh, weight_ho):
-    """The function (kept, gradients of the new states) -> gradients of the gates: of the inputs' part, of the states' part, of the states."""
+    """The function (kept, gradients of new states) -> gradients of the inputs' part, the states' part, the states."""
     wide = sizes.wide
     weight = np.asarray(weight_hh, wide)
     out = None if weight_ho is None else np.ascontiguousarray(weight_ho.T, wide)

@@ -16,7 +16,7 @@ from bireme.core.graph.graph import sig_of
 
 
 class _Jax:
-    """Sums and maxima by place, and the rest of what the computation takes."""
+    """Sums and maxima by index, and the rest of what the computation takes."""
 
     xp: Any = jnp
 
@@ -97,14 +97,29 @@ def _slopes(by, g, query, key, value, offset, columns, padding, mask):
     return [x.reshape(query.shape) for x in found]
 
 
-@op(dtypes=FLOAT, promote="query key value", numpy=lambda *operands: _attend(_Numpy, *operands))
+@op(dtypes=FLOAT, promote="query key value", upcast=True, numpy=lambda *operands: _attend(_Numpy, *operands))
 def sparse_attention(query: Tensor, key: Tensor, value: Tensor, sparse_csr_offset: Tensor, sparse_csr_columns: Tensor,
                      key_padding_mask: Tensor | None = None, attn_mask: Tensor | None = None) -> Tensor:  # fmt: skip
-    """Attention on [batch, heads, sequence, width] where row i sees columns[offset[i] : offset[i + 1]]; masks hide where they are 0.
+    """Attention over the pairs of queries and keys that a sparse layout in CSR form lists.
 
-    >>> x, offset = bireme.to_tensor([[[[1.0], [3.0]]]]), bireme.to_tensor([[[0, 1, 2]]], dtype="int32")
-    >>> bireme.nn.functional.sparse_attention(x, x, x, offset, bireme.to_tensor([[[1, 0]]], dtype="int32")).tolist()
-    [[[[3.0], [1.0]]]]
+    Query ``i`` of a head attends to the keys ``columns[offset[i]:offset[i + 1]]``; other scores are never computed.
+
+    Args:
+        query: Queries of shape ``[N, H, L, D]``, of a floating-point dtype.
+        key: Keys of the same shape.
+        value: Values of the same shape.
+        sparse_csr_offset: Integers of shape ``[N, H, L + 1]``: where the keys of each query begin in the columns.
+        sparse_csr_columns: Integers of shape ``[N, H, pairs]``: indices of keys.
+        key_padding_mask: Tensor of shape ``[N, L]`` that is 0 where a key is hidden. Default: None.
+        attn_mask: Tensor of shape ``[L, L]`` that is 0 where a pair is hidden. Default: None.
+
+    Returns:
+        Tensor of the shape and dtype of ``query``.
+
+    Examples:
+        >>> x, offset = bireme.to_tensor([[[[1.0], [3.0]]]]), bireme.to_tensor([[[0, 1, 2]]], dtype="int32")
+        >>> bireme.nn.functional.sparse_attention(x, x, x, offset, bireme.to_tensor([[[1, 0]]], dtype="int32")).tolist()
+        [[[[3.0], [1.0]]]]
     """
     return _attend(_Jax, query, key, value, sparse_csr_offset, sparse_csr_columns, key_padding_mask, attn_mask)
 
@@ -129,17 +144,24 @@ sparse_attention.infer(lambda query, value: sig_of((*query.shape[:3], value.shap
 @sparse_attention.check
 def _(query, key, value, sparse_csr_offset, sparse_csr_columns, key_padding_mask, attn_mask):
     if query.ndim != 4:
-        raise errors.bad("sparse_attention(query)", "shape [batch, heads, sequence, width]", f"shape {list(query.shape)}")
+        raise errors.bad(
+            "sparse_attention(query)", "shape [batch, heads, sequence, width]", described=f"shape {list(query.shape)}", kind=errors.ShapeError
+        )
     batch, heads, rows, _ = query.shape
     for name, x in (("key", key), ("value", value)):
         if x.shape != query.shape:
-            raise errors.bad(f"sparse_attention({name})", f"shape {list(query.shape)}, as the query has", f"shape {list(x.shape)}")
+            raise errors.bad(
+                f"sparse_attention({name})",
+                f"shape {list(query.shape)}, as the query has",
+                described=f"shape {list(x.shape)}",
+                kind=errors.ShapeError,
+            )
     if sparse_csr_offset.shape != (batch, heads, rows + 1) or sparse_csr_offset.dtype.kind != "i":
         got = f"{sparse_csr_offset.dtype.name}, shape {list(sparse_csr_offset.shape)}"
-        raise errors.bad("sparse_attention(sparse_csr_offset)", f"integers of shape {[batch, heads, rows + 1]}", got)
+        raise errors.bad("sparse_attention(sparse_csr_offset)", f"integers of shape {[batch, heads, rows + 1]}", described=got)
     if sparse_csr_columns.ndim != 3 or sparse_csr_columns.shape[:2] != (batch, heads) or sparse_csr_columns.dtype.kind != "i":
         got = f"{sparse_csr_columns.dtype.name}, shape {list(sparse_csr_columns.shape)}"
-        raise errors.bad("sparse_attention(sparse_csr_columns)", f"integers of shape [{batch}, {heads}, pairs]", got)
+        raise errors.bad("sparse_attention(sparse_csr_columns)", f"integers of shape [{batch}, {heads}, pairs]", described=got)
     for name, x, shape in (("key_padding_mask", key_padding_mask, (batch, rows)), ("attn_mask", attn_mask, (rows, rows))):
         if x is not None and x.shape != shape:
-            raise errors.bad(f"sparse_attention({name})", f"shape {list(shape)}", f"shape {list(x.shape)}")
+            raise errors.bad(f"sparse_attention({name})", f"shape {list(shape)}", described=f"shape {list(x.shape)}", kind=errors.ShapeError)

@@ -1,4 +1,4 @@
-"""Windows as columns and back, and values put back where pooling took them from."""
+"""Windows as columns and back, and the inverse of max pooling."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bireme.ops.nn import window_args
 
 
 def _columns(x, size, stride, edges, dilation):
-    """[batch, channels * window, places]"""
+    """Shape [batch, channels * window, windows]."""
     out = [places(*axis) for axis in zip(x.shape[2:], size, stride, edges, dilation)]
     grown = lax.pad(x, np.zeros((), x.dtype), [(0, 0, 0), (0, 0, 0), *[(a, b, 0) for a, b in edges]])
     parts = [grown[:, :, *at] for at in taps(size, stride, dilation, out)]
@@ -64,7 +64,7 @@ def _edges(paddings: Any, where: str) -> tuple[tuple[int, int], ...]:
     """One number, one an axis, or top, left, bottom, right."""
     found = window_args.ints(paddings, 0, where)
     if found is None or len(found) not in (1, 2, 4):
-        raise errors.bad(where, "one integer, two or four", paddings)
+        raise errors.bad(where, "one integer, two or four", paddings, kind=errors.for_integer(paddings))
     if min(found) < 0:
         raise errors.bad(where, "widths of 0 or more", paddings)
     top, left, bottom, right = found if len(found) == 4 else found * (4 // len(found))
@@ -84,10 +84,22 @@ def _count(dims: Any, arguments: dict[str, Any]) -> list[int]:
 
 @op(dtypes=FLOAT | COMPLEX, public="nn.functional.unfold", numpy=_columns_numpy)
 def unfold_columns(x: Tensor, kernel_sizes: Attr, strides: Attr = 1, paddings: Attr = 0, dilations: Attr = 1) -> Tensor:
-    """Windows of images as columns: [batch, channels * window, places].
+    """Extract windows of images as columns (im2col).
 
-    >>> bireme.nn.functional.unfold(bireme.to_tensor([[[[1.0, 2.0, 3.0]]]]), [1, 2]).tolist()
-    [[[1.0, 2.0], [2.0, 3.0]]]
+    Args:
+        x: Input tensor of shape ``[N, C, H, W]``, of a floating-point or complex dtype.
+        kernel_sizes: Height and width of the window: one integer or two.
+        strides: Step between two windows: one integer or two. Default: 1.
+        paddings: Number of zeros around the image: one integer, two (vertical, horizontal) or four (top, left, bottom,
+            right). Default: 0.
+        dilations: Distance between two elements of the window: one integer or two. Default: 1.
+
+    Returns:
+        Tensor of shape ``[N, C * height * width, windows]``: the elements of each window in one column.
+
+    Examples:
+        >>> bireme.nn.functional.unfold(bireme.to_tensor([[[[1.0, 2.0, 3.0]]]]), [1, 2]).tolist()
+        [[[1.0, 2.0], [2.0, 3.0]]]
     """
     return _columns(x, kernel_sizes, strides, paddings, dilations)
 
@@ -109,7 +121,7 @@ def _(arguments):
     x = arguments["x"]
     if isinstance(x, Tensor):
         if x.ndim != 4:
-            raise errors.bad("unfold(x)", "shape [batch, channels, height, width]", f"shape {x.shape}", kind=errors.Unfit)
+            raise errors.bad("unfold(x)", "shape [batch, channels, height, width]", described=f"shape {x.shape}", kind=errors.ShapeError)
         _window_arguments("unfold", arguments, x.shape[2:])
         if 0 in _count(x.shape[2:], arguments):
             raise errors.bad("unfold(kernel_sizes)", f"a window within {x.shape[2:]} and the padding", list(arguments["kernel_sizes"]))
@@ -117,10 +129,26 @@ def _(arguments):
 
 @op(dtypes=FLOAT | COMPLEX, numpy=_sum_of_columns_numpy)
 def fold(x: Tensor, output_sizes: Attr, kernel_sizes: Attr, strides: Attr = 1, paddings: Attr = 0, dilations: Attr = 1) -> Tensor:
-    """Columns [batch, channels * window, places] added up into images of `output_sizes`, where `unfold` would take them from.
+    """Sum columns into images (col2im): the transpose of ``unfold``.
 
-    >>> bireme.nn.functional.fold(bireme.to_tensor([[[1.0, 2.0], [2.0, 3.0]]]), [1, 3], [1, 2]).tolist()
-    [[[[1.0, 4.0, 3.0]]]]
+    Args:
+        x: Columns of shape ``[N, C * height * width, windows]``, of a floating-point or complex dtype.
+        output_sizes: Height and width of the images: one integer or two.
+        kernel_sizes: Height and width of the window: one integer or two.
+        strides: Step between two windows: one integer or two. Default: 1.
+        paddings: Number of elements cut off around the image: one integer, two (vertical, horizontal) or four (top,
+            left, bottom, right). Default: 0.
+        dilations: Distance between two elements of the window: one integer or two. Default: 1.
+
+    Returns:
+        Tensor of shape ``[N, C, *output_sizes]``; elements of overlapping windows are added.
+
+    Raises:
+        ValueError: If ``x`` has another number of windows than ``output_sizes`` has.
+
+    Examples:
+        >>> bireme.nn.functional.fold(bireme.to_tensor([[[1.0, 2.0], [2.0, 3.0]]]), [1, 3], [1, 2]).tolist()
+        [[[[1.0, 4.0, 3.0]]]]
     """
     return _sum_of_columns(x, output_sizes, kernel_sizes, strides, paddings, dilations)
 
@@ -138,7 +166,7 @@ def _(arguments):
     x = arguments["x"]
     if isinstance(x, Tensor):
         if x.ndim != 3:
-            raise errors.bad("fold(x)", "shape [batch, channels * window, places]", f"shape {x.shape}", kind=errors.Unfit)
+            raise errors.bad("fold(x)", "shape [batch, channels * window, places]", described=f"shape {x.shape}", kind=errors.ShapeError)
         arguments["output_sizes"] = window_args.per_axis(arguments["output_sizes"], 2, "fold(output_sizes)")
         _window_arguments("fold", arguments, arguments["output_sizes"])
         size, count = math.prod(arguments["kernel_sizes"]), _count(arguments["output_sizes"], arguments)
@@ -180,16 +208,22 @@ def _unpool_arguments(name: str, n: int) -> Callable:
         layout = window_args.FORMATS[n][0]
         if arguments["data_format"] != layout:
             hint = f"Attr(data_format) should be '{layout}': the channels come first"
-            raise errors.bad(f"{name}(data_format)", f"'{layout}'", arguments["data_format"], hint)
+            raise errors.bad(f"{name}(data_format)", f"'{layout}'", arguments["data_format"], hint=hint)
         for key, t in (("x", x), ("indices", indices)):
             if t.ndim != n + 2:
                 shape = f"[batch, channels, {window_args.AXES[n]}]"
-                raise errors.bad(f"{name}({key})", f"shape {shape}", f"shape {t.shape}", f"The {key} should have [{', '.join(layout)}] format")
+                raise errors.bad(
+                    f"{name}({key})",
+                    f"shape {shape}",
+                    described=f"shape {t.shape}",
+                    hint=f"The {key} should have [{', '.join(layout)}] format",
+                    kind=errors.ShapeError,
+                )
         if indices.dtype.kind != "i":
-            raise errors.bad(f"{name}(indices)", "an integer tensor", indices.dtype.name, kind=errors.NoKernel)
+            raise errors.bad(f"{name}(indices)", "an integer tensor", described=indices.dtype.name, kind=errors.DtypeError)
         if indices.shape != x.shape:
             hint = "The dimensions of Input(X) must equal to those of the indices: pooling gives both"
-            raise errors.bad(f"{name}(indices)", f"x's shape {x.shape}", f"shape {indices.shape}", hint)
+            raise errors.bad(f"{name}(indices)", f"x's shape {x.shape}", described=f"shape {indices.shape}", hint=hint, kind=errors.ShapeError)
         size = window_args.per_axis(arguments["kernel_size"], n, f"{name}(kernel_size)")
         stride = size if arguments["stride"] is None else window_args.per_axis(arguments["stride"], n, f"{name}(stride)")
         padding = window_args.per_axis(arguments["padding"], n, f"{name}(padding)", least=0)
@@ -202,7 +236,7 @@ def _unpool_arguments(name: str, n: int) -> Callable:
             for m, least, s in zip(asked, usual, stride):
                 if not least - s < m < least + s:
                     hint = "an invalid output_size is one that pooling could not have come from"
-                    raise errors.bad(f"{name}(output_size)", f"{least - s + 1} to {least + s - 1}", m, hint)
+                    raise errors.bad(f"{name}(output_size)", f"{least - s + 1} to {least + s - 1}", m, hint=hint)
         arguments["output_size"] = tuple([max(0, m) for m in (usual if asked is None else asked)])
 
     return prepare
@@ -218,10 +252,29 @@ def _complete_unpool(made: Any, n: int) -> None:
 @op(dtypes=FLOAT | INT, numpy=_unpooled_numpy)
 def max_unpool1d(x: Tensor, indices: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, data_format: str = "NCL",
                  output_size: Attr = None) -> Tensor:  # fmt: skip
-    """Sequences of zeros with the elements of `x` at `indices`, as `max_pool1d` returns them with `return_mask`.
+    """Inverse of ``max_pool1d`` but for the elements that were not maxima, which are 0.
 
-    >>> bireme.nn.functional.max_unpool1d(bireme.to_tensor([[[2.0, 3.0]]]), bireme.to_tensor([[[1, 2]]]), 2).tolist()
-    [[[0.0, 2.0, 3.0, 0.0]]]
+    Args:
+        x: Maxima of shape ``[N, C, L]``, of a floating-point or integer dtype.
+        indices: Integer tensor of the same shape: the index of each maximum in its sequence, as ``max_pool1d`` returns
+            it with ``return_mask``.
+        kernel_size: Size of the window.
+        stride: Step between two windows; ``None`` means ``kernel_size``. Default: None.
+        padding: Padding of the pooling. Default: 0.
+        data_format: Only ``'NCL'``. Default: ``'NCL'``.
+        output_size: Size of the result, of its spatial axes or of all its axes; ``None`` means
+            ``(L - 1) * stride - 2 * padding + kernel_size``. Default: None.
+
+    Returns:
+        Tensor of shape ``[N, C, L_out]`` and the dtype of ``x``.
+
+    Raises:
+        ValueError: If shapes differ, an index is out of range, or pooling of ``output_size`` could not give ``x``.
+
+    Examples:
+        >>> x, indices = bireme.to_tensor([[[2.0, 3.0]]]), bireme.to_tensor([[[1, 2]]])
+        >>> bireme.nn.functional.max_unpool1d(x, indices, 2).tolist()
+        [[[0.0, 2.0, 3.0, 0.0]]]
     """
     return _unpooled(x, indices, output_size)
 
@@ -229,10 +282,29 @@ def max_unpool1d(x: Tensor, indices: Tensor, kernel_size: Attr, stride: Attr = N
 @op(dtypes=FLOAT | INT, numpy=_unpooled_numpy)
 def max_unpool2d(x: Tensor, indices: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, data_format: str = "NCHW",
                  output_size: Attr = None) -> Tensor:  # fmt: skip
-    """Images of zeros with the elements of `x` at `indices` of each plane, as `max_pool2d` returns them with `return_mask`.
+    """Inverse of ``max_pool2d`` but for the elements that were not maxima, which are 0.
 
-    >>> bireme.nn.functional.max_unpool2d(bireme.to_tensor([[[[4.0]]]]), bireme.to_tensor([[[[1]]]]), 2).tolist()
-    [[[[0.0, 4.0], [0.0, 0.0]]]]
+    Args:
+        x: Maxima of shape ``[N, C, H, W]``, of a floating-point or integer dtype.
+        indices: Integer tensor of the same shape: the index of each maximum in its plane, as ``max_pool2d`` returns it
+            with ``return_mask``.
+        kernel_size: Size of the window: one integer, or one for each spatial axis.
+        stride: Step between two windows: one integer, or one for each spatial axis; ``None`` means ``kernel_size``.
+            Default: None.
+        padding: Padding of the pooling: one integer, or one for each spatial axis. Default: 0.
+        data_format: Only ``'NCHW'``. Default: ``'NCHW'``.
+        output_size: Size of the result, of its spatial axes or of all its axes; ``None`` means
+            ``(H - 1) * stride - 2 * padding + kernel_size``, and likewise for the other axes. Default: None.
+
+    Returns:
+        Tensor of shape ``[N, C, H_out, W_out]`` and the dtype of ``x``.
+
+    Raises:
+        ValueError: If shapes differ, an index is out of range, or pooling of ``output_size`` could not give ``x``.
+
+    Examples:
+        >>> bireme.nn.functional.max_unpool2d(bireme.to_tensor([[[[4.0]]]]), bireme.to_tensor([[[[1]]]]), 2).tolist()
+        [[[[0.0, 4.0], [0.0, 0.0]]]]
     """
     return _unpooled(x, indices, output_size)
 
@@ -240,10 +312,30 @@ def max_unpool2d(x: Tensor, indices: Tensor, kernel_size: Attr, stride: Attr = N
 @op(dtypes=FLOAT | INT, numpy=_unpooled_numpy)
 def max_unpool3d(x: Tensor, indices: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, data_format: str = "NCDHW",
                  output_size: Attr = None) -> Tensor:  # fmt: skip
-    """Volumes of zeros with the elements of `x` at `indices` of each, as `max_pool3d` returns them with `return_mask`.
+    """Inverse of ``max_pool3d`` but for the elements that were not maxima, which are 0.
 
-    >>> bireme.nn.functional.max_unpool3d(bireme.to_tensor([[[[[4.0]]]]]), bireme.to_tensor([[[[[1]]]]]), [1, 1, 2]).tolist()
-    [[[[[0.0, 4.0]]]]]
+    Args:
+        x: Maxima of shape ``[N, C, D, H, W]``, of a floating-point or integer dtype.
+        indices: Integer tensor of the same shape: the index of each maximum in its volume, as ``max_pool3d`` returns it
+            with ``return_mask``.
+        kernel_size: Size of the window: one integer, or one for each spatial axis.
+        stride: Step between two windows: one integer, or one for each spatial axis; ``None`` means ``kernel_size``.
+            Default: None.
+        padding: Padding of the pooling: one integer, or one for each spatial axis. Default: 0.
+        data_format: Only ``'NCDHW'``. Default: ``'NCDHW'``.
+        output_size: Size of the result, of its spatial axes or of all its axes; ``None`` means
+            ``(D - 1) * stride - 2 * padding + kernel_size``, and likewise for the other axes. Default: None.
+
+    Returns:
+        Tensor of shape ``[N, C, D_out, H_out, W_out]`` and the dtype of ``x``.
+
+    Raises:
+        ValueError: If shapes differ, an index is out of range, or pooling of ``output_size`` could not give ``x``.
+
+    Examples:
+        >>> x, indices = bireme.to_tensor([[[[[4.0]]]]]), bireme.to_tensor([[[[[1]]]]])
+        >>> bireme.nn.functional.max_unpool3d(x, indices, [1, 1, 2]).tolist()
+        [[[[[0.0, 4.0]]]]]
     """
     return _unpooled(x, indices, output_size)
 

@@ -1,4 +1,4 @@
-"""Images: pixels moved between channels and space, shifts in time, sampling at given places, masks of sequences."""
+"""Images: pixels moved between channels and space, shifts in time, sampling at given positions, masks of sequences."""
 
 from __future__ import annotations
 
@@ -22,32 +22,41 @@ def _channels_last(name: str, x: Any, data_format: Any) -> bool:
     if data_format not in ("NCHW", "NHWC"):
         raise errors.bad(f"{name}(data_format)", "NCHW or NHWC", data_format)
     if x.ndim != 4:
-        raise errors.bad(f"{name}(x)", "images of 4 axes", f"shape {x.shape}")
+        raise errors.bad(f"{name}(x)", "images of 4 axes", described=f"shape {x.shape}", kind=errors.ShapeError)
     if not x.dtype.is_floating:
-        raise errors.bad(f"{name}(x)", "a floating type", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad(f"{name}(x)", "a floating type", described=x.dtype.name, kind=errors.DtypeError)
     return data_format == "NHWC"
 
 
 def _factor(name: str, which: str, n: Any) -> int:
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
-        raise errors.bad(f"{name}({which})", "an integer", n, kind=TypeError)
+        raise errors.bad(f"{name}({which})", "an integer", n, kind=errors.ArgumentTypeError)
     if n < 1:
-        raise errors.bad(f"{name}({which})", "a number of 1 or more", n)
+        raise errors.bad(f"{name}({which})", "a number of 1 or more", n, kind=errors.for_number(n))
     return int(n)
 
 
 @composite(plain=True)
 def pixel_shuffle(x: Tensor, upscale_factor: Any, data_format: str = "NCHW") -> Tensor:
-    """Each factor**2 channels become a square of pixels.
+    """Rearrange channels into pixels: ``[N, C * r * r, H, W]`` to ``[N, C, H * r, W * r]``.
 
-    >>> bireme.nn.functional.pixel_shuffle(bireme.arange(4.0).reshape([1, 4, 1, 1]), 2).tolist()
-    [[[[0.0, 1.0], [2.0, 3.0]]]]
+    Args:
+        x: 4-D tensor of a floating-point dtype, with a multiple of ``r * r`` channels.
+        upscale_factor: The factor ``r``, a positive integer.
+        data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
+
+    Returns:
+        Tensor of the dtype of ``x``, with ``1 / (r * r)`` of the channels and ``r`` times the height and width.
+
+    Examples:
+        >>> bireme.nn.functional.pixel_shuffle(bireme.arange(4.0).reshape([1, 4, 1, 1]), 2).tolist()
+        [[[[0.0, 1.0], [2.0, 3.0]]]]
     """
     r = _factor("pixel_shuffle", "upscale_factor", upscale_factor)
     last = _channels_last("pixel_shuffle", x, data_format)
     n, c, h, w = [x.shape[i] for i in ((0, 3, 1, 2) if last else (0, 1, 2, 3))]
     if c % (r * r):
-        raise errors.bad("pixel_shuffle(x)", f"channels in multiples of {r * r}", f"shape {x.shape}")
+        raise errors.bad("pixel_shuffle(x)", f"channels in multiples of {r * r}", described=f"shape {x.shape}", kind=errors.ShapeError)
     if last:
         return x.reshape([n, h, w, c // (r * r), r, r]).transpose([0, 1, 4, 2, 5, 3]).reshape([n, h * r, w * r, c // (r * r)])
     return x.reshape([n, c // (r * r), r, r, h, w]).transpose([0, 1, 4, 2, 5, 3]).reshape([n, c // (r * r), h * r, w * r])
@@ -55,16 +64,26 @@ def pixel_shuffle(x: Tensor, upscale_factor: Any, data_format: str = "NCHW") -> 
 
 @composite(plain=True)
 def pixel_unshuffle(x: Tensor, downscale_factor: Any, data_format: str = "NCHW") -> Tensor:
-    """Each square of pixels becomes factor**2 channels: the inverse of `pixel_shuffle`.
+    """Rearrange pixels into channels: ``[N, C, H * r, W * r]`` to ``[N, C * r * r, H, W]``, the inverse of
+    ``pixel_shuffle``.
 
-    >>> bireme.nn.functional.pixel_unshuffle(bireme.arange(4.0).reshape([1, 1, 2, 2]), 2).shape
-    [1, 4, 1, 1]
+    Args:
+        x: 4-D tensor of a floating-point dtype, with height and width in multiples of ``r``.
+        downscale_factor: The factor ``r``, a positive integer.
+        data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
+
+    Returns:
+        Tensor of the dtype of ``x``, with ``r * r`` times the channels and ``1 / r`` of the height and width.
+
+    Examples:
+        >>> bireme.nn.functional.pixel_unshuffle(bireme.arange(4.0).reshape([1, 1, 2, 2]), 2).tolist()
+        [[[[0.0]], [[1.0]], [[2.0]], [[3.0]]]]
     """
     r = _factor("pixel_unshuffle", "downscale_factor", downscale_factor)
     last = _channels_last("pixel_unshuffle", x, data_format)
     n, c, h, w = [x.shape[i] for i in ((0, 3, 1, 2) if last else (0, 1, 2, 3))]
     if h % r or w % r:
-        raise errors.bad("pixel_unshuffle(x)", f"height and width in multiples of {r}", f"shape {x.shape}")
+        raise errors.bad("pixel_unshuffle(x)", f"height and width in multiples of {r}", described=f"shape {x.shape}", kind=errors.ShapeError)
     if last:
         return x.reshape([n, h // r, r, w // r, r, c]).transpose([0, 1, 3, 5, 2, 4]).reshape([n, h // r, w // r, c * r * r])
     return x.reshape([n, c, h // r, r, w // r, r]).transpose([0, 1, 3, 5, 2, 4]).reshape([n, c * r * r, h // r, w // r])
@@ -72,10 +91,19 @@ def pixel_unshuffle(x: Tensor, downscale_factor: Any, data_format: str = "NCHW")
 
 @composite(plain=True)
 def channel_shuffle(x: Tensor, groups: Any, data_format: str = "NCHW") -> Tensor:
-    """Channels dealt out over the groups: the first of each group, then the second of each, and so on.
+    """Interleave the channels of several groups: the first of each group, then the second of each, and so on.
 
-    >>> bireme.nn.functional.channel_shuffle(bireme.arange(4.0).reshape([1, 4, 1, 1]), 2).flatten().tolist()
-    [0.0, 2.0, 1.0, 3.0]
+    Args:
+        x: 4-D tensor of a floating-point dtype.
+        groups: Number of groups; a divisor of the number of channels.
+        data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.nn.functional.channel_shuffle(bireme.arange(4.0).reshape([1, 4, 1, 1]), 2).flatten().tolist()
+        [0.0, 2.0, 1.0, 3.0]
     """
     g = _factor("channel_shuffle", "groups", groups)
     last = _channels_last("channel_shuffle", x, data_format)
@@ -89,11 +117,25 @@ def channel_shuffle(x: Tensor, groups: Any, data_format: str = "NCHW") -> Tensor
 
 @op(dtypes=FLOAT, numpy=True)
 def temporal_shift(x: Tensor, seg_num: int, shift_ratio: float = 0.25, name: Any = None, data_format: str = "NCHW") -> Tensor:
-    """Some channels moved one frame back, as many one frame forth, in clips of `seg_num` frames; zeros come in at the ends.
+    """Shift some channels by one frame forward and as many by one frame back, within clips.
 
-    >>> x = bireme.arange(8.0).reshape([2, 4, 1, 1])
-    >>> bireme.nn.functional.temporal_shift(x, 2, 0.25).reshape([2, 4]).tolist()
-    [[0.0, 5.0, 2.0, 3.0], [0.0, 0.0, 6.0, 7.0]]
+    Of ``C`` channels the first ``C * shift_ratio`` take their values from the frame before, the next as many from the
+    frame after, and the others stay; zeros come in at the ends of a clip.
+
+    Args:
+        x: Frames of shape ``[N * seg_num, C, H, W]``, of a floating-point dtype.
+        seg_num: Number of frames in a clip.
+        shift_ratio: Share of the channels that moves in either direction, between 0 and 0.5. Default: 0.25.
+        name: Not used; it is in the signature for compatibility.
+        data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> x = bireme.arange(8.0).reshape([2, 4, 1, 1])
+        >>> bireme.nn.functional.temporal_shift(x, 2, 0.25).reshape([2, 4]).tolist()
+        [[0.0, 5.0, 2.0, 3.0], [0.0, 0.0, 6.0, 7.0]]
     """
     first = x if data_format == "NCHW" else jnp.moveaxis(x, 3, 1)
     clips = first.reshape(first.shape[0] // seg_num, seg_num, *first.shape[1:])
@@ -117,11 +159,11 @@ def _(arguments):
     if isinstance(x, Tensor):
         _channels_last("temporal_shift", x, arguments["data_format"])
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
-            raise errors.bad("temporal_shift(seg_num)", "an integer", n, kind=TypeError)
+            raise errors.bad("temporal_shift(seg_num)", "an integer", n, kind=errors.ArgumentTypeError)
         if n < 1 or x.shape[0] % n:
             raise errors.bad("temporal_shift(seg_num)", f"a divisor of the {x.shape[0]} frames", n)
         if not isinstance(ratio, (int, float, np.number)) or not 0 < ratio < 0.5:
-            raise errors.bad("temporal_shift(shift_ratio)", "a number between 0 and 0.5", ratio)
+            raise errors.bad("temporal_shift(shift_ratio)", "a number between 0 and 0.5", ratio, kind=errors.for_number(ratio))
 
 
 # ---------------------------------------------------------------- sampling
@@ -147,7 +189,7 @@ def _inside(t, n, padding_mode, align_corners):
 
 
 def _flat(places, dims):
-    """Whole places counted row by row, and whether they are inside."""
+    """Integer positions as flat indices, and whether they are inside."""
     flat, valid = 0, True
     for p, n in zip(places, dims):
         inside = (p >= 0) & (p <= n - 1)  # not for NaN either
@@ -157,7 +199,7 @@ def _flat(places, dims):
 
 
 def _pixels(rows, dims, places):
-    """Rows of channels at whole places, zeros outside; `rows` has shape [batch, pixels, channels]."""
+    """Rows of channels at integer positions, zeros outside; `rows` has shape [batch, pixels, channels]."""
     flat, valid = _flat(places, dims)
     batch = jnp.arange(rows.shape[0], dtype=jnp.int32).reshape(-1, *[1] * (flat.ndim - 1))
     return jnp.where(valid[..., None], rows[batch, flat], np.zeros((), rows.dtype))
@@ -165,11 +207,25 @@ def _pixels(rows, dims, places):
 
 @op(promote="x grid", dtypes=FLOAT, numpy=True)
 def grid_sample(x: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool = True) -> Tensor:
-    """An image or volume read at the places of `grid`, whose coordinates (x, y, z) go from -1 to 1 over the image.
+    """Sample images or volumes at given positions, by interpolation.
 
-    >>> x = bireme.to_tensor([[[[1.0, 3.0]]]])
-    >>> bireme.nn.functional.grid_sample(x, bireme.to_tensor([[[[0.0, 0.0]]]])).tolist()
-    [[[[2.0]]]]
+    Args:
+        x: Input tensor of shape ``[N, C, H, W]`` or ``[N, C, D, H, W]``, of a floating-point dtype.
+        grid: Positions of shape ``[N, H_out, W_out, 2]`` or ``[N, D_out, H_out, W_out, 3]``: coordinates ``(x, y)`` or
+            ``(x, y, z)``, from -1 to 1 over the width, height and depth of the input.
+        mode: ``'bilinear'``, which is trilinear for volumes, or ``'nearest'``. Default: ``'bilinear'``.
+        padding_mode: What is outside of the input: ``'zeros'``, ``'border'`` (the nearest element inside) or
+            ``'reflection'`` (mirrored). Default: ``'zeros'``.
+        align_corners: Whether -1 and 1 are the centers of the outermost elements, else their outer edges.
+            Default: True.
+
+    Returns:
+        Tensor of shape ``[N, C, H_out, W_out]`` or ``[N, C, D_out, H_out, W_out]``.
+
+    Examples:
+        >>> x = bireme.to_tensor([[[[1.0, 3.0]]]])
+        >>> bireme.nn.functional.grid_sample(x, bireme.to_tensor([[[[0.0, 0.0]]]])).tolist()
+        [[[[2.0]]]]
     """
     dims, kind = x.shape[2:], x.dtype
     if not x.size or not grid.size:
@@ -195,7 +251,7 @@ def grid_sample(x: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: s
 
 
 def _slope(t, n, padding_mode, align_corners):
-    """How fast a coordinate moves where `_inside` has brought it, for one in [-1, 1]; at an edge as just inside of it."""
+    """The slope of a pixel coordinate, as `_inside` limits it, in one of [-1, 1]; at an edge as just inside of it."""
     scale = np.asarray((n - 1) / 2 if align_corners else n / 2, t.dtype)
     if padding_mode == "zeros":
         return jnp.full_like(t, scale)
@@ -212,7 +268,7 @@ def _slope(t, n, padding_mode, align_corners):
 
 
 def _grid_grads(g, x, grid, mode, padding_mode, align_corners, needs, add):
-    """`add(shape, places, values)` gives zeros to which values [batch, places, channels] were added."""
+    """`add(shape, places, values)` gives zeros to which values [batch, positions, channels] were added."""
     dims, kind = x.shape[2:], g.dtype
     if not x.size or not grid.size:
         return jnp.zeros(x.shape, kind), jnp.zeros(grid.shape, kind)
@@ -272,25 +328,23 @@ def _(arguments):
     if arguments["padding_mode"] not in ("zeros", "border", "reflection"):
         raise errors.bad("grid_sample(padding_mode)", "'zeros', 'border' or 'reflection'", arguments["padding_mode"])
     if not isinstance(arguments["align_corners"], bool):
-        raise errors.bad("grid_sample(align_corners)", "True or False", arguments["align_corners"], kind=TypeError)
+        raise errors.bad("grid_sample(align_corners)", "True or False", arguments["align_corners"], kind=errors.ArgumentTypeError)
 
 
 @grid_sample.check
 def _(x, grid):
     if x.ndim not in (4, 5):
-        raise errors.bad("grid_sample(x)", "4 or 5 axes", f"shape {list(x.shape)}")
+        raise errors.bad("grid_sample(x)", "4 or 5 axes", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
     if grid.ndim != x.ndim or grid.shape[-1] != x.ndim - 2 or grid.shape[0] != x.shape[0]:
         places = ", any" * (x.ndim - 2)
-        raise errors.bad("grid_sample(grid)", f"shape [{x.shape[0]}{places}, {x.ndim - 2}]", f"shape {list(grid.shape)}")
+        raise errors.bad(
+            "grid_sample(grid)", f"shape [{x.shape[0]}{places}, {x.ndim - 2}]", described=f"shape {list(grid.shape)}", kind=errors.ShapeError
+        )
 
 
 @op(dtypes=FLOAT)
 def affine_grid_of(theta: Tensor, dims: Attr, align_corners: bool) -> Tensor:
-    """Places of pixels after an affine map; use `affine_grid`.
-
-    >>> bireme.nn.functional.affine_grid(bireme.to_tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), [1, 1, 1, 2]).tolist()
-    [[[[-1.0, 0.0], [1.0, 0.0]]]]
-    """
+    """Positions of pixels after an affine map; use `affine_grid`."""
     kind = jnp.float32 if theta.dtype.itemsize < 4 else theta.dtype
     lines = []
     for n in dims:
@@ -306,17 +360,28 @@ affine_grid_of.infer(lambda theta, dims: sig_of((theta.shape[0], *dims, len(dims
 
 @composite(plain=True)
 def affine_grid(theta: Tensor, out_shape: Any, align_corners: bool = True) -> Tensor:
-    """For `grid_sample`: where each pixel of the result lies after the map `theta` of shape [batch, 2, 3], or [batch, 3, 4] for volumes.
+    """Positions for ``grid_sample`` that an affine map gives the pixels of its result.
 
-    >>> bireme.nn.functional.affine_grid(bireme.to_tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), [1, 1, 1, 2]).tolist()
-    [[[[-1.0, 0.0], [1.0, 0.0]]]]
+    Args:
+        theta: Affine maps of shape ``[N, 2, 3]`` for images or ``[N, 3, 4]`` for volumes, of a floating-point dtype.
+        out_shape: Shape of the result of ``grid_sample``, ``[N, C, H, W]`` or ``[N, C, D, H, W]``: integers or an
+            integer tensor.
+        align_corners: Whether -1 and 1 are the centers of the outermost pixels, else their outer edges. Default: True.
+
+    Returns:
+        Tensor of shape ``[N, H, W, 2]`` or ``[N, D, H, W, 3]`` and the dtype of ``theta``.
+
+    Examples:
+        >>> theta = bireme.to_tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+        >>> bireme.nn.functional.affine_grid(theta, [1, 1, 1, 2]).tolist()
+        [[[[-1.0, 0.0], [1.0, 0.0]]]]
     """
     wanted = list(ints(out_shape, 0, "affine_grid(out_shape)") or ())
     if len(wanted) not in (4, 5):
         raise errors.bad("affine_grid(out_shape)", "4 or 5 numbers", wanted)
     count = len(wanted) - 2
     if theta.ndim != 3 or theta.shape[1:] != [count, count + 1]:
-        raise errors.bad("affine_grid(theta)", f"shape [batch, {count}, {count + 1}]", f"shape {theta.shape}")
+        raise errors.bad("affine_grid(theta)", f"shape [batch, {count}, {count + 1}]", described=f"shape {theta.shape}", kind=errors.ShapeError)
     if wanted[0] != theta.shape[0]:
         raise errors.bad("affine_grid(out_shape)", f"a batch of {theta.shape[0]}, as in theta", wanted)
     return affine_grid_of(theta, tuple(wanted[2:]), align_corners)
@@ -327,17 +392,27 @@ def affine_grid(theta: Tensor, out_shape: Any, align_corners: bool = True) -> Te
 
 @composite()
 def sequence_mask(x: Tensor, maxlen: Any = None, dtype: DTypeArg = "int64") -> Tensor:
-    """Ones at the first `x` of `maxlen` places for each length in `x`; the longest length is taken where there is no `maxlen`.
+    """Mask of sequences from their lengths: 1 where ``index < length`` along a new last axis, else 0.
 
-    >>> bireme.nn.functional.sequence_mask(bireme.to_tensor([1, 3])).tolist()
-    [[1, 0, 0], [1, 1, 1]]
+    Args:
+        x: Lengths, of any shape.
+        maxlen: Size of the new axis; ``None`` or a negative number means the greatest length, for which the values of
+            ``x`` must be computed. Default: None.
+        dtype: Data type of the mask; ``None`` means float64. Default: ``'int64'``.
+
+    Returns:
+        Tensor of shape ``[*x.shape, maxlen]``, without gradient.
+
+    Examples:
+        >>> bireme.nn.functional.sequence_mask(bireme.to_tensor([1, 3])).tolist()
+        [[1, 0, 0], [1, 1, 1]]
     """
     if isinstance(maxlen, (Tensor, np.ndarray, np.generic)) and maxlen.size == 1:
         maxlen = maxlen.item()
     if isinstance(maxlen, float):
         maxlen = int(maxlen)  # Paddle cuts fractions off
     if maxlen is not None and not isinstance(maxlen, (int, np.integer)):
-        raise errors.bad("sequence_mask(maxlen)", "an integer", maxlen, kind=TypeError)
+        raise errors.bad("sequence_mask(maxlen)", "an integer", maxlen, kind=errors.ArgumentTypeError)
     if maxlen is None or maxlen < 0:
         maxlen = int(x.max().item()) if x._value.sig.size else 0
     return sequence_mask_of(x, maxlen, dtype or dtypes.float64)
@@ -345,11 +420,7 @@ def sequence_mask(x: Tensor, maxlen: Any = None, dtype: DTypeArg = "int64") -> T
 
 @op(differentiable=False, numpy=True)
 def sequence_mask_of(x: Tensor, maxlen: int, dtype: DTypeArg) -> Tensor:
-    """Whether each place is before a length; use `sequence_mask`.
-
-    >>> bireme.nn.functional.sequence_mask(bireme.to_tensor([1, 3])).tolist()
-    [[1, 0, 0], [1, 1, 1]]
-    """
+    """Whether each index is less than a length; use `sequence_mask`."""
     return (jnp.arange(maxlen, dtype=jnp.int32).astype(x.dtype) < x[..., None]).astype(dtype.np)
 
 
@@ -358,11 +429,19 @@ sequence_mask_of.infer(lambda x, maxlen, dtype: sig_of((*x.shape, maxlen), dtype
 
 @op(differentiable=False, name_arg=False, dtypes=dtypes.INT)
 def gather_tree(ids: Tensor, parents: Tensor) -> Tensor:
-    """Whole beams from the last step backwards: `ids` and the `parents` they came from have shape [time, batch, beam].
+    """Trace whole beams back from the last step of a beam search.
 
-    >>> ids, parents = bireme.to_tensor([[[1, 2]], [[3, 4]]]), bireme.to_tensor([[[0, 0]], [[1, 0]]])
-    >>> bireme.nn.functional.gather_tree(ids, parents).tolist()
-    [[[2, 1]], [[3, 4]]]
+    Args:
+        ids: Tokens chosen at each step, integers of shape ``[time, batch, beam]``.
+        parents: Beam that each token continues, integers in ``[0, beam)`` of the same shape.
+
+    Returns:
+        Tensor of the shape and dtype of ``ids``: the tokens of each beam that ends in the last step.
+
+    Examples:
+        >>> ids, parents = bireme.to_tensor([[[1, 2]], [[3, 4]]]), bireme.to_tensor([[[0, 0]], [[1, 0]]])
+        >>> bireme.nn.functional.gather_tree(ids, parents).tolist()
+        [[[2, 1]], [[3, 4]]]
     """
     if ids.shape[0] == 0:
         return ids
@@ -382,7 +461,12 @@ gather_tree.infer(lambda ids: ids)
 @gather_tree.check
 def _(ids, parents):
     if ids.ndim != 3 or parents.shape != ids.shape:
-        raise errors.bad("gather_tree(parents)", "the shape of ids, [time, batch, beam]", f"shapes {list(ids.shape)} and {list(parents.shape)}")
+        raise errors.bad(
+            "gather_tree(parents)",
+            "the shape of ids, [time, batch, beam]",
+            described=f"shapes {list(ids.shape)} and {list(parents.shape)}",
+            kind=errors.ShapeError,
+        )
 
 
 gather_tree.index(lambda s: [("parents", 0, s["ids"].shape[2])] if s["ids"].ndim == 3 else [])

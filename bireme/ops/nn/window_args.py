@@ -1,4 +1,4 @@
-"""Arguments of operators over windows: a number for each spatial axis, paddings and data formats in all of Paddle's forms."""
+"""Arguments of operators over windows: one integer an axis, paddings and data formats in all of Paddle's forms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def per_axis(x: Any, n: int, where: str, least: int = 1) -> tuple[int, ...]:
     """One integer for all axes, or one for each of them."""
     found = ints(x, 0, where)
     if found is None or len(found) not in (1, n):
-        raise errors.bad(where, COUNTS[n], x, kind=errors.Alien)
+        raise errors.bad(where, COUNTS[n], x, kind=errors.ArgumentTypeError)
     if min(found) < least:
         raise errors.bad(where, f"integers of {least} or more", list(found))
     return found if len(found) == n else found * n
@@ -34,11 +34,11 @@ def check_image(name: str, x: Any, n: int, last: bool) -> None:
     """`x` has a batch, channels and `n` spatial axes."""
     if x.ndim != n + 2:
         shape = f"[batch, {AXES[n]}, channels]" if last else f"[batch, channels, {AXES[n]}]"
-        raise errors.bad(f"{name}(x)", f"shape {shape}", f"shape {list(x.shape)}")
+        raise errors.bad(f"{name}(x)", f"shape {shape}", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
 
 
 def spatial(shape: Any, last: bool) -> tuple[int, ...]:
-    """The extents of the spatial axes."""
+    """The sizes of the spatial axes."""
     return tuple(shape[1:-1] if last else shape[2:])
 
 
@@ -82,19 +82,19 @@ def settled(edges: Any, dims: Any, window: Any, stride: Any) -> tuple[tuple[int,
 
 
 def reached(edges: Any, dims: Any, window: Any, stride: Any) -> tuple[tuple[int, int], ...]:
-    """The edges, with zeros at the end of an axis that is less than a step short of a window: Paddle, which divides towards zero, counts one."""
+    """Edges with zeros behind an axis less than a stride short of a window: Paddle divides towards 0 and counts one."""
     short = [k - n - a - b for (a, b), n, k in zip(edges, dims, window)]
     return tuple([(a, b + m) if 0 < m < s else (a, b) for (a, b), m, s in zip(edges, short, stride)])
 
 
 def count(n: int, window: int, stride: int, edges: tuple[int, int], ceil_mode: bool = False) -> int:
-    """How many windows there are along an axis; one that reaches over the edge counts as Paddle has it, which divides towards zero."""
+    """The number of windows along an axis; Paddle divides towards 0 where one reaches over the edge."""
     room = n + sum(edges) - window + (stride - 1 if ceil_mode else 0)
     return (room // stride if room >= 0 else -(-room // stride)) + 1
 
 
 class Windows:
-    """Windows over all spatial axes of an image: sizes, steps, what is added before the image, and how many there are."""
+    """Windows over all spatial axes of an image: sizes, strides, padding before the image, and their number."""
 
     def __init__(self, dims: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], edges: Any, ceil_mode: bool = False):
         self.dims, self.size, self.stride = dims, size, stride
@@ -129,7 +129,7 @@ class Windows:
 
 
 def pool_arguments(name: str, n: int, arguments: dict[str, Any]) -> None:
-    """Complete the arguments of a pooling operator: numbers for each axis, and the padding as what is added before and after it."""
+    """Complete the arguments of a pooling operator: one integer an axis, and the padding before and after it."""
     x = arguments["x"]
     last = channels_last(arguments.get("data_format", FORMATS[n][0]), n, name)
     check_image(name, x, n, last)

@@ -1,4 +1,4 @@
-"""Optimizer updates beside gradient descent and Adam: one operator for all parameters of a group, like those in `updates`."""
+"""Other optimizer updates than in `updates`: one operator for all parameters of a group."""
 
 from __future__ import annotations
 
@@ -17,11 +17,7 @@ _NUMBERS = dict.fromkeys(
 
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def adagrad_update(params: list[Tensor], grads: list[Tensor], moments: list[Tensor], lr: Tensor | float, epsilon: Tensor | float) -> list[Tensor]:
-    """Parameters and sums of squares after a step of Adagrad.
-
-    >>> p = bireme.Parameter([1.0]); opt = bireme.optimizer.Adagrad(0.5, parameters=[p]); (p * 2).backward(); opt.step(); round(p.item(), 4)
-    0.5
-    """
+    """Parameters and sums of squares after a step of Adagrad."""
     new, kept = [], []
     for p, g, m in zip(params, grads, moments):
         kind = m.dtype
@@ -38,11 +34,7 @@ adagrad_update.infer(lambda params, moments: [*params, *moments])
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def adadelta_update(params: list[Tensor], grads: list[Tensor], squares: list[Tensor], steps: list[Tensor], lr: Tensor | float,
                     rho: Tensor | float, epsilon: Tensor | float) -> list[Tensor]:  # fmt: skip
-    """Parameters, mean squares of gradients and of steps after a step of Adadelta.
-
-    >>> p = bireme.Parameter([1.0]); opt = bireme.optimizer.Adadelta(1.0, 1.0, 0.5, [p]); (p * 2).backward(); opt.step(); round(p.item(), 4)
-    -0.1547
-    """
+    """Parameters, mean squares of gradients and of steps after a step of Adadelta."""
     new, first, second = [], [], []
     for p, g, a, u in zip(params, grads, squares, steps):
         kind = a.dtype
@@ -61,11 +53,7 @@ adadelta_update.infer(lambda params, squares, steps: [*params, *squares, *steps]
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def adamax_update(params: list[Tensor], grads: list[Tensor], moments: list[Tensor], norms: list[Tensor], pows: list[Tensor], lr: Tensor | float,
                   beta1: Tensor | float, beta2: Tensor | float, epsilon: Tensor | float) -> list[Tensor]:  # fmt: skip
-    """Parameters, moments, largest gradients and powers of beta1 after a step of Adamax.
-
-    >>> p = bireme.Parameter([1.0]); opt = bireme.optimizer.Adamax(0.5, parameters=[p]); (p * 2).backward(); opt.step(); round(p.item(), 4)
-    0.5
-    """
+    """Parameters, moments, infinity norms and powers of beta1 after a step of Adamax."""
     new, first, second, third = [], [], [], []
     for p, g, m, top, power in zip(params, grads, moments, norms, pows):
         kind = m.dtype
@@ -86,11 +74,7 @@ adamax_update.infer(lambda params, moments, norms, pows: [*params, *moments, *no
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def rmsprop_update(params: list[Tensor], grads: list[Tensor], momenta: list[Tensor], squares: list[Tensor], means: list[Tensor],
                    lr: Tensor | float, rho: Tensor | float, mu: Tensor | float, epsilon: Tensor | float, centered: bool) -> list[Tensor]:  # fmt: skip
-    """Parameters, momenta, mean squares and means after a step of RMSProp.
-
-    >>> p = bireme.Parameter([1.0]); opt = bireme.optimizer.RMSProp(0.5, 0.75, 3.0, parameters=[p]); (p * 2).backward(); opt.step(); p.tolist()
-    [0.5]
-    """
+    """Parameters, momenta, mean squares and means after a step of RMSProp."""
     new, first, second, third = [], [], [], []
     for p, g, v, a, mean in zip(params, grads, momenta, squares, means):
         kind = v.dtype
@@ -115,11 +99,7 @@ rmsprop_update.infer(lambda params, momenta, squares, means: [*params, *momenta,
 def lamb_update(params: list[Tensor], grads: list[Tensor], moment1s: list[Tensor], moment2s: list[Tensor], beta1_pow: Tensor, beta2_pow: Tensor,
                 lr: Tensor | float, beta1: Tensor | float, beta2: Tensor | float, epsilon: Tensor | float, weight_decay: Tensor | float, *,
                 lr_ratios: Attr, decays: Attr, adapts: Attr) -> list[Tensor]:  # fmt: skip
-    """Parameters, moments and powers of the betas after a step of LAMB: Adam's step, scaled to the size of each parameter.
-
-    >>> p = bireme.Parameter([2.0]); opt = bireme.optimizer.Lamb(0.5, parameters=[p]); (p * 2).backward(); opt.step(); round(p.item(), 4)
-    1.0
-    """
+    """Parameters, moments and powers of the betas after a step of LAMB: Adam's, scaled to each parameter's norm."""
     p1, p2 = beta1_pow * beta1.astype(beta1_pow.dtype), beta2_pow * beta2.astype(beta2_pow.dtype)
     new, first, second = [], [], []
     for p, g, m, v, ratio, decay, adapt in zip(params, grads, moment1s, moment2s, lr_ratios, decays, adapts):
@@ -149,11 +129,7 @@ lamb_update.infer(lambda params, moment1s, moment2s, beta1_pow, beta2_pow: [*par
 def nadam_update(params: list[Tensor], grads: list[Tensor], decay_pows: list[Tensor], beta2_pows: list[Tensor], products: list[Tensor],
                  moment1s: list[Tensor], moment2s: list[Tensor], lr: Tensor | float, beta1: Tensor | float, beta2: Tensor | float,
                  epsilon: Tensor | float, momentum_decay: Tensor | float) -> list[Tensor]:  # fmt: skip
-    """Parameters, the three running products and moments after a step of Adam with Nesterov's momentum.
-
-    >>> p = bireme.Parameter([1.0]); opt = bireme.optimizer.NAdam(0.5, parameters=[p]); (p * 2).backward(); opt.step(); round(p.item(), 4)
-    0.4718
-    """
+    """Parameters, the three running products and moments after a step of Adam with Nesterov's momentum."""
     out: list[list] = [[], [], [], [], [], []]
     for p, g, fading, power, product, m, v in zip(params, grads, decay_pows, beta2_pows, products, moment1s, moment2s):
         kind = m.dtype
@@ -182,11 +158,7 @@ nadam_update.infer(
 def radam_update(params: list[Tensor], grads: list[Tensor], beta1_pows: list[Tensor], beta2_pows: list[Tensor], rhos: list[Tensor],
                  moment1s: list[Tensor], moment2s: list[Tensor], lr: Tensor | float, beta1: Tensor | float, beta2: Tensor | float,
                  epsilon: Tensor | float) -> list[Tensor]:  # fmt: skip
-    """Parameters, running numbers and moments after a step of Adam that does without the root while it knows too little.
-
-    >>> p = bireme.Parameter([1.0]); opt = bireme.optimizer.RAdam(0.25, parameters=[p]); (p * 2).backward(); opt.step(); round(p.item(), 4)
-    0.5
-    """
+    """Parameters, powers of the betas, rhos and moments after a step of rectified Adam."""
     out: list[list] = [[], [], [], [], [], []]
     for p, g, p1, p2, rho, m, v in zip(params, grads, beta1_pows, beta2_pows, rhos, moment1s, moment2s):
         kind = m.dtype
@@ -197,7 +169,7 @@ def radam_update(params: list[Tensor], grads: list[Tensor], beta1_pows: list[Ten
         length = limit - 2 * rho
         m = b1 * m + (1 - b1) * g
         v = b2 * v + (1 - b2) * (g * g)
-        # below five steps' worth of knowledge the variance is not known: there, both forms of the root are replaced by 1
+        # below a length of 5 the variance is not known: there, both forms of the root are replaced by 1
         known = length > 5
         safe = jnp.where(known, length, jnp.full_like(length, 6.0))
         rectified = jnp.sqrt((safe - 4) * (safe - 2) * limit / ((limit - 4) * (limit - 2) * safe))
@@ -214,11 +186,7 @@ radam_update.infer(lambda params, beta1_pows, beta2_pows, rhos, moment1s, moment
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def rprop_update(params: list[Tensor], grads: list[Tensor], prevs: list[Tensor], rates: list[Tensor], least: Tensor | float, most: Tensor | float,
                  shrink: Tensor | float, grow: Tensor | float) -> list[Tensor]:  # fmt: skip
-    """Parameters, last gradients and rates of each element after a step that goes by the signs of gradients alone.
-
-    >>> p = bireme.Parameter([1.0]); opt = bireme.optimizer.Rprop(0.25, parameters=[p]); (p * 9).backward(); opt.step(); p.tolist()
-    [0.75]
-    """
+    """Parameters, last gradients and rates of each element after a step of Rprop, by the signs of gradients alone."""
     new, first, second = [], [], []
     for p, g, before, rate in zip(params, grads, prevs, rates):
         kind = rate.dtype
@@ -240,11 +208,7 @@ rprop_update.infer(lambda params, prevs, rates: [*params, *prevs, *rates])
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False)
 def asgd_update(params: list[Tensor], grads: list[Tensor], sums: list[Tensor], histories: list[Tensor], counts: list[Tensor],
                 lr: Tensor | float) -> list[Tensor]:  # fmt: skip
-    """Parameters, sums and histories of gradients, and counts after a step with the mean of the last gradients.
-
-    >>> p = bireme.Parameter([1.0]); opt = bireme.optimizer.ASGD(0.25, 2, [p]); (p * 2).backward(); opt.step(); p.tolist()
-    [0.5]
-    """
+    """Parameters, sums and histories of gradients, and counts after a step with the mean of the last gradients."""
     new, first, second, third = [], [], [], []
     for p, g, total, history, count in zip(params, grads, sums, histories, counts):
         kind, length = total.dtype, history.shape[0]
@@ -265,12 +229,7 @@ asgd_update.infer(lambda params, sums, histories, counts: [*params, *sums, *hist
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def muon_update(params: list[Tensor], grads: list[Tensor], momenta: list[Tensor], lr: Tensor | float, mu: Tensor | float, epsilon: Tensor | float,
                 weight_decay: Tensor | float, *, nesterov: bool, steps: int) -> list[Tensor]:  # fmt: skip
-    """Parameters and momenta after a step along the momentum with all its singular values brought near 1.
-
-    >>> p = bireme.Parameter([[1.0]]); opt = bireme.optimizer.Muon(0.5, parameters=[p], weight_decay=0.5); (p * 2).backward(); opt.step()
-    >>> -0.2 < p.item() < 0.5
-    True
-    """
+    """Parameters and momenta after a step of Muon: along the momentum with all its singular values brought near 1."""
     new, kept = [], []
     for p, g, v in zip(params, grads, momenta):
         kind = v.dtype

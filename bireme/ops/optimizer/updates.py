@@ -22,11 +22,7 @@ def wide_of(x):
 
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def sgd_update(params: list[Tensor], grads: list[Tensor], lr: Tensor | float) -> list[Tensor]:
-    """Parameters after a step of plain gradient descent.
-
-    >>> p = bireme.Parameter([1.0]); opt = bireme.optimizer.SGD(0.5, parameters=[p]); (p * 2).backward(); opt.step(); p.tolist()
-    [0.0]
-    """
+    """Parameters after a step of plain gradient descent."""
     return [(wide_of(p) - lr.astype(wide_of(p).dtype) * g.astype(wide_of(p).dtype)).astype(p.dtype) for p, g in zip(params, grads)]
 
 
@@ -36,11 +32,7 @@ sgd_update.infer(lambda params: params)
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def momentum_update(params: list[Tensor], grads: list[Tensor], velocities: list[Tensor], lr: Tensor | float, mu: Tensor | float,
                     use_nesterov: bool) -> list[Tensor]:  # fmt: skip
-    """Parameters and velocities after a step with momentum.
-
-    >>> p = bireme.Parameter([1.0]); opt = bireme.optimizer.Momentum(0.5, parameters=[p]); (p * 2).backward(); opt.step(); p.tolist()
-    [0.0]
-    """
+    """Parameters and velocities after a step with momentum."""
     found = [_with_momentum(p, g, v, lr, mu, use_nesterov=use_nesterov) for p, g, v in zip(params, grads, velocities)]
     return [p for p, _ in found] + [v for _, v in found]
 
@@ -60,10 +52,8 @@ momentum_update.infer(lambda params, velocities: [*params, *velocities])
 def adam_update(params: list[Tensor], grads: list[Tensor], moment1s: list[Tensor], moment2s: list[Tensor], beta1_pow: Tensor, beta2_pow: Tensor,
                 lr: Tensor | float, beta1: Tensor | float, beta2: Tensor | float, epsilon: Tensor | float, weight_decay: Tensor | float,
                 skip: Tensor | None = None, *, decoupled: bool, lr_ratios: Attr, decays: Attr) -> list[Tensor]:  # fmt: skip
-    """Parameters, moments and powers of the betas after a step of Adam; with `decoupled`, of AdamW. Where `skip`, what they were.
-
-    >>> p = bireme.Parameter([1.0]); opt = bireme.optimizer.Adam(0.5, parameters=[p]); (p * 2).backward(); opt.step(); round(p.item(), 4)
-    0.5
+    """Parameters, moments and powers of the betas after a step of Adam, or of AdamW if `decoupled`; unchanged where
+    `skip`.
     """
     p1, p2 = beta1_pow * beta1.astype(beta1_pow.dtype), beta2_pow * beta2.astype(beta2_pow.dtype)
     made: dict[tuple, tuple] = {}
@@ -80,12 +70,12 @@ def adam_update(params: list[Tensor], grads: list[Tensor], moment1s: list[Tensor
 
 
 def _of_adam(p1, p2, lr, ratio, beta1, beta2, epsilon, weight_decay, kind):
-    """What the updates read: epsilon is scaled with the root of the second correction, so that one division serves both."""
+    """What the updates read: epsilon times the root of the second correction, so that one division serves both."""
     root = jnp.sqrt(1 - p2)
     lr, epsilon = lr.astype(root.dtype), epsilon.astype(root.dtype)
     rate, b1, b2, decay = (lr if ratio == 1 else lr * ratio).astype(kind), beta1.astype(kind), beta2.astype(kind), weight_decay.astype(kind)
     numbers = b1, 1 - b1, b2, 1 - b2, rate * (root / (1 - p1)).astype(kind), (epsilon * root).astype(kind), decay, 1 - rate * decay
-    return tuple([jnp.asarray(n) for n in numbers])  # NumPy multiplies by an array sooner than by a number of its own
+    return tuple([jnp.asarray(n) for n in numbers])  # NumPy multiplies faster by an array than by a scalar
 
 
 @traced_once
@@ -97,7 +87,7 @@ def _adam(p, g, m, v, numbers, skip, *, decay, decoupled):
         wide = wide * shrink
     elif decay:
         g = g + weight_decay * wide
-    new_m, new_v, square = b1 * m, b2 * v, g * g  # in place from here on, where there are places
+    new_m, new_v, square = b1 * m, b2 * v, g * g  # in place from here on, where arrays can be changed
     new_m += rest1 * g
     square *= rest2
     new_v += square
@@ -117,18 +107,18 @@ adam_update.infer(lambda params, moment1s, moment2s, beta1_pow, beta2_pow: [*par
 
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def clip_by_global_norm(grads: list[Tensor], clip_norm: Tensor | float, wide: DTypeArg) -> list[Tensor]:
-    """Gradients scaled by one factor, so that the norm of all of them together is at most `clip_norm`.
-
-    >>> pairs = [(bireme.ones([1]), bireme.to_tensor([6.0])), (bireme.ones([1]), bireme.to_tensor([8.0]))]
-    >>> [g.item() for _, g in bireme.nn.ClipGradByGlobalNorm(5.0)(pairs)]
-    [3.0, 4.0]
-    """
+    """Gradients scaled by one factor, so that the norm of all of them together is at most `clip_norm`."""
     # half precision overflows at 65504: its squares are summed in `wide`
     total = sum([jnp.sum(jnp.square(g.astype(wide.np))) for g in grads])
     limit = clip_norm.astype(wide.np)
     # the larger of norm and limit below the line: never a division by zero, and exactly 1 where nothing is clipped
     factor = limit / jnp.maximum(jnp.sqrt(total), limit)
-    return [g * factor.astype(g.dtype) for g in grads]
+    return [_scaled(g, factor) for g in grads]
+
+
+def _scaled(g, factor):
+    """In the factor's type: one that is small is less than half precision holds."""
+    return (g.astype(factor.dtype) * factor).astype(g.dtype)
 
 
 clip_by_global_norm.infer(lambda grads: grads)
@@ -136,16 +126,12 @@ clip_by_global_norm.infer(lambda grads: grads)
 
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def clip_to_norm(grads: list[Tensor], clip_norm: Tensor | float, order: float, wide: DTypeArg) -> list[Tensor]:
-    """Gradients scaled down to a norm of any order, and after them the norm they had.
-
-    >>> bireme.ops.optimizer.updates.clip_to_norm([bireme.to_tensor([3.0, -4.0]), bireme.ones([1])], 100.0, 1.0, "float32")[-1].item()
-    8.0
-    """
+    """Gradients scaled down to a norm of any order, and after them the norm they had."""
     norms = [_norm(g.astype(wide.np), order) for g in grads]
     # the norm of the norms, which is that of all elements unless the order is 0
     total = _norm(jnp.stack(norms), order)
     factor = jnp.minimum(clip_norm.astype(wide.np) / (total + jnp.asarray(1e-6, wide.np)), jnp.ones_like(total))
-    return [*(g * factor.astype(g.dtype) for g in grads), total]
+    return [*[_scaled(g, factor) for g in grads], total]
 
 
 def _norm(x, order):
@@ -162,11 +148,7 @@ clip_to_norm.infer(lambda grads, wide: [*grads, sig_of((), wide)])
 
 @op(differentiable=False, name_arg=False, numpy=lambda flag, old, new: list(old if flag.reshape(()) else new))
 def keep_unless(flag: Tensor, old: list[Tensor], new: list[Tensor]) -> list[Tensor]:
-    """Each of `old` where `flag` is true, else the one of `new` in its place: a step that may turn out not to count.
-
-    >>> [x.item() for x in bireme.ops.optimizer.updates.keep_unless(bireme.to_tensor(True), [bireme.ones([1])], [bireme.zeros([1])])]
-    [1.0]
-    """
+    """Each of `old` where `flag` is true, else the one of `new` at its index: a step that may turn out not to count."""
     return [jnp.where(flag.reshape(()), a, b) for a, b in zip(old, new)]
 
 
@@ -183,11 +165,7 @@ def _(flag, old, new):
 
 @op(differentiable=False, name_arg=False, numpy=True)
 def cast_all(tensors: list[Tensor], dtype: DTypeArg) -> list[Tensor]:
-    """Tensors in another type, all of them by one operator.
-
-    >>> [x.dtype.name for x in bireme.ops.optimizer.updates.cast_all([bireme.ones([1]), bireme.ones([2])], "bfloat16")]
-    ['bfloat16', 'bfloat16']
-    """
+    """Tensors in another dtype, all of them by one operator."""
     return [x.astype(dtype.np) for x in tensors]
 
 
@@ -196,11 +174,7 @@ cast_all.infer(lambda tensors, dtype: [sig_of(s.shape, dtype) for s in tensors])
 
 @op(differentiable=False, name_arg=False, numpy=True)
 def unscale(grads: list[Tensor], scale: Tensor) -> list[Tensor]:
-    """Gradients divided by `scale`, and after them whether any element is not finite.
-
-    >>> [x.item() for x in bireme.ops.optimizer.updates.unscale([bireme.to_tensor([6.0])], bireme.to_tensor(2.0))]
-    [3.0, False]
-    """
+    """Gradients divided by `scale`, and after them whether any element is not finite."""
     new = [(wide_of(g) / scale.reshape(()).astype(wide_of(g).dtype)).astype(g.dtype) for g in grads]
     found = [jnp.any(~jnp.isfinite(g)) for g in new]
     return [*new, jnp.any(jnp.stack(found)) if found else jnp.zeros((), bool)]
@@ -212,4 +186,4 @@ unscale.infer(lambda grads: [*grads, sig_of((), dtypes.bool_)])
 @unscale.check
 def _(grads, scale):
     if scale.size != 1:
-        raise errors.bad("unscale(scale)", "one number", scale)
+        raise errors.bad("unscale(scale)", "one number", scale, kind=errors.for_number(scale))

@@ -129,7 +129,7 @@ randperm_of.infer(lambda n, dtype: sig_of((n,), dtype))
 def _float_type(dtype: Any, where: str, allowed: frozenset = FLOAT) -> Any:
     kind = dtypes.get_default() if dtype is None else dtypes.of(dtype, where)
     if kind not in allowed:
-        raise errors.bad(where, "a floating type" if allowed is FLOAT else "a floating or complex type", kind.name, kind=errors.NoKernel)
+        raise errors.bad(where, "a floating type" if allowed is FLOAT else "a floating or complex type", described=kind.name, kind=errors.DtypeError)
     return kind
 
 
@@ -148,17 +148,33 @@ def _gaussian(where: str, mean: Any, std: Any, shape: Any, dtype: Any) -> Tensor
 def _sized(where: str, shape: Any) -> Any:
     """A shape that must be there; Paddle takes no bare number for it."""
     if shape is None:
-        raise errors.bad(f"{where}(shape)", "a shape", None, kind=TypeError)
+        raise errors.bad(f"{where}(shape)", "a shape", None, kind=errors.ArgumentTypeError)
     return shape
 
 
 @composite()
 def uniform(shape: Shape, dtype: DTypeArg = None, min: float = -1.0, max: float = 1.0, seed: int = 0, name: Extra = None, *,
             out: Extra = None, device: Any = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Uniform numbers in [min, max), [-1, 1) unless said otherwise; a `seed` other than 0 gives the same ones each time.
+    """Draw random numbers from the uniform distribution over ``[min, max)``.
 
-    >>> bireme.uniform([2, 3]).shape
-    [2, 3]
+    Args:
+        shape: Shape of the result, as a list, a tuple or an integer tensor.
+        dtype: Floating-point dtype of the result; ``None`` means the default one. Default: None.
+        min: Lower bound, included. Default: -1.0.
+        max: Upper bound, excluded. Default: 1.0.
+        seed: Other than 0, a seed of this call alone, which gives the same numbers each time; 0 continues the random
+            stream. Default: 0.
+        name: Not used; it is in the signature for compatibility.
+        out: Tensor that takes over the result and is returned. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Examples:
+        >>> bireme.uniform([2, 3]).shape
+        [2, 3]
     """
     kind = _float_type(dtype, "uniform(dtype)")
     with streams.seeded(seed):
@@ -168,20 +184,39 @@ def uniform(shape: Shape, dtype: DTypeArg = None, min: float = -1.0, max: float 
 
 @composite()
 def rand(shape: Shape, dtype: DTypeArg = None) -> Tensor:
-    """Uniform numbers in [0, 1).
+    """Draw random numbers from the uniform distribution over ``[0, 1)``.
 
-    >>> bireme.rand([2]).shape
-    [2]
+    Args:
+        shape: Shape of the result, as a list, a tuple or an integer tensor.
+        dtype: Floating-point dtype of the result; ``None`` means the default one. Default: None.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Examples:
+        >>> bireme.rand([2]).shape
+        [2]
     """
     return _numbered(uniform_of, dtypes.float64, "rand()", 0.0, 1.0, _sized("rand", shape), _float_type(dtype, "rand(dtype)"))
 
 
 @composite()
 def rand_like(input: Tensor, name: Extra = None, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Uniform numbers in [0, 1), of the shape and type of `input`.
+    """Draw random numbers from the uniform distribution over ``[0, 1)`` in the shape of a tensor.
 
-    >>> bireme.rand_like(bireme.zeros([2])).shape
-    [2]
+    Args:
+        input: Tensor whose shape is taken.
+        name: Not used; it is in the signature for compatibility.
+        dtype: Floating-point dtype of the result; ``None`` means that of ``input``. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+
+    Returns:
+        Tensor of the shape of ``input``.
+
+    Examples:
+        >>> bireme.rand_like(bireme.zeros([2])).shape
+        [2]
     """
     kind = _float_type(dtype or input.dtype, "rand_like(dtype)")
     return placed(_numbered(uniform_of, dtypes.float64, "rand_like()", 0.0, 1.0, input.shape, kind), device, requires_grad)
@@ -190,20 +225,44 @@ def rand_like(input: Tensor, name: Extra = None, *, dtype: DTypeArg = None, devi
 @composite(varargs="shape", alias={"shape": "size"})
 def randn(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None, requires_grad: bool = False,
           pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """Standard normal numbers; complex ones have a variance of 1, half of it in either part.
+    """Draw random numbers from the standard normal distribution.
 
-    >>> bireme.randn([2]).shape
-    [2]
+    Complex numbers have a variance of 1, half of it in either part.
+
+    Args:
+        shape: Shape of the result, as a list, a tuple or an integer tensor, or integers one by one.
+        dtype: Floating-point or complex dtype of the result; ``None`` means the default floating-point dtype. Default:
+            None.
+        name: Not used; it is in the signature for compatibility.
+        out: Tensor that takes over the result and is returned. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Examples:
+        >>> bireme.randn([2]).shape
+        [2]
     """
     return placed(_gaussian("randn", 0.0, 1.0, _sized("randn", shape), dtype), device, requires_grad)
 
 
 @composite()
 def randn_like(x: Tensor, dtype: DTypeArg = None) -> Tensor:
-    """Standard normal numbers of the shape and type of `x`.
+    """Draw random numbers from the standard normal distribution in the shape of a tensor.
 
-    >>> bireme.randn_like(bireme.zeros([2])).shape
-    [2]
+    Args:
+        x: Tensor whose shape is taken.
+        dtype: Floating-point or complex dtype of the result; ``None`` means that of ``x``. Default: None.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.randn_like(bireme.zeros([2])).shape
+        [2]
     """
     return _gaussian("randn_like", 0.0, 1.0, x.shape, dtype or x.dtype)
 
@@ -211,20 +270,46 @@ def randn_like(x: Tensor, dtype: DTypeArg = None) -> Tensor:
 @composite()
 def standard_normal(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None,
                     requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Standard normal numbers.
+    """Draw random numbers from the standard normal distribution.
 
-    >>> bireme.standard_normal([2]).shape
-    [2]
+    Args:
+        shape: Shape of the result, as a list, a tuple or an integer tensor.
+        dtype: Floating-point or complex dtype of the result; ``None`` means the default floating-point dtype. Default:
+            None.
+        name: Not used; it is in the signature for compatibility.
+        out: Tensor that takes over the result and is returned. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Examples:
+        >>> bireme.standard_normal([2]).shape
+        [2]
     """
     return placed(_gaussian("standard_normal", 0.0, 1.0, _sized("standard_normal", shape), dtype), device, requires_grad)
 
 
 @composite()
 def gaussian(shape: Shape, mean: Attr = 0.0, std: float = 1.0, seed: int = 0, dtype: DTypeArg = None) -> Tensor:
-    """Normal numbers with a mean and a standard deviation; a `seed` other than 0 gives the same ones each time.
+    """Draw random numbers from a normal distribution.
 
-    >>> bireme.tensor.random.gaussian([2]).shape
-    [2]
+    Args:
+        shape: Shape of the result, as a list, a tuple or an integer tensor.
+        mean: Mean of the distribution; a complex one must have equal parts. Default: 0.0.
+        std: Standard deviation of the distribution. Default: 1.0.
+        seed: Other than 0, a seed of this call alone, which gives the same numbers each time; 0 continues the random
+            stream. Default: 0.
+        dtype: Floating-point or complex dtype of the result; ``None`` means the default floating-point dtype, or its
+            complex counterpart if ``mean`` is complex. Default: None.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Examples:
+        >>> bireme.tensor.random.gaussian([2]).shape
+        [2]
     """
     if isinstance(mean, complex) and mean.real != mean.imag:  # as in Paddle, where a mean of numbers in general has to be a tensor
         raise errors.bad("gaussian(mean)", "a complex number whose two parts are the same", mean)
@@ -236,17 +321,28 @@ def gaussian(shape: Shape, mean: Attr = 0.0, std: float = 1.0, seed: int = 0, dt
 
 @composite()
 def normal(mean: Tensor | float = 0.0, std: Tensor | float = 1.0, shape: Shape = None) -> Tensor:
-    """Normal numbers; of the tensors' shape if mean or std is a tensor.
+    """Draw random numbers from normal distributions.
 
-    >>> bireme.normal(0.0, 1.0, [2]).shape
-    [2]
+    Args:
+        mean: Mean, a number or a tensor with a mean for each element. Default: 0.0.
+        std: Standard deviation, a number or a tensor with one for each element. Default: 1.0.
+        shape: Shape of the result if neither is a tensor; ``None`` means a 0-D tensor. Default: None.
+
+    Returns:
+        Tensor of shape ``shape``, or of the shape that the tensors broadcast to and in their dtype.
+
+    Examples:
+        >>> bireme.normal(0.0, 1.0, [2]).shape
+        [2]
     """
     given = [t for t in (mean, std) if isinstance(t, Tensor)]
     if not given:
         return gaussian([] if shape is None else shape, mean, std)
     kind = given[0].dtype if len(given) == 1 or given[0].dtype is given[1].dtype else dtypes.promote_any(given[0].dtype, given[1].dtype)
     if kind not in FLOAT | COMPLEX:
-        raise errors.bad(f"normal({'mean' if given[0] is mean else 'std'})", "a floating or complex type", kind.name, kind=errors.NoKernel)
+        raise errors.bad(
+            f"normal({'mean' if given[0] is mean else 'std'})", "a floating or complex type", described=kind.name, kind=errors.DtypeError
+        )
     return _gaussian("normal", 0.0, 1.0, _common(given), kind) * std + mean
 
 
@@ -259,10 +355,19 @@ def _common(given: list[Tensor]) -> list[int]:
 
 @composite()
 def log_normal(mean: Tensor | float = 1.0, std: Tensor | float = 2.0, shape: Shape = None) -> Tensor:
-    """Numbers whose logarithms are normal with this mean and standard deviation.
+    """Draw random numbers whose logarithms are normally distributed.
 
-    >>> bireme.log_normal(0.0, 1.0, [2]).shape
-    [2]
+    Args:
+        mean: Mean of the logarithms, a number or a tensor with one for each element. Default: 1.0.
+        std: Standard deviation of the logarithms, likewise. Default: 2.0.
+        shape: Shape of the result if neither is a tensor; ``None`` means a 0-D tensor. Default: None.
+
+    Returns:
+        Tensor of shape ``shape``, or of the shape that the tensors broadcast to and in their dtype.
+
+    Examples:
+        >>> bireme.log_normal(0.0, 1.0, [2]).shape
+        [2]
     """
     return normal(mean, std, shape).exp()
 
@@ -270,7 +375,7 @@ def log_normal(mean: Tensor | float = 1.0, std: Tensor | float = 2.0, shape: Sha
 def _integer(x: Any, where: str) -> int:
     found = ints(x, 0, where)
     if found is None or len(found) != 1 or isinstance(x, (list, tuple)):
-        raise errors.bad(where, "an integer", x, kind=TypeError)
+        raise errors.bad(where, "an integer", x, kind=errors.ArgumentTypeError)
     return found[0]
 
 
@@ -290,38 +395,73 @@ def _between(where: str, low: Any, high: Any, shape: Any, dtype: Any) -> Tensor:
 
 @composite()
 def randint(low: Attr = 0, high: Attr = None, shape: Shape = [1], dtype: DTypeArg = None) -> Tensor:  # noqa: B006  # Paddle's default, not changed
-    """Integers in [low, high), or in [0, low).
+    """Draw random integers, uniformly from ``[low, high)``.
 
-    >>> bireme.randint(5, shape=[2]).shape
-    [2]
+    With ``low`` alone they are from ``[0, low)``.
+
+    Args:
+        low: Lower bound, included. Default: 0.
+        high: Upper bound, excluded; ``None`` makes ``low`` the upper bound. Default: None.
+        shape: Shape of the result. Default: ``[1]``.
+        dtype: Integer dtype of the result; ``None`` means int64. Default: None.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Raises:
+        ValueError: If there is no integer in the interval, or the dtype cannot hold it.
+
+    Examples:
+        >>> bireme.randint(5, shape=[2]).shape
+        [2]
     """
     kind = dtypes.int64 if dtype is None else dtype
     if not kind.is_integer:
-        raise errors.bad("randint(dtype)", "an integer type", kind.name, kind=errors.NoKernel)
+        raise errors.bad("randint(dtype)", "an integer type", described=kind.name, kind=errors.DtypeError)
     return _between("randint", low, high, _sized("randint", shape), kind)
 
 
 @composite()
 def randint_like(x: Tensor, low: Attr = 0, high: Attr = None, dtype: DTypeArg = None) -> Tensor:
-    """Integers in [low, high), or in [0, low), of the shape and in the type of `x`, whatever it is.
+    """Draw random integers, uniformly from ``[low, high)``, in the shape of a tensor.
 
-    >>> bireme.randint_like(bireme.zeros([2]), 5).dtype
-    bireme.float32
+    With ``low`` alone they are from ``[0, low)``.
+
+    Args:
+        x: Tensor whose shape is taken.
+        low: Lower bound, included. Default: 0.
+        high: Upper bound, excluded; ``None`` makes ``low`` the upper bound. Default: None.
+        dtype: Dtype of the result, which may be a floating-point one; ``None`` means that of ``x``. Default: None.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.randint_like(bireme.zeros([2]), 5).dtype
+        bireme.float32
     """
     return _between("randint_like", low, high, x.shape, dtype or x.dtype)
 
 
 @composite()
 def randperm(n: int, dtype: DTypeArg = "int64") -> Tensor:
-    """The numbers from 0 to n - 1 in random order.
+    """Draw a random permutation of the integers from 0 to ``n - 1``.
 
-    >>> sorted(bireme.randperm(3).tolist())
-    [0, 1, 2]
+    Args:
+        n: How many integers, non-negative.
+        dtype: Integer or floating-point dtype of the result. Default: ``'int64'``.
+
+    Returns:
+        1-D tensor of size ``n``.
+
+    Examples:
+        >>> sorted(bireme.randperm(3).tolist())
+        [0, 1, 2]
     """
     if n < 0:
         raise errors.bad("randperm(n)", "a count of 0 or more", n)
     if dtype.kind not in "if":
-        raise errors.bad("randperm(dtype)", "an integer or floating type", dtype.name, kind=errors.NoKernel)
+        raise errors.bad("randperm(dtype)", "an integer or floating type", described=dtype.name, kind=errors.DtypeError)
     return randperm_of(n, dtype)
 
 
@@ -354,19 +494,38 @@ def _(g, p, scale, axis, key):
 
 @composite(method=False, plain=True)
 def dropout(x: Tensor, p: Any = 0.5, axis: Any = None, training: bool = True, mode: str = "upscale_in_train") -> Tensor:
-    """Elements set to zero with probability `p` while training, the rest scaled up to keep the mean.
+    """Set elements to zero with probability ``p`` in training.
 
-    >>> bireme.nn.functional.dropout(bireme.to_tensor([1.0, 2.0]), training=False).tolist()
-    [1.0, 2.0]
+    With ``'upscale_in_train'`` the other elements are multiplied by ``1 / (1 - p)`` in training, which keeps the mean,
+    and nothing happens otherwise. With ``'downscale_in_infer'`` they stay, and outside of training all are multiplied
+    by ``1 - p``.
+
+    Args:
+        x: Input tensor.
+        p: Probability in ``[0, 1]`` of dropping an element: a number or a tensor of one element. Default: 0.5.
+        axis: Axis or axes along which elements are dropped independently, non-negative integers; along the others they
+            are dropped together. ``None`` means all axes. Default: None.
+        training: Whether to drop. Default: True.
+        mode: ``'upscale_in_train'`` or ``'downscale_in_infer'``. Default: ``'upscale_in_train'``.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> x = bireme.ones([1000])
+        >>> sorted(set(bireme.nn.functional.dropout(x, 0.5).tolist()))
+        [0.0, 2.0]
+        >>> bireme.nn.functional.dropout(bireme.to_tensor([1.0, 2.0]), training=False).tolist()
+        [1.0, 2.0]
     """
     if mode not in ("upscale_in_train", "downscale_in_infer"):
         raise errors.bad("dropout(mode)", "'upscale_in_train' or 'downscale_in_infer'", mode)
     value = p.item() if isinstance(p, Tensor) else p
     if not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        kind = ValueError if isinstance(value, (int, float)) else TypeError
+        kind = errors.for_number(value)
         raise errors.bad("dropout(p)", "a probability in [0, 1]", p, kind=kind)
     if axis is not None and not isinstance(axis, (int, list, tuple)):
-        raise errors.bad("dropout(axis)", "an int or a list of them", axis, kind=TypeError)
+        raise errors.bad("dropout(axis)", "an int or a list of them", axis, kind=errors.ArgumentTypeError)
     if not training:
         return x * (1 - value) if mode == "downscale_in_infer" else x
     if value == 0:
@@ -378,5 +537,5 @@ def dropout(x: Tensor, p: Any = 0.5, axis: Any = None, training: bool = True, mo
         raise errors.bad("dropout(axis)", f"at most {x.ndim} axes", axis)
     for a in axes or ():
         if not 0 <= a < x.ndim:
-            raise errors.bad("dropout(axis)", f"an axis in [0, {x.ndim - 1}]", a)
+            raise errors.bad("dropout(axis)", f"an axis in [0, {x.ndim - 1}]", a, kind=errors.OutOfRangeError)
     return dropout_of.draw([x, (dtypes.float32, float(value))], mode == "upscale_in_train", axes)

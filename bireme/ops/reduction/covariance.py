@@ -20,17 +20,17 @@ from bireme.ops.reduction import reductions
 
 
 def _weights(argument: str, weights: Tensor, x: Tensor, n: int) -> Tensor:
-    """Weights in the type of `x`; none is negative, and counts are integers: what the host knows is looked at now, the rest when it is known."""
+    """Weights in the dtype of `x`, non-negative, and counts integers: host values are checked now, others by a flag."""
     if weights.ndim != 1 or weights.shape[0] != n:
-        raise errors.bad(f"cov({argument})", f"{n} weights, one for each observation", f"shape {weights.shape}")
+        raise errors.bad(f"cov({argument})", f"{n} weights, one for each observation", described=f"shape {weights.shape}", kind=errors.ShapeError)
     whole = argument == "fweights" and weights.dtype.is_floating
     value = read(weights)
     if value.array is not None and value.device.is_cpu:
         host = np.asarray(value.array)
         if (host < 0).any():
-            raise errors.bad(f"cov({argument})", "weights of 0 or more", "a negative one")
+            raise errors.bad(f"cov({argument})", "weights of 0 or more", described="a negative one")
         if whole and (host != np.floor(host)).any():
-            raise errors.bad("cov(fweights)", "whole numbers", "a fraction")
+            raise errors.bad("cov(fweights)", "whole numbers", described="a fraction")
     elif not segment.local.segment.symbolic and n:
         plain = weights.detach()
         guards.guard(reductions.any(plain < 0)._value, f"cov({argument}): expected weights of 0 or more, got a negative one", ValueError)
@@ -42,22 +42,38 @@ def _weights(argument: str, weights: Tensor, x: Tensor, n: int) -> Tensor:
 
 @composite(method=True)
 def cov(x: Tensor, rowvar: bool = True, ddof: Any = True, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
-    """Covariances of variables in rows, or in columns if not `rowvar`; over `ddof` observations less; `fweights` count them, `aweights` weigh them.
+    """Covariance matrix of variables, from observations of them.
 
-    >>> bireme.linalg.cov(bireme.to_tensor([[1.0, 3.0], [2.0, 8.0]])).tolist()
-    [[2.0, 6.0], [6.0, 18.0]]
+    Args:
+        x: Observations, a floating-point or complex tensor: a matrix of variables by observations, or a vector for a
+            single variable.
+        rowvar: Whether each row is a variable; otherwise each column is. Default: True.
+        ddof: What the divisor is smaller by than the number of observations; ``True`` means 1 and ``False`` means 0.
+            Default: True.
+        fweights: How often each observation counts, a 1-D tensor of non-negative integers. Default: None.
+        aweights: Relative weight of each observation, a 1-D tensor of non-negative numbers. Default: None.
+
+    Returns:
+        Square matrix with one row for each variable; a 0-D tensor for a single variable.
+
+    Raises:
+        ValueError: If ``x`` does not have one or two axes, or weights are negative or do not match the observations.
+
+    Examples:
+        >>> bireme.linalg.cov(bireme.to_tensor([[1.0, 3.0], [2.0, 8.0]])).tolist()
+        [[2.0, 6.0], [6.0, 18.0]]
     """
     if x.ndim not in (1, 2):
-        raise errors.bad("cov(x)", "one or two axes", f"shape {x.shape}")
+        raise errors.bad("cov(x)", "one or two axes", described=f"shape {x.shape}", kind=errors.ShapeError)
     if not x.dtype.is_inexact:
-        raise errors.bad("cov(x)", "a floating or complex type", x.dtype.name, kind=errors.NoKernel)
+        raise errors.bad("cov(x)", "a floating or complex type", described=x.dtype.name, kind=errors.DtypeError)
     if not isinstance(ddof, numbers.Real):
-        raise errors.bad("cov(ddof)", "a bool or a number", ddof, kind=TypeError)
+        raise errors.bad("cov(ddof)", "a bool or a number", ddof, kind=errors.ArgumentTypeError)
     if x.ndim == 1:
         x = x.unsqueeze(0)
     elif not rowvar and x.shape[0] != 1:
         x = turned(x)
-    n = x.shape[1]
+    kind, x, n = x.dtype, reductions.single(x), x.shape[1]
     counts = None if fweights is None else _weights("fweights", fweights, x, n)
     importance = None if aweights is None else _weights("aweights", aweights, x, n)
     weights = importance if counts is None else counts if importance is None else counts * importance
@@ -72,18 +88,28 @@ def cov(x: Tensor, rowvar: bool = True, ddof: Any = True, fweights: Tensor | Non
     away = x - mean
     other = away.conj() if x.dtype.is_complex else away
     found = matmul(away, turned(other if weights is None else other * weights)) / total
-    return found.reshape([]) if x.shape[0] == 1 else found
+    return (found.reshape([]) if x.shape[0] == 1 else found).astype(kind)
 
 
 @composite(method=True)
 def corrcoef(x: Tensor, rowvar: bool = True) -> Tensor:
-    """Correlations of variables in rows, or in columns if not `rowvar`.
+    """Matrix of the Pearson correlation coefficients of variables, from observations of them.
 
-    >>> bireme.linalg.corrcoef(bireme.to_tensor([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]])).tolist()
-    [[1.0, -1.0], [-1.0, 1.0]]
+    Args:
+        x: Observations, a floating-point or complex tensor: a matrix of variables by observations, or a vector for a
+            single variable.
+        rowvar: Whether each row is a variable; otherwise each column is. Default: True.
+
+    Returns:
+        Square matrix with one row for each variable, of numbers in ``[-1, 1]`` if they are real; a 0-D tensor for a
+        single variable.
+
+    Examples:
+        >>> bireme.linalg.corrcoef(bireme.to_tensor([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]])).tolist()
+        [[1.0, -1.0], [-1.0, 1.0]]
     """
     if x.ndim not in (1, 2):
-        raise errors.bad("corrcoef(x)", "one or two axes", f"shape {x.shape}")
+        raise errors.bad("corrcoef(x)", "one or two axes", described=f"shape {x.shape}", kind=errors.ShapeError)
     found = cov(x, rowvar)
     if found.ndim == 0:
         return found / found

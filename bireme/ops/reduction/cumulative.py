@@ -1,4 +1,4 @@
-"""Running sums, products and extremes along an axis."""
+"""Cumulative sums, products and extremes along an axis."""
 
 from __future__ import annotations
 
@@ -17,19 +17,15 @@ from bireme.core.numpy_exec.rebinding import on_numpy
 from bireme.core.tensor import tape
 from bireme.core.tensor.inplace import become
 from bireme.ops._shared.broadcast import conj_of
+from bireme.ops._shared.precision import widen
 from bireme.ops.search.sort import add_back, at
 
 REAL = FLOAT | INT
 
 
 def _line(x, axis):
-    """What a scan runs along: an axis, or the flattened tensor."""
+    """The tensor and axis to scan: the flattened tensor without an axis."""
     return (x.reshape(-1), 0) if axis is None else (x, axis)
-
-
-def _wide(x):
-    """Half precision in float32: running sums in it stop growing, so they are made in more and rounded once."""
-    return x.astype(np.float32) if x.dtype.itemsize < 4 and jnp.issubdtype(x.dtype, jnp.floating) else x
 
 
 def _widened(arguments):
@@ -47,18 +43,28 @@ def _same_type(arguments):
 
 @op(method=True, inplace=True, alias={"x": "input", "axis": "dim"}, out=True, amp="high")
 def cumsum(x: Tensor, axis: Axis = None, dtype: DTypeArg = None) -> Tensor:
-    """Running sum along `axis`, or of the flattened tensor; integers add up in int64.
+    """Cumulative sum along an axis.
 
-    >>> bireme.cumsum(bireme.to_tensor([1, 2, 3])).tolist()
-    [1, 3, 6]
+    Args:
+        x: Input tensor.
+        axis: Axis to sum along; ``None`` means the flattened tensor. Default: None.
+        dtype: Dtype to convert ``x`` to first, which is that of the result. Default: None, int64 for integers and
+            bools, otherwise the dtype of ``x``.
+
+    Returns:
+        Tensor of the shape of ``x``, or 1-D without an axis; half precision is accumulated in float32.
+
+    Examples:
+        >>> bireme.cumsum(bireme.to_tensor([1, 2, 3])).tolist()
+        [1, 3, 6]
     """
-    x, axis = _line(_wide(x.astype(dtype.np)), axis)
+    x, axis = _line(widen(x.astype(dtype.np)), axis)
     return (jnp.cumsum(x, axis=axis, dtype=x.dtype) if x.ndim else x).astype(dtype.np)
 
 
 @cumsum.on("cpu")
 def _cumsum_cpu(x, axis, dtype):
-    x, axis = _line(_wide(x.astype(dtype.np)), axis)
+    x, axis = _line(widen(x.astype(dtype.np)), axis)
     return (_cumulative(x, axis, lax.add, lax.cumsum) if x.ndim else x).astype(dtype.np)
 
 
@@ -85,7 +91,7 @@ def _rows(step, x, axis, reverse=False, *more):
 
 
 def _cumsum_numpy(x, axis, dtype):
-    x, axis = _line(_wide(x.astype(dtype.np, copy=False)), axis)
+    x, axis = _line(widen(x.astype(dtype.np, copy=False)), axis)
     return np.cumsum(x, axis=axis, dtype=x.dtype) if x.ndim else x
 
 
@@ -94,27 +100,37 @@ cumsum.prepare(_widened)
 cumsum.infer(lambda x, axis, dtype: sig_of((x.size,) if axis is None else x.shape, dtype))
 
 
-def _cumsum_grad_numpy(g, axis, sigs, platform):
-    along, g = 0 if axis is None else axis, _wide(g)
+def _cumsum_grad_numpy(g, axis, sigs):
+    along, g = 0 if axis is None else axis, widen(g)
     out = np.flip(np.cumsum(np.flip(g, along), axis=along, dtype=g.dtype), along) if g.ndim else g
     return out.reshape(sigs[0].shape).astype(sigs[0].dtype.np)
 
 
 @cumsum.grad(numpy=_cumsum_grad_numpy)
-def _(g, axis, sigs, platform):
-    along, g = 0 if axis is None else axis, _wide(g)
-    if g.ndim:
-        g = _cumulative(g, along, lax.add, lax.cumsum, True) if platform == "cpu" else lax.cumsum(g, along, reverse=True)
+def _(g, axis, sigs):
+    return _cumsum_grad(g, axis, sigs, lambda g, along: lax.cumsum(g, along, reverse=True))
+
+
+@cumsum.grad(on="cpu")
+def _(g, axis, sigs):
+    return _cumsum_grad(g, axis, sigs, lambda g, along: _cumulative(g, along, lax.add, lax.cumsum, True))
+
+
+def _cumsum_grad(g, axis, sigs, from_the_end):
+    along, g = 0 if axis is None else axis, widen(g)
+    g = from_the_end(g, along) if g.ndim else g
     return g.reshape(sigs[0].shape).astype(sigs[0].dtype.np)
 
 
-# Both gradients below are recurrences from the end, s[i] = g[i] + a[i] * s[i + 1]: no quotients, so zeros are no exception.
+# Both gradients below are recurrences from the end, s[i] = g[i] + a[i] * s[i + 1]: without quotients, so zeros are
+# no exception.
 
 
-def _backwards(g, a, axis, platform):
-    if platform == "cpu":
-        return _rows(lambda last, row, factor: row + factor * last, g, axis, True, a)
+def _backwards_cpu(g, a, axis):
+    return _rows(lambda last, row, factor: row + factor * last, g, axis, True, a)
 
+
+def _backwards(g, a, axis):
     def combine(late, early):
         return late[0] * early[0], early[0] * late[1] + early[1]
 
@@ -130,7 +146,7 @@ def _backwards_numpy(g, a, axis):
 
 
 def _shifted(x, axis, by, fill):
-    """`x` moved by one place along an axis, to the left or to the right, with a number in the free place."""
+    """`x` shifted by one along an axis, to the left or to the right, with a number in the free element."""
     edge = jnp.full_like(_cut(x, axis, 0, 1), fill)
     return jnp.concatenate([_cut(x, axis, 1, None), edge] if by < 0 else [edge, _cut(x, axis, 0, -1)], axis=axis)
 
@@ -139,25 +155,34 @@ def _cut(x, axis, start, stop):
     return x[(slice(None),) * axis + (slice(start, stop),)]
 
 
-@op(method=True, inplace=True, amp="high")
+@op(method=True, inplace=True, amp="high", upcast="grad")
 def cumprod(x: Tensor, dim: Axis = None, dtype: DTypeArg = None) -> Tensor:
-    """Running product along `dim`, or of the flattened tensor.
+    """Cumulative product along an axis.
 
-    >>> bireme.cumprod(bireme.to_tensor([1, 2, 3, 4])).tolist()
-    [1, 2, 6, 24]
+    Args:
+        x: Tensor of numbers.
+        dim: Axis to multiply along; ``None`` means the flattened tensor. Default: None.
+        dtype: Dtype to convert ``x`` to first, which is that of the result. Default: None, the dtype of ``x``.
+
+    Returns:
+        Tensor of the shape of ``x``, or 1-D without an axis; half precision is accumulated in float32.
+
+    Examples:
+        >>> bireme.cumprod(bireme.to_tensor([1, 2, 3, 4])).tolist()
+        [1, 2, 6, 24]
     """
-    x, dim = _line(_wide(x.astype(dtype.np)), dim)
+    x, dim = _line(widen(x.astype(dtype.np)), dim)
     return (lax.cumprod(x, dim) if x.ndim else x).astype(dtype.np)
 
 
 @cumprod.on("cpu")
 def _cumprod_cpu(x, dim, dtype):
-    x, dim = _line(_wide(x.astype(dtype.np)), dim)
+    x, dim = _line(widen(x.astype(dtype.np)), dim)
     return (_cumulative(x, dim, lax.mul, lax.cumprod) if x.ndim else x).astype(dtype.np)
 
 
 def _cumprod_numpy(x, dim, dtype):
-    x, dim = _line(_wide(x.astype(dtype.np, copy=False)), dim)
+    x, dim = _line(widen(x.astype(dtype.np, copy=False)), dim)
     return np.cumprod(x, axis=dim, dtype=x.dtype) if x.ndim else x
 
 
@@ -169,19 +194,19 @@ cumprod.infer(lambda x, dim, dtype: sig_of((x.size,) if dim is None else x.shape
 @cumprod.check
 def _(dtype):
     if dtype is dtypes.bool_:
-        raise errors.bad("cumprod(x)", "numbers, or the type to count them in as dtype", "bool", kind=errors.NoKernel)
+        raise errors.bad("cumprod(x)", "numbers, or the type to count them in as dtype", described="bool", kind=errors.DtypeError)
 
 
 def _cumprod_parts(g, out, x, dim, dtype):
     """What comes before each element, and the factor of each step of the recurrence."""
-    x, dim = _line(conj_of(x.astype(dtype.np)), dim)
+    x, dim = _line(conj_of(widen(x.astype(dtype.np))), dim)
     return _shifted(conj_of(out), dim, 1, 1), _shifted(x, dim, -1, 0), dim
 
 
 _cumprod_parts_numpy = on_numpy(_cumprod_parts)
 
 
-def _cumprod_grad_numpy(g, out, x, dim, dtype, platform):
+def _cumprod_grad_numpy(g, out, x, dim, dtype):
     if g.ndim and g.size:
         before, factor, axis = _cumprod_parts_numpy(g, out, x, dim, dtype)
         g = before * _backwards_numpy(g, factor, axis)
@@ -189,19 +214,37 @@ def _cumprod_grad_numpy(g, out, x, dim, dtype, platform):
 
 
 @cumprod.grad(numpy=_cumprod_grad_numpy)
-def _(g, out, x, dim, dtype, platform):
+def _(g, out, x, dim, dtype):
+    return _cumprod_grad(g, out, x, dim, dtype, _backwards)
+
+
+@cumprod.grad(on="cpu")
+def _(g, out, x, dim, dtype):
+    return _cumprod_grad(g, out, x, dim, dtype, _backwards_cpu)
+
+
+def _cumprod_grad(g, out, x, dim, dtype, from_the_end):
     if g.ndim and g.size:
         before, factor, axis = _cumprod_parts(g, out, x, dim, dtype)
-        g = before * _backwards(g, factor, axis, platform)
+        g = before * from_the_end(g, factor, axis)
     return g.reshape(x.shape)
 
 
-@op(method=True, dtypes=FLOAT, floats=True)
+@op(method=True, dtypes=FLOAT, floats=True, upcast=True)
 def logcumsumexp(x: Tensor, axis: Axis = None, dtype: DTypeArg = None) -> Tensor:
-    """Logarithm of the running sum of exp(x) along `axis`, or of the flattened tensor, without overflow.
+    """Logarithm of the cumulative sum of exponentials, computed without overflow.
 
-    >>> bireme.logcumsumexp(bireme.to_tensor([1000.0, 1000.0])).tolist()[0]
-    1000.0
+    Args:
+        x: Tensor of real numbers; integers and bools become float32.
+        axis: Axis to sum along; ``None`` means the flattened tensor. Default: None.
+        dtype: Dtype to convert ``x`` to first, which is that of the result. Default: None, the dtype of ``x``.
+
+    Returns:
+        Tensor of the shape of ``x``, or 1-D without an axis.
+
+    Examples:
+        >>> bireme.logcumsumexp(bireme.to_tensor([1000.0, 1000.0])).tolist()[0]
+        1000.0
     """
     x, axis = _line(x, axis)
     return _rows(jnp.logaddexp, x, axis) if x.ndim else x
@@ -231,7 +274,7 @@ def _(arguments):
 
 
 def _shares(out, x, axis):
-    """What each element has in its sum, and each sum in the next one: exp of differences, none of them above 0."""
+    """The share of each element in its sum, and of each sum in the next: exp of differences, none of them above 0."""
     x, axis = _line(x, axis)
     share = jnp.where(x == out, jnp.ones_like(x), jnp.exp(x - out))
     after = _shifted(out, axis, -1, np.inf)
@@ -242,7 +285,7 @@ def _shares(out, x, axis):
 _shares_numpy = on_numpy(_shares)
 
 
-def _logcumsumexp_grad_numpy(g, out, x, axis, platform):
+def _logcumsumexp_grad_numpy(g, out, x, axis):
     if g.ndim and g.size:
         share, step, along = _shares_numpy(out, x, axis)
         g = share * _backwards_numpy(g, step, along)
@@ -250,10 +293,19 @@ def _logcumsumexp_grad_numpy(g, out, x, axis, platform):
 
 
 @logcumsumexp.grad(numpy=_logcumsumexp_grad_numpy)
-def _(g, out, x, axis, platform):
+def _(g, out, x, axis):
+    return _logcumsumexp_grad(g, out, x, axis, _backwards)
+
+
+@logcumsumexp.grad(on="cpu")
+def _(g, out, x, axis):
+    return _logcumsumexp_grad(g, out, x, axis, _backwards_cpu)
+
+
+def _logcumsumexp_grad(g, out, x, axis, from_the_end):
     if g.ndim and g.size:
         share, step, along = _shares(out, x, axis)
-        g = share * _backwards(g, step, along, platform)
+        g = share * from_the_end(g, step, along)
     return g.reshape(x.shape)
 
 
@@ -261,7 +313,7 @@ def _(g, out, x, axis, platform):
 
 
 def _running(x, axis, dtype, extreme, running):
-    """Running extremes and where they stand: the last of equals, and NaN as soon as there is one."""
+    """Cumulative extremes and their indices: the last of equal ones, and NaN as soon as there is one."""
     x, axis = _line(x, axis)
     if not x.ndim:
         return x, jnp.zeros((), dtype.np)
@@ -278,22 +330,44 @@ def _picked(x, found, axis):
     return (at(x, found[1], axis) if x.ndim else x), found[1]
 
 
-@op(method=True, dtypes=REAL, selects=True)
+@op(method=True, dtypes=REAL, selects=True, upcast="grad")
 def cummax(x: Tensor, axis: Axis = None, dtype: DTypeArg = "int64") -> tuple[Tensor, Tensor]:
-    """Running maximum along `axis`, or of the flattened tensor, and its places.
+    """Cumulative maximum along an axis, and its indices.
 
-    >>> [t.tolist() for t in bireme.cummax(bireme.to_tensor([1, 3, 2]))]
-    [[1, 3, 3], [0, 1, 1]]
+    Of equal elements the index is that of the last one. After a NaN everything is NaN.
+
+    Args:
+        x: Tensor of real numbers.
+        axis: Axis to go along; ``None`` means the flattened tensor. Default: None.
+        dtype: Dtype of the indices, int32 or int64. Default: ``'int64'``.
+
+    Returns:
+        A pair of tensors: maxima and indices, in the shape of ``x``, or 1-D without an axis.
+
+    Examples:
+        >>> [t.tolist() for t in bireme.cummax(bireme.to_tensor([1, 3, 2]))]
+        [[1, 3, 3], [0, 1, 1]]
     """
     return _picked(x, _running(lax.stop_gradient(x), axis, dtype, lax.cummax, lax.cummax), axis)
 
 
-@op(method=True, dtypes=REAL, selects=True)
+@op(method=True, dtypes=REAL, selects=True, upcast="grad")
 def cummin(x: Tensor, axis: Axis = None, dtype: DTypeArg = "int64") -> tuple[Tensor, Tensor]:
-    """Running minimum along `axis`, or of the flattened tensor, and its places.
+    """Cumulative minimum along an axis, and its indices.
 
-    >>> [t.tolist() for t in bireme.cummin(bireme.to_tensor([3, 1, 2]))]
-    [[3, 1, 1], [0, 1, 1]]
+    Of equal elements the index is that of the last one. After a NaN everything is NaN.
+
+    Args:
+        x: Tensor of real numbers.
+        axis: Axis to go along; ``None`` means the flattened tensor. Default: None.
+        dtype: Dtype of the indices, int32 or int64. Default: ``'int64'``.
+
+    Returns:
+        A pair of tensors: minima and indices, in the shape of ``x``, or 1-D without an axis.
+
+    Examples:
+        >>> [t.tolist() for t in bireme.cummin(bireme.to_tensor([3, 1, 2]))]
+        [[3, 1, 1], [0, 1, 1]]
     """
     return _picked(x, _running(lax.stop_gradient(x), axis, dtype, lax.cummin, lax.cummax), axis)
 
@@ -315,7 +389,7 @@ def _places_type(name):
     def prepare(arguments):
         kind = arguments["dtype"] = dtypes.of("int64" if arguments["dtype"] is None else arguments["dtype"], f"{name}(dtype)")
         if kind not in (dtypes.int32, dtypes.int64):
-            raise errors.bad(f"{name}(dtype)", "int32 or int64", kind.name)
+            raise errors.bad(f"{name}(dtype)", "int32 or int64", described=kind.name)
 
     return prepare
 
@@ -327,11 +401,11 @@ for _op, _np in ((cummax, np.maximum), (cummin, np.minimum)):
     _op.numpy_form = lambda x, axis, dtype, f=_np: _running_numpy(x, axis, dtype, f.accumulate, np.maximum.accumulate)
 
 
-# ---------------------------------------------------------------- in place without an axis
+# ---------------------------------------------------------------- in-place forms without an axis
 
 
 def _flat_first(name: str, axis: str) -> None:
-    """As in Paddle, `dtype` is the type that `x` takes first, and without an axis it gets the shape of the result: one axis."""
+    """As in Paddle, `x` is converted to `dtype` first, and without an axis it becomes 1-D as the result is."""
     inner, scan = PUBLIC[name], PUBLIC[name[:-1]]
 
     @functools.wraps(inner)

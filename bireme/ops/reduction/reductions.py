@@ -1,4 +1,4 @@
-"""Reductions: sums, means, extremes, along axes or over everything."""
+"""Reductions: sums, means, extremes, over axes or all elements."""
 
 from __future__ import annotations
 
@@ -44,9 +44,12 @@ def _spread(g, axis, keepdim, shape):
 
 def _sum(x, axis, dtype, keepdim):
     x = x if dtype is None or x.dtype == dtype.np else x.astype(dtype.np)
-    # sums in half precision stop growing: they are made in float32 and rounded once
-    wide = jnp.float32 if jnp.issubdtype(x.dtype, jnp.floating) and x.dtype.itemsize < 4 else x.dtype
-    return jnp.sum(x, axis=_axes(axis, x.ndim), keepdims=keepdim, dtype=wide).astype(x.dtype)
+    return jnp.sum(x, axis=_axes(axis, x.ndim), keepdims=keepdim, dtype=_wide_type(x)).astype(x.dtype)
+
+
+def _wide_type(x):
+    """Sums in half precision stop growing: they are made in float32 and rounded once."""
+    return jnp.float32 if jnp.issubdtype(x.dtype, jnp.floating) and x.dtype.itemsize < 4 else x.dtype
 
 
 def _sum_numpy(x, axis, dtype, keepdim):
@@ -57,10 +60,21 @@ def _sum_numpy(x, axis, dtype, keepdim):
 
 @op(method="sum", torch=True, numpy=_sum_numpy, amp="high")
 def sum(x: Tensor, axis: Axes = None, dtype: DTypeArg = None, keepdim: bool = False) -> Tensor:
-    """Sum over `axis`, or over all elements; bools and int32 add up in int64.
+    """Sum of elements over the given axes.
 
-    >>> bireme.sum(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0).tolist()
-    [4.0, 6.0]
+    Args:
+        x: Input tensor.
+        axis: Axis or axes to sum over; ``None`` and an empty list mean all. Default: None.
+        dtype: Dtype to convert ``x`` to first, which is that of the result. Default: None, int64 for bool and int32,
+            otherwise the dtype of ``x``.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+
+    Returns:
+        Tensor of the sums; half precision is accumulated in float32.
+
+    Examples:
+        >>> bireme.sum(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0).tolist()
+        [4.0, 6.0]
     """
     return _sum(x, axis, dtype, keepdim)
 
@@ -91,20 +105,32 @@ def _mean(x, axis, keepdim):
     axes = _axes(axis, x.ndim)
     n = pymath.prod([x.shape[a] for a in axes])
     if x.dtype == jnp.bool_:
-        return jnp.any(x, axis=axes, keepdims=keepdim)  # in its own type, as of integers: true unless it is zero
+        return jnp.any(x, axis=axes, keepdims=keepdim)  # in its own dtype, as of integers: true unless it is zero
     if jnp.issubdtype(x.dtype, jnp.integer):
         total = jnp.sum(x, axis=axes, keepdims=keepdim)
         return (jnp.sign(total) * (jnp.abs(total) // builtins.max(n, 1))).astype(x.dtype)  # towards zero
-    wide = x.astype(jnp.float32) if x.dtype.itemsize == 2 else x
-    return (jnp.sum(wide, axis=axes, keepdims=keepdim) / np.asarray(n, wide.real.dtype)).astype(x.dtype)
+    return jnp.sum(x, axis=axes, keepdims=keepdim) / np.asarray(n, x.real.dtype)
 
 
-@op(method=True, torch=True, out=True, dtypes=FLOAT | COMPLEX | INT | BOOL, amp="high")
+@op(method=True, torch=True, out=True, dtypes=FLOAT | COMPLEX | INT | BOOL, amp="high", upcast=True)
 def mean(x: Tensor, axis: Axes = None, keepdim: bool = False, *, dtype: Extra = None) -> Tensor:
-    """Mean over `axis`, or over all elements; integers and bools keep their type, unless `dtype` says what to compute in.
+    """Arithmetic mean of elements over the given axes.
 
-    >>> bireme.mean(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0).tolist()
-    [2.0, 3.0]
+    Integers stay integers: their mean is truncated towards zero. The mean of bools is whether any of them is true. Pass
+    ``dtype`` for another result.
+
+    Args:
+        x: Input tensor.
+        axis: Axis or axes to average over; ``None`` and an empty list mean all. Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+        dtype: Dtype to convert ``x`` to first, which is that of the result. Default: None, the dtype of ``x``.
+
+    Returns:
+        Tensor of the means; half precision is accumulated in float32. The mean of no elements is NaN.
+
+    Examples:
+        >>> bireme.mean(bireme.to_tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0).tolist()
+        [2.0, 3.0]
     """
     return _mean(x, axis, keepdim)
 
@@ -124,8 +150,7 @@ def _mean_numpy(x, axis, keepdim):
     if x.dtype.kind in "iu":
         total = np.sum(x, axis=axes, keepdims=keepdim)
         return np.sign(total) * (np.abs(total) // builtins.max(n, 1))
-    wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
-    return np.add.reduce(wide, axes, None, None, keepdim) / np.asarray(n, wide.real.dtype)  # np.mean would warn if n is 0
+    return np.add.reduce(x, axes, None, None, keepdim) / np.asarray(n, x.real.dtype)  # np.mean would warn if n is 0
 
 
 mean.numpy_form = _mean_numpy
@@ -142,7 +167,7 @@ def _needs_element(name: str):
     def check(x, axis):
         for a in _axes(axis, x.ndim):
             if x.shape[a] == 0:
-                raise errors.bad(f"{name}(x)", f"an element along axis {a}", f"shape {list(x.shape)}")
+                raise errors.bad(f"{name}(x)", f"an element along axis {a}", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
 
     return check
 
@@ -159,22 +184,51 @@ def _extreme_grad(g, out, x, axis, keepdim):
 _TORCH_PAIR = {"input": "bireme.compat.max", "dim": "bireme.compat.max", "other": "bireme.maximum"}
 
 
-@op(method=True, dtypes=FLOAT | INT, rejects=_TORCH_PAIR, selects=True)
+@op(method=True, dtypes=FLOAT | INT, rejects=_TORCH_PAIR, selects=True, upcast="grad")
 def max(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
-    """Largest element along `axis`, or of all.
+    """Largest element over the given axes; NaN if there is one.
 
-    >>> bireme.max(bireme.to_tensor([[1, 5], [3, 4]]), axis=0).tolist()
-    [3, 5]
+    Equal maxima share the gradient. For the indices as well, see ``argmax`` and ``topk``.
+
+    Args:
+        x: Tensor of real numbers.
+        axis: Axis or axes to reduce over; ``None`` and an empty list mean all. Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+
+    Returns:
+        Tensor of the maxima, in the dtype of ``x``.
+
+    Raises:
+        ValueError: If a reduced axis has size 0.
+
+    Examples:
+        >>> bireme.max(bireme.to_tensor([[1, 5], [3, 4]]), axis=0).tolist()
+        [3, 5]
     """
     return jnp.max(x, axis=_axes(axis, x.ndim), keepdims=keepdim)
 
 
-@op(method=True, dtypes=FLOAT | INT, rejects={k: v.replace("max", "min") for k, v in _TORCH_PAIR.items()}, selects=True)
+@op(method=True, dtypes=FLOAT | INT, rejects={k: v.replace("max", "min") for k, v in _TORCH_PAIR.items()}, selects=True,
+    upcast="grad")  # fmt: skip
 def min(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
-    """Smallest element along `axis`, or of all.
+    """Smallest element over the given axes; NaN if there is one.
 
-    >>> bireme.min(bireme.to_tensor([[1, 5], [3, 4]]), axis=0).tolist()
-    [1, 4]
+    Equal minima share the gradient. For the indices as well, see ``argmin`` and ``topk``.
+
+    Args:
+        x: Tensor of real numbers.
+        axis: Axis or axes to reduce over; ``None`` and an empty list mean all. Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+
+    Returns:
+        Tensor of the minima, in the dtype of ``x``.
+
+    Raises:
+        ValueError: If a reduced axis has size 0.
+
+    Examples:
+        >>> bireme.min(bireme.to_tensor([[1, 5], [3, 4]]), axis=0).tolist()
+        [1, 4]
     """
     return jnp.min(x, axis=_axes(axis, x.ndim), keepdims=keepdim)
 
@@ -188,33 +242,68 @@ for _op, _np in ((max, np.maximum), (min, np.minimum)):
 
 @composite(method=True, torch=True, out=True)
 def amax(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
-    """Largest element along `axis`, or of all; equal ones share the gradient.
+    """Largest element over the given axes; equal maxima share the gradient.
 
-    >>> bireme.amax(bireme.to_tensor([[1, 5], [3, 4]]), axis=0).tolist()
-    [3, 5]
+    Args:
+        x: Tensor of real numbers.
+        axis: Axis or axes to reduce over; ``None`` and an empty list mean all. Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+
+    Returns:
+        Tensor of the maxima, in the dtype of ``x``.
+
+    Raises:
+        ValueError: If a reduced axis has size 0.
+
+    Examples:
+        >>> bireme.amax(bireme.to_tensor([[1, 5], [3, 4]]), axis=0).tolist()
+        [3, 5]
     """
     return max(x, axis, keepdim)
 
 
 @composite(method=True, torch=True, out=True)
 def amin(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
-    """Smallest element along `axis`, or of all; equal ones share the gradient.
+    """Smallest element over the given axes; equal minima share the gradient.
 
-    >>> bireme.amin(bireme.to_tensor([[1, 5], [3, 4]]), axis=0).tolist()
-    [1, 4]
+    Args:
+        x: Tensor of real numbers.
+        axis: Axis or axes to reduce over; ``None`` and an empty list mean all. Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+
+    Returns:
+        Tensor of the minima, in the dtype of ``x``.
+
+    Raises:
+        ValueError: If a reduced axis has size 0.
+
+    Examples:
+        >>> bireme.amin(bireme.to_tensor([[1, 5], [3, 4]]), axis=0).tolist()
+        [1, 4]
     """
     return min(x, axis, keepdim)
 
 
 @op(method=True, alias={"x": "input", "axis": "dim"}, amp="high", numpy=True)
 def prod(x: Tensor, axis: Axes = None, keepdim: bool = False, dtype: DTypeArg = None) -> Tensor:
-    """Product over `axis`, or of all elements.
+    """Product of elements over the given axes.
 
-    >>> bireme.prod(bireme.to_tensor([2.0, 3.0])).item()
-    6.0
+    Args:
+        x: Input tensor.
+        axis: Axis or axes to multiply over; ``None`` and an empty list mean all. Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+        dtype: Dtype to convert ``x`` to first, which is that of the result. Default: None, the dtype of ``x``.
+
+    Returns:
+        Tensor of the products; that of no elements is 1.
+
+    Examples:
+        >>> bireme.prod(bireme.to_tensor([2.0, 3.0])).item()
+        6.0
     """
     x = x if dtype is None else x.astype(dtype.np)
-    return jnp.prod(x, axis=_axes(axis, x.ndim), keepdims=keepdim, dtype=x.dtype)
+    wide = _wide_type(x)
+    return jnp.prod(x, axis=_axes(axis, x.ndim), keepdims=keepdim, dtype=wide).astype(x.dtype)
 
 
 prod.infer(lambda x, axis, keepdim, dtype: sig_of(reduced_shape(x.shape, axis, keepdim), dtype or x.dtype))
@@ -224,7 +313,8 @@ def _prod_grad_numpy(g, x, axis, keepdim, dtype):
     """Times the product of all others: of those before and of those behind."""
     axes = _axes(axis, x.ndim)
     kept = [i for i in range(x.ndim) if i not in axes]
-    turned = np.transpose(x if dtype is None else x.astype(dtype.np), (*kept, *axes))
+    x = x if dtype is None else x.astype(dtype.np)
+    turned = np.transpose(x.astype(_wide_type(x)), (*kept, *axes))
     rows = turned.reshape(*[x.shape[i] for i in kept], pymath.prod([x.shape[i] for i in axes]))
     ones = np.ones((*rows.shape[:-1], 1), rows.dtype)
     before = np.cumprod(np.concatenate([ones, rows[..., :-1]], -1), -1, rows.dtype) if rows.size else rows
@@ -236,8 +326,9 @@ def _prod_grad_numpy(g, x, axis, keepdim, dtype):
 @prod.grad(numpy=_prod_grad_numpy)
 def _(g, x, axis, keepdim, dtype):
     x = x if dtype is None else x.astype(dtype.np)
-    if not jnp.issubdtype(x.dtype, jnp.inexact):  # jax differentiates floats alone
-        g, x = g.astype(jnp.float64), x.astype(jnp.float64)
+    # jax differentiates floats alone
+    wide = _wide_type(x) if jnp.issubdtype(x.dtype, jnp.inexact) else jnp.float64
+    g, x = g.astype(wide), x.astype(wide)
     return conj_of(jax.vjp(lambda x: jnp.prod(x, axis=_axes(axis, x.ndim), keepdims=keepdim), x)[1](conj_of(g))[0])
 
 
@@ -250,20 +341,38 @@ def _(arguments):
 
 @op(method=True, differentiable=False, torch=True, out=True)
 def all(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
-    """Whether all elements along `axis` are true.
+    """Whether all elements over the given axes are true.
 
-    >>> bireme.all(bireme.to_tensor([True, False])).item()
-    False
+    Args:
+        x: Input tensor; nonzero elements count as true.
+        axis: Axis or axes to reduce over; ``None`` and an empty list mean all. Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+
+    Returns:
+        Bool tensor; true for no elements.
+
+    Examples:
+        >>> bireme.all(bireme.to_tensor([True, False])).item()
+        False
     """
     return jnp.all(x, axis=_axes(axis, x.ndim), keepdims=keepdim)
 
 
 @op(method=True, differentiable=False, torch=True, out=True)
 def any(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
-    """Whether some element along `axis` is true.
+    """Whether any element over the given axes is true.
 
-    >>> bireme.any(bireme.to_tensor([True, False])).item()
-    True
+    Args:
+        x: Input tensor; nonzero elements count as true.
+        axis: Axis or axes to reduce over; ``None`` and an empty list mean all. Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+
+    Returns:
+        Bool tensor; false for no elements.
+
+    Examples:
+        >>> bireme.any(bireme.to_tensor([True, False])).item()
+        True
     """
     return jnp.any(x, axis=_axes(axis, x.ndim), keepdims=keepdim)
 
@@ -282,12 +391,21 @@ def _logsumexp_numpy(x, axis, keepdim):
     return out if keepdim else out.squeeze(axes)
 
 
-@op(method=True, floats=True, dtypes=FLOAT, torch=True, out=True, numpy=_logsumexp_numpy)
+@op(method=True, floats=True, dtypes=FLOAT, torch=True, out=True, numpy=_logsumexp_numpy, upcast=True)
 def logsumexp(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
-    """log(sum(exp(x))), without overflow.
+    """Logarithm of the sum of exponentials ``log(sum(exp(x)))``, computed without overflow.
 
-    >>> bireme.logsumexp(bireme.to_tensor([1000.0, 1000.0])).item() > 1000.6
-    True
+    Args:
+        x: Tensor of real numbers; integers and bools become float32.
+        axis: Axis or axes to reduce over; ``None`` and an empty list mean all. Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+
+    Returns:
+        Tensor of the logarithms; that of no elements is ``-inf``.
+
+    Examples:
+        >>> bireme.logsumexp(bireme.to_tensor([1000.0, 1000.0])).item() > 1000.6
+        True
     """
     axes = _axes(axis, x.ndim)
     top = jnp.max(x, axis=axes, keepdims=True, initial=-np.inf)
@@ -301,11 +419,16 @@ logsumexp.infer(lambda x, axis, keepdim: sig_of(reduced_shape(x.shape, axis, kee
 
 
 @logsumexp.grad(numpy=True)
-def _(g, out, x, axis, keepdim):
+def _(g, x, axis, keepdim):
+    axes = _axes(axis, x.ndim)
+    # not by the result: it has lost the digits of the logarithm if x is large
+    top = jnp.max(x, axis=axes, keepdims=True, initial=-np.inf)
+    e = jnp.exp(x - jnp.where(jnp.isfinite(top), top, 0))
+    total = jnp.sum(e, axis=axes, keepdims=True)
     if not keepdim:
-        for a in _axes(axis, x.ndim):
-            g, out = jnp.expand_dims(g, a), jnp.expand_dims(out, a)
-    return g * jnp.exp(x - jnp.where(out == -np.inf, 0, out))  # nothing but -inf has no share
+        for a in axes:
+            g = jnp.expand_dims(g, a)
+    return g * (e / jnp.where(total == 0, 1, total))  # nothing but -inf has no share
 
 
 # ---------------------------------------------------------------- counts, and sums that leave out NaN
@@ -313,10 +436,19 @@ def _(g, out, x, axis, keepdim):
 
 @op(method=True, differentiable=False)
 def count_nonzero(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
-    """How many elements along `axis`, or of all, are not zero.
+    """Number of nonzero elements over the given axes.
 
-    >>> bireme.count_nonzero(bireme.to_tensor([0, 5, 6])).item()
-    2
+    Args:
+        x: Input tensor.
+        axis: Axis or axes to count over; ``None`` and an empty list mean all. Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+
+    Returns:
+        Tensor of int64.
+
+    Examples:
+        >>> bireme.count_nonzero(bireme.to_tensor([0, 5, 6])).item()
+        2
     """
     return jnp.sum(x != 0, axis=_axes(axis, x.ndim), keepdims=keepdim, dtype=jnp.int64)
 
@@ -327,10 +459,21 @@ count_nonzero.infer(lambda x, axis, keepdim: sig_of(reduced_shape(x.shape, axis,
 
 @composite(method=True)
 def nansum(x: Tensor, axis: Axes = None, dtype: DTypeArg = None, keepdim: bool = False) -> Tensor:
-    """Sum over `axis`, or over all elements, with NaN as zero.
+    """Sum of elements over the given axes, with NaN counted as 0.
 
-    >>> bireme.nansum(bireme.to_tensor([1.0, float("nan"), 2.0])).item()
-    3.0
+    Args:
+        x: Input tensor.
+        axis: Axis or axes to sum over; ``None`` and an empty list mean all. Default: None.
+        dtype: Dtype to convert ``x`` to first, which is that of the result. Default: None, int64 for bool and int32,
+            otherwise the dtype of ``x``.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+
+    Returns:
+        Tensor of the sums.
+
+    Examples:
+        >>> bireme.nansum(bireme.to_tensor([1.0, float("nan"), 2.0])).item()
+        3.0
     """
     return sum(_without_nan(x), axis, dtype, keepdim)
 
@@ -341,28 +484,59 @@ def _without_nan(x: Tensor) -> Tensor:
 
 @composite(method=True)
 def nanmean(x: Tensor, axis: Axes = None, keepdim: bool = False) -> Tensor:
-    """Mean over `axis`, or over all elements, of those that are not NaN; integers become float32.
+    """Arithmetic mean over the given axes of the elements that are not NaN.
 
-    >>> bireme.nanmean(bireme.to_tensor([1.0, float("nan"), 2.0])).item()
-    1.5
+    Args:
+        x: Input tensor; integers and bools become float32.
+        axis: Axis or axes to average over; ``None`` and an empty list mean all. Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+
+    Returns:
+        Tensor of the means; NaN where there is no number.
+
+    Examples:
+        >>> bireme.nanmean(bireme.to_tensor([1.0, float("nan"), 2.0])).item()
+        1.5
     """
     if not x.dtype.is_inexact:
         x = x.astype(dtypes.float32)
-    n = sum(logic.logical_not(logic.isnan(x)), axis, x.dtype, keepdim)
-    return sum(_without_nan(x), axis, None, keepdim) / n
+    wide = single(x)
+    n = sum(logic.logical_not(logic.isnan(wide)), axis, wide.dtype, keepdim)
+    return rounded_as(x, sum(_without_nan(wide), axis, None, keepdim) / n)
+
+
+def single(x: Tensor) -> Tensor:
+    """Half precision in float32: what a composite adds up, counts or divides by does not fit into it."""
+    return x.astype(dtypes.float32) if x.dtype in dtypes.NARROW else x
+
+
+def rounded_as(x: Tensor, found: Tensor) -> Tensor:
+    """What was computed from `single(x)`, in half precision again if `x` is."""
+    return found.astype(x.dtype) if x.dtype in dtypes.NARROW else found
 
 
 @composite(method=True)
 def reduce_as(x: Tensor, target: Tensor) -> Tensor:
-    """`x` summed over the axes along which `target` would be broadcast to its shape.
+    """Sum a tensor over the axes along which ``target`` would be broadcast to its shape.
 
-    >>> bireme.reduce_as(bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([0, 0])).tolist()
-    [4, 6]
+    Args:
+        x: Tensor to sum.
+        target: Tensor whose shape the result gets; it must broadcast to that of ``x``.
+
+    Returns:
+        Tensor of the shape of ``target``; bool and int32 that are summed become int64.
+
+    Raises:
+        ValueError: If the shape of ``target`` does not broadcast to that of ``x``.
+
+    Examples:
+        >>> bireme.reduce_as(bireme.to_tensor([[1, 2], [3, 4]]), bireme.to_tensor([0, 0])).tolist()
+        [4, 6]
     """
     have, want = x.shape, target.shape
     extra = len(have) - len(want)
     if extra < 0 or builtins.any(n not in (1, have[i + extra]) for i, n in enumerate(want)):
-        raise errors.bad("reduce_as(target)", f"a shape that broadcasts to {have}", f"shape {want}")
+        raise errors.bad("reduce_as(target)", f"a shape that broadcasts to {have}", described=f"shape {want}", kind=errors.ShapeError)
     axes = [*range(extra), *[i + extra for i, n in enumerate(want) if n == 1 and have[i + extra] != 1]]
     if not axes:  # an empty list would mean all of them
         return x.clone()

@@ -1,4 +1,4 @@
-"""Statistics of what lies along axes: variance, medians, quantiles."""
+"""Statistics over axes: variance, medians, quantiles."""
 
 from __future__ import annotations
 
@@ -24,12 +24,26 @@ from bireme.ops.search.sort import MedianRetType, add_back, at, order, picked_gr
 # ---------------------------------------------------------------- spread
 
 
-@op(method=True, floats=True, torch=True, out=True, dtypes=FLOAT, of_the_past=True, numpy=True)
+@op(method=True, floats=True, torch=True, out=True, dtypes=FLOAT, of_the_past=True, numpy=True, upcast=True)
 def var(x: Tensor, axis: Axes = None, unbiased: Extra = None, keepdim: bool = False, *, correction: float = 1) -> Tensor:
-    """Variance over `axis`, or over all elements; divided by n - `correction`, which `unbiased=False` makes 0.
+    """Variance of elements over the given axes.
 
-    >>> bireme.var(bireme.to_tensor([1.0, 3.0])).item()
-    2.0
+    It is the sum of squared deviations from the mean, divided by ``max(n - correction, 0)`` for ``n`` elements.
+
+    Args:
+        x: Tensor of real numbers; integers and bools become float32.
+        axis: Axis or axes to reduce over; ``None`` and an empty list mean all. Default: None.
+        unbiased: ``True`` for a correction of 1, ``False`` for 0; not together with ``correction``. Default: None,
+            ``correction`` decides.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+        correction: What the divisor is smaller by than the number of elements. Default: 1.
+
+    Returns:
+        Tensor of the variances; NaN or infinite where the divisor is 0.
+
+    Examples:
+        >>> bireme.var(bireme.to_tensor([1.0, 3.0])).item()
+        2.0
     """
     axes = axis or tuple(range(x.ndim))
     n = math.prod([x.shape[a] for a in axes])
@@ -41,10 +55,10 @@ def var(x: Tensor, axis: Axes = None, unbiased: Extra = None, keepdim: bool = Fa
 def _(arguments):
     unbiased = arguments.pop("unbiased")
     if arguments["correction"] is None:
-        raise errors.bad("var(correction)", "a number", None, kind=TypeError)
+        raise errors.bad("var(correction)", "a number", None, kind=errors.ArgumentTypeError)
     if unbiased is not None:
         if arguments["correction"] != 1:
-            raise errors.bad("var(correction)", "either unbiased or correction", "both")
+            raise errors.bad("var(correction)", "either unbiased or correction", described="both")
         arguments["correction"] = 1 if unbiased else 0
 
 
@@ -68,10 +82,21 @@ def _(g, x, axis, keepdim, correction):
 
 @composite(method=True)
 def std(x: Tensor, axis: Axes = None, unbiased: bool = True, keepdim: bool = False) -> Tensor:
-    """Standard deviation over `axis`, or over all elements.
+    """Standard deviation of elements over the given axes: the square root of ``var``.
 
-    >>> bireme.std(bireme.to_tensor([1.0, 3.0]), unbiased=False).item()
-    1.0
+    Args:
+        x: Tensor of real numbers; integers and bools become float32.
+        axis: Axis or axes to reduce over; ``None`` and an empty list mean all. Default: None.
+        unbiased: Whether the variance is divided by ``n - 1`` rather than by ``n``, the number of elements.
+            Default: True.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+
+    Returns:
+        Tensor of the standard deviations; NaN for one element if ``unbiased``.
+
+    Examples:
+        >>> bireme.std(bireme.to_tensor([1.0, 3.0]), unbiased=False).item()
+        1.0
     """
     return var(x, axis, unbiased, keepdim).sqrt()
 
@@ -80,37 +105,33 @@ def std(x: Tensor, axis: Axes = None, unbiased: bool = True, keepdim: bool = Fal
 
 
 def _lines(x, axis):
-    """What is reduced as the last axis, the others in order before it."""
+    """The reduced axes as one last axis, the others in order before it."""
     axes = axis or tuple(range(x.ndim))
     rest = [i for i in range(x.ndim) if i not in axes]
     return jnp.transpose(x, (*rest, *axes)).reshape([*[x.shape[i] for i in rest], math.prod([x.shape[i] for i in axes])])
 
 
 def _unlined(y, axis, shape):
-    """The inverse: lines back where they were."""
+    """The inverse: the axes in their order again."""
     axes = axis or tuple(range(len(shape)))
     order = [*[i for i in range(len(shape)) if i not in axes], *axes]
     return jnp.transpose(y.reshape([shape[i] for i in order]), [order.index(i) for i in range(len(shape))])
 
 
 def _middles(y, ignore, low_only):
-    """Places of the lower and the upper middle of sorted lines, and how many numbers there are in each line."""
+    """Indices of the lower and the upper middle of sorted rows, and the number of elements that are not NaN."""
     n = y.shape[-1]
     valid = jnp.sum(y == y, axis=-1, keepdims=True) if jnp.issubdtype(y.dtype, jnp.floating) else jnp.full((*y.shape[:-1], 1), n)
-    # with a NaN that counts, the line's last element in order is one
+    # with a NaN that counts, the last element of a sorted row is one
     whole = valid == n
     low = jnp.where(whole | ignore, jnp.maximum(valid - 1, 0) // 2, n - 1)
     high = jnp.where(whole | ignore, valid // 2, n - 1)
     return low, low if low_only else jnp.minimum(high, n - 1), valid
 
 
-@op(dtypes=FLOAT | INT, selects=True)
+@op(dtypes=FLOAT | INT, selects=True, upcast="grad")
 def median_of(x: Tensor, axis: Axes, keepdim: bool, low: bool, ignore: bool) -> Tensor:
-    """The middle element, or the mean of the two middle ones; use `median` and `nanmedian`.
-
-    >>> bireme.median(bireme.to_tensor([1.0, 4.0, 2.0, 3.0])).item()
-    2.5
-    """
+    """The middle element, or the mean of the two middle ones; use `median` and `nanmedian`."""
     y = _lines(x, axis)
     shape = reduced_shape(x.shape, axis, keepdim)
     if y.shape[-1] == 0:
@@ -153,7 +174,7 @@ median_of.infer(lambda x, axis, keepdim: sig_of(reduced_shape(x.shape, axis, kee
 @median_of.check
 def _(x, axis):
     if x.dtype.kind == "i" and any(x.shape[a] == 0 for a in axis or range(x.ndim)):
-        raise errors.bad("median(x)", "an element to choose", f"shape {list(x.shape)}, {x.dtype.name}")
+        raise errors.bad("median(x)", "an element to choose", described=f"shape {list(x.shape)}, {x.dtype.name}", kind=errors.ShapeError)
 
 
 @median_of.grad(numpy=True)
@@ -177,11 +198,7 @@ def _(g, out, x, axis, keepdim, low, ignore):
 
 @op(dtypes=FLOAT | INT, selects=True)
 def low_median(x: Tensor, axis: Axis, keepdim: bool, ignore: bool) -> tuple[Tensor, Tensor]:
-    """The middle element along an axis, the lower one of two, and its place; use `median` and `nanmedian`.
-
-    >>> [t.item() for t in bireme.median(bireme.to_tensor([4.0, 1.0, 3.0, 2.0]), 0, mode="min")]
-    [2.0, 3]
-    """
+    """The middle element along an axis, the lower one of two, and its index; use `median` and `nanmedian`."""
     shape = reduced_shape(x.shape, (axis,), keepdim) if x.ndim else ()
     y = jnp.moveaxis(x, axis, -1) if x.ndim else x.reshape(1)
     if y.shape[-1] == 0:
@@ -191,7 +208,7 @@ def low_median(x: Tensor, axis: Axis, keepdim: bool, ignore: bool) -> tuple[Tens
 
 
 def _low_place(y, ignore):
-    """Where the lower middle stands; the first NaN, if NaN counts and there is one, and -1 if there is no number."""
+    """Index of the lower middle; the first NaN, if NaN counts and there is one, and -1 if there is no number."""
     places = order(y, y.ndim - 1)
     n = y.shape[-1]
     a, _, valid = _middles(y, ignore, True)
@@ -224,7 +241,7 @@ def _(x, axis, keepdim):
 def _(g, out, axis, sigs):
     if not sigs[0].shape:
         return g[0].reshape(())
-    there = out[1] >= 0  # a line without a number has no place that a gradient could go to
+    there = out[1] >= 0  # a row without a number has no element that a gradient could go to
     return picked_grad((jnp.where(there, g[0], jnp.zeros((), g[0].dtype)),), (None, jnp.maximum(out[1], 0)), axis, sigs)
 
 
@@ -241,10 +258,23 @@ def _median(name: str, x: Tensor, axis: Any, keepdim: bool, mode: str, ignore: b
 
 @composite(method=True, torch=True)
 def median(x: Tensor, axis: Axis = None, keepdim: bool = False, mode: str = "avg") -> Any:
-    """The middle element along `axis`, or of all: the mean of the two middle ones, or with `mode="min"` the lower one and its place.
+    """Median of elements along an axis, or of all; NaN if there is one.
 
-    >>> bireme.median(bireme.to_tensor([1, 4, 2, 3])).item()
-    2.5
+    With torch's keyword names ``input`` or ``dim``, ``mode`` is ``'min'`` unless given.
+
+    Args:
+        x: Tensor of real numbers; in mode ``'avg'`` dtypes other than float32 and float64 become float32.
+        axis: Axis to reduce; ``None`` means the flattened tensor. Default: None.
+        keepdim: Whether to keep the reduced axis with size 1. Default: False.
+        mode: What an even number of elements has for its median: ``'avg'`` the mean of the two middle ones, ``'min'``
+            the lower one. Default: ``'avg'``.
+
+    Returns:
+        Tensor of the medians; in mode ``'min'`` with an ``axis``, a pair of these and their indices of int64.
+
+    Examples:
+        >>> bireme.median(bireme.to_tensor([1, 4, 2, 3])).item()
+        2.5
     """
     if mode == "avg" and x.dtype not in (dtypes.float32, dtypes.float64):
         x = x.astype(dtypes.float32)
@@ -268,10 +298,22 @@ median.public = PUBLIC["median"] = Tensor.median = _torch_median(median.public) 
 
 @composite(method=True)
 def nanmedian(x: Tensor, axis: Attr = None, keepdim: bool = False, mode: str = "avg") -> Any:
-    """The middle element along `axis`, or of all, of those that are not NaN.
+    """Median along an axis, or of all, of the elements that are not NaN.
 
-    >>> bireme.nanmedian(bireme.to_tensor([1.0, float("nan"), 2.0])).item()
-    1.5
+    Args:
+        x: Tensor of real numbers; the dtype stays, and the mean of two integers is truncated.
+        axis: Axis or axes to reduce; ``None`` means all. Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+        mode: What an even number of elements has for its median: ``'avg'`` the mean of the two middle ones, ``'min'``
+            the lower one. Default: ``'avg'``.
+
+    Returns:
+        Tensor of the medians, NaN where there is no number; in mode ``'min'`` with one ``axis``, a pair of these and
+        their indices of int64, -1 where there is no number.
+
+    Examples:
+        >>> bireme.nanmedian(bireme.to_tensor([1.0, float("nan"), 2.0])).item()
+        1.5
     """
     if isinstance(axis, (list, tuple)) and not axis:
         raise errors.bad("nanmedian(axis)", "at least one axis, or None", axis)
@@ -280,10 +322,19 @@ def nanmedian(x: Tensor, axis: Attr = None, keepdim: bool = False, mode: str = "
 
 @composite(public="compat.median", name_arg=False, out=True)
 def compat_median(input: Tensor, dim: Axis = None, keepdim: bool = False) -> Any:
-    """The middle element, the lower one of two; along an axis with its place.
+    """Median of all elements, or along an axis with its index; the lower one of two middle elements.
 
-    >>> bireme.compat.median(bireme.to_tensor([1, 4, 2, 3])).item()
-    2
+    Args:
+        input: Tensor of real numbers.
+        dim: Axis to reduce; ``None`` means the flattened tensor. Default: None.
+        keepdim: Whether to keep the reduced axis with size 1. Default: False.
+
+    Returns:
+        Tensor of the median; with ``dim`` a named tuple ``(values, indices)``.
+
+    Examples:
+        >>> bireme.compat.median(bireme.to_tensor([1, 4, 2, 3])).item()
+        2
     """
     found = _median("median", input, dim, keepdim, "min", False)
     return found if dim is None else MedianRetType(*found)
@@ -291,10 +342,19 @@ def compat_median(input: Tensor, dim: Axis = None, keepdim: bool = False) -> Any
 
 @composite(public="compat.nanmedian", name_arg=False, out=True)
 def compat_nanmedian(input: Tensor, dim: Axis = None, keepdim: bool = False) -> Any:
-    """The middle one of the elements that are not NaN, the lower one of two; along an axis with its place.
+    """Median of the elements that are not NaN, or along an axis with its index; the lower one of two middle elements.
 
-    >>> bireme.compat.nanmedian(bireme.to_tensor([1.0, float("nan"), 2.0])).item()
-    1.0
+    Args:
+        input: Tensor of real numbers.
+        dim: Axis to reduce; ``None`` means the flattened tensor. Default: None.
+        keepdim: Whether to keep the reduced axis with size 1. Default: False.
+
+    Returns:
+        Tensor of the median; with ``dim`` a named tuple ``(values, indices)``, index 0 where there is no number.
+
+    Examples:
+        >>> bireme.compat.nanmedian(bireme.to_tensor([1.0, float("nan"), 2.0])).item()
+        1.0
     """
     found = _median("nanmedian", input, dim, keepdim, "min", True)
     return found if dim is None else MedianRetType(found[0], found[1].clip(min=0))
@@ -305,11 +365,7 @@ def compat_nanmedian(input: Tensor, dim: Axis = None, keepdim: bool = False) -> 
 
 @op(dtypes=frozenset((dtypes.float32, dtypes.float64)), of_the_past=True, selects=True)
 def quantile_of(x: Tensor, q: Tensor, axis: Axes, keepdim: bool, interpolation: str, ignore: bool) -> Tensor:
-    """Quantiles as a first axis; use `quantile` and `nanquantile`.
-
-    >>> bireme.quantile(bireme.to_tensor([1.0, 2.0, 3.0]), [0.0, 0.5]).tolist()
-    [1.0, 2.0]
-    """
+    """Quantiles as a first axis; use `quantile` and `nanquantile`."""
     y = _lines(x, axis)
     shape = (q.shape[0], *reduced_shape(x.shape, axis, keepdim))
     if y.shape[-1] == 0:
@@ -321,13 +377,13 @@ def quantile_of(x: Tensor, q: Tensor, axis: Axes, keepdim: bool, interpolation: 
 
 
 def _between(y, q, interpolation, ignore):
-    """For each line and quantile: the places in order on both sides of it, and the part of the way from one to the other."""
+    """For each row and quantile: its neighbours' indices in the order, and the fraction of the way between them."""
     n = y.shape[-1]
     valid = jnp.sum(y == y, axis=-1, keepdims=True)
     place = q * jnp.maximum(valid - 1, 0).astype(q.dtype)
     if not ignore:
         place = jnp.where(valid < n, np.asarray(n - 1, q.dtype), place)
-    place = jnp.clip(jnp.where(place == place, place, np.asarray(0, q.dtype)), 0, n - 1)  # an infinite q of one element has no place
+    place = jnp.clip(jnp.where(place == place, place, np.asarray(0, q.dtype)), 0, n - 1)  # an infinite q of one element is NaN
     if interpolation == "nearest":
         place = jnp.round(place)
     low = jnp.floor(place) if interpolation != "higher" else jnp.ceil(place)
@@ -381,13 +437,13 @@ def _quantile(name: str, x: Tensor, q: Any, axis: Any, keepdim: bool, interpolat
             raise errors.bad(f"{name}(q)", "a tensor of floats with at most one axis", q)
         if q.dtype.kind == "i":
             q = q.astype(dtypes.float64)
-        # in its own type: 0.6 as float32 times 5 is 3 there, and more than 3 in float64
+        # in its own dtype: 0.6 as float32 times 5 is 3 there, and more than 3 in float64
         wanted = (q if q.dtype.itemsize >= 4 else q.astype(dtypes.float32)).detach().reshape([-1])
     else:
         given = q if isinstance(q, (list, tuple)) else [q]
         for p in given:
             if isinstance(p, bool) or not isinstance(p, (int, float, np.integer, np.floating)):
-                raise errors.bad(f"{name}(q)", "a number, a list of numbers or a tensor", q, kind=TypeError)
+                raise errors.bad(f"{name}(q)", "a number, a list of numbers or a tensor", q, kind=errors.ArgumentTypeError)
             if not 0 <= p <= 1:
                 raise errors.bad(f"{name}(q)", "numbers in [0, 1]", q)
         wanted = Tensor(value_of([float(p) for p in given], dtypes.float64, x.place))
@@ -399,19 +455,49 @@ def _quantile(name: str, x: Tensor, q: Any, axis: Any, keepdim: bool, interpolat
 
 @composite(method=True, name_arg=False)
 def quantile(x: Tensor, q: Any, axis: Attr = None, keepdim: bool = False, interpolation: str = "linear") -> Tensor:
-    """Values below which the parts `q` of the elements along `axis` lie, or of all; several `q` become a first axis.
+    """Quantiles of elements over the given axes; NaN if there is one.
 
-    >>> bireme.quantile(bireme.to_tensor([1.0, 2.0, 3.0, 4.0]), 0.5).item()
-    2.5
+    Args:
+        x: Tensor of float32 or float64.
+        q: Quantile in ``[0, 1]``, or several: a number, a list of numbers or a tensor with at most one axis.
+        axis: Axis or axes to reduce; ``None`` means all. Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+        interpolation: What to do for a quantile between two elements: ``'linear'`` interpolates, ``'lower'``,
+            ``'higher'`` and ``'nearest'`` take one of them, ``'midpoint'`` takes their mean. Default: ``'linear'``.
+
+    Returns:
+        Tensor of the quantiles, in the dtype of ``x``; several ``q`` become a new first axis.
+
+    Raises:
+        ValueError: If a number of ``q`` is outside of ``[0, 1]``; the values of a tensor are not checked.
+
+    Examples:
+        >>> bireme.quantile(bireme.to_tensor([1.0, 2.0, 3.0, 4.0]), 0.5).item()
+        2.5
     """
     return _quantile("quantile", x, q, axis, keepdim, interpolation, False)
 
 
 @composite(method=True, name_arg=False)
 def nanquantile(x: Tensor, q: Any, axis: Attr = None, keepdim: bool = False, interpolation: str = "linear") -> Tensor:
-    """Quantiles of the elements that are not NaN.
+    """Quantiles over the given axes of the elements that are not NaN.
 
-    >>> bireme.nanquantile(bireme.to_tensor([1.0, float("nan"), 2.0]), 0.5).item()
-    1.5
+    Args:
+        x: Tensor of float32 or float64.
+        q: Quantile in ``[0, 1]``, or several: a number, a list of numbers or a tensor with at most one axis.
+        axis: Axis or axes to reduce; ``None`` means all. Default: None.
+        keepdim: Whether to keep the reduced axes with size 1. Default: False.
+        interpolation: What to do for a quantile between two elements: ``'linear'`` interpolates, ``'lower'``,
+            ``'higher'`` and ``'nearest'`` take one of them, ``'midpoint'`` takes their mean. Default: ``'linear'``.
+
+    Returns:
+        Tensor of the quantiles, NaN where there is no number; several ``q`` become a new first axis.
+
+    Raises:
+        ValueError: If a number of ``q`` is outside of ``[0, 1]``; the values of a tensor are not checked.
+
+    Examples:
+        >>> bireme.nanquantile(bireme.to_tensor([1.0, float("nan"), 2.0]), 0.5).item()
+        1.5
     """
     return _quantile("nanquantile", x, q, axis, keepdim, interpolation, True)

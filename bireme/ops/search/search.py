@@ -1,4 +1,4 @@
-"""Searching: where extremes stand, where values belong in a sorted sequence, which elements are not zero."""
+"""Searching: indices of extremes, of values in a sorted sequence, of nonzero elements."""
 
 from __future__ import annotations
 
@@ -48,18 +48,14 @@ def _place_numpy(x, axis, keepdim, dtype, largest):
 
 @op(differentiable=False, dtypes=FLOAT | INT, numpy=_place_numpy)
 def arg_extreme(x: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeArg = "int64", largest: bool = True) -> Tensor:
-    """Position of the largest or smallest element; use `argmax` and `argmin`.
-
-    >>> bireme.argmax(bireme.to_tensor([1, 3, 2])).item()
-    1
-    """
+    """Index of the largest or smallest element; use `argmax` and `argmin`."""
     return _place(x, axis, keepdim, dtype, largest)
 
 
 @arg_extreme.check
 def _(x, axis, largest):
     if x.size == 0 and (axis is None or x.shape[axis] == 0):
-        raise errors.bad("argmax(x)" if largest else "argmin(x)", "an element to compare", f"shape {list(x.shape)}")
+        raise errors.bad("argmax(x)" if largest else "argmin(x)", "an element to compare", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
 
 
 arg_extreme.infer(lambda x, axis, keepdim, dtype: sig_of(_extreme_shape(x.shape, axis, keepdim), dtype))
@@ -70,32 +66,62 @@ def _positions(name: str, x: Tensor, axis: Any, keepdim: bool, dtype: Any, large
         raise errors.bad(f"{name}(dtype)", "int32 or int64", None)
     kind = dtypes.of(dtype, f"{name}(dtype)")
     if kind not in (dtypes.int32, dtypes.int64):
-        raise errors.bad(f"{name}(dtype)", "int32 or int64", kind.name, kind=TypeError)
+        raise errors.bad(f"{name}(dtype)", "int32 or int64", described=kind.name, kind=errors.ArgumentTypeError)
     return arg_extreme(x, axis, keepdim, kind, largest)
 
 
 @composite(method=True, torch=True, plain=True)
 def argmax(x: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeArg = "int64") -> Tensor:
-    """Position of the largest element along `axis`, or in the flattened tensor; the first of equals, and never NaN beside numbers.
+    """Index of the largest element along an axis, the first of equal ones.
 
-    >>> bireme.argmax(bireme.to_tensor([1, 3, 2])).item()
-    1
+    NaN is never chosen where there are numbers.
+
+    Args:
+        x: Tensor of real numbers.
+        axis: Axis to search along; ``None`` means the flattened tensor. Default: None.
+        keepdim: Whether to keep the axis with size 1; without an axis, all of them. Default: False.
+        dtype: Dtype of the indices, int32 or int64. Default: ``'int64'``.
+
+    Returns:
+        Tensor of indices.
+
+    Raises:
+        ValueError: If there is no element to choose.
+
+    Examples:
+        >>> bireme.argmax(bireme.to_tensor([1, 3, 2])).item()
+        1
     """
     return _positions("argmax", x, axis, keepdim, dtype, True)
 
 
 @composite(method=True, torch=True, plain=True)
 def argmin(x: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeArg = "int64") -> Tensor:
-    """Position of the smallest element along `axis`, or in the flattened tensor; the first of equals, and never NaN beside numbers.
+    """Index of the smallest element along an axis, the first of equal ones.
 
-    >>> bireme.argmin(bireme.to_tensor([3, 1, 2])).item()
-    1
+    NaN is never chosen where there are numbers.
+
+    Args:
+        x: Tensor of real numbers.
+        axis: Axis to search along; ``None`` means the flattened tensor. Default: None.
+        keepdim: Whether to keep the axis with size 1; without an axis, all of them. Default: False.
+        dtype: Dtype of the indices, int32 or int64. Default: ``'int64'``.
+
+    Returns:
+        Tensor of indices.
+
+    Raises:
+        ValueError: If there is no element to choose.
+
+    Examples:
+        >>> bireme.argmin(bireme.to_tensor([3, 1, 2])).item()
+        1
     """
     return _positions("argmin", x, axis, keepdim, dtype, False)
 
 
 def _compat_extreme(name: str, input: Tensor, dim: Any, keepdim: Any, other: Any, largest: bool) -> Any:
-    """torch's three forms: of everything, along an axis with positions, of two tensors."""
+    """torch's three forms: of all elements, along an axis with indices, of two tensors."""
     if isinstance(dim, Tensor):
         dim, other = ..., dim
     if isinstance(other, Tensor) and dim is ... and keepdim is ...:
@@ -103,7 +129,9 @@ def _compat_extreme(name: str, input: Tensor, dim: Any, keepdim: Any, other: Any
     if dim is ... and keepdim is ... and other is ...:
         return (reductions.max if largest else reductions.min)(input)
     if dim is None or dim is ... or other is not ...:
-        raise errors.bad(f"{name}()", "a tensor, with an axis (and keepdim) or with another tensor", "other arguments", kind=TypeError)
+        raise errors.bad(
+            f"{name}()", "a tensor, with an axis (and keepdim) or with another tensor", described="other arguments", kind=errors.ArgumentTypeError
+        )
     places = arg_extreme(input, dim, True, dtypes.int64, largest)
     if not input.ndim:
         return MinMaxRetType(input, reshape.reshape(places, []))
@@ -115,20 +143,44 @@ def _compat_extreme(name: str, input: Tensor, dim: Any, keepdim: Any, other: Any
 
 @composite(public="compat.max", name_arg=False, out=True, rejects={"axis": "bireme.max", "x": "bireme.max", "y": "bireme.maximum"})
 def compat_max(input: Tensor, dim: Attr = ..., keepdim: Attr = ..., other: Attr = ...) -> Any:
-    """The largest element of all, the largest ones along an axis with their positions, or the larger ones of two tensors.
+    """Maximum of all elements, along an axis with its indices, or of two tensors, as torch has it.
 
-    >>> [t.tolist() for t in bireme.compat.max(bireme.to_tensor([[1, 5], [3, 4]]), 0)]
-    [[3, 5], [1, 0]]
+    Three forms: ``max(input)`` is the largest element; ``max(input, dim, keepdim=False)`` the largest ones along an
+    axis with the indices of the first of equal ones; ``max(input, other)`` the elementwise maximum.
+
+    Args:
+        input: Tensor of real numbers.
+        *args: ``dim`` and ``keepdim``, or ``other``.
+        **kwargs: The same by keyword.
+
+    Returns:
+        Tensor; along an axis a named tuple ``(values, indices)``.
+
+    Examples:
+        >>> [t.tolist() for t in bireme.compat.max(bireme.to_tensor([[1, 5], [3, 4]]), 0)]
+        [[3, 5], [1, 0]]
     """
     return _compat_extreme("max", input, dim, keepdim, other, True)
 
 
 @composite(public="compat.min", name_arg=False, out=True, rejects={"axis": "bireme.min", "x": "bireme.min", "y": "bireme.minimum"})
 def compat_min(input: Tensor, dim: Attr = ..., keepdim: Attr = ..., other: Attr = ...) -> Any:
-    """The smallest element of all, the smallest ones along an axis with their positions, or the smaller ones of two tensors.
+    """Minimum of all elements, along an axis with its indices, or of two tensors, as torch has it.
 
-    >>> [t.tolist() for t in bireme.compat.min(bireme.to_tensor([[1, 5], [3, 4]]), 0)]
-    [[1, 4], [0, 1]]
+    Three forms: ``min(input)`` is the smallest element; ``min(input, dim, keepdim=False)`` the smallest ones along an
+    axis with the indices of the first of equal ones; ``min(input, other)`` the elementwise minimum.
+
+    Args:
+        input: Tensor of real numbers.
+        *args: ``dim`` and ``keepdim``, or ``other``.
+        **kwargs: The same by keyword.
+
+    Returns:
+        Tensor; along an axis a named tuple ``(values, indices)``.
+
+    Examples:
+        >>> [t.tolist() for t in bireme.compat.min(bireme.to_tensor([[1, 5], [3, 4]]), 0)]
+        [[1, 4], [0, 1]]
     """
     return _compat_extreme("min", input, dim, keepdim, other, False)
 
@@ -142,10 +194,24 @@ for _made in (compat_max, compat_min):  # three forms in one signature
 
 @op(differentiable=False)
 def searchsorted(sorted_sequence: Tensor, values: Tensor, out_int32: bool = False, right: bool = False) -> Tensor:
-    """Where values belong in a sequence sorted along its last axis: before equal elements, or with `right` after them.
+    """Find the indices at which values would be inserted into a sorted sequence to keep it sorted.
 
-    >>> bireme.searchsorted(bireme.to_tensor([1, 3, 5]), bireme.to_tensor([3, 4])).tolist()
-    [1, 2]
+    Args:
+        sorted_sequence: Tensor of real numbers, sorted in ascending order along its last axis.
+        values: Values to look up: of any shape for a 1-D sequence, otherwise with the sizes of the sequence on all axes
+            but the last.
+        out_int32: Whether the indices are int32 rather than int64. Default: False.
+        right: Whether a value goes after elements equal to it rather than before them. Default: False.
+
+    Returns:
+        Tensor of indices in the shape of ``values``; NaN counts as larger than all numbers.
+
+    Raises:
+        ValueError: If the leading axes do not match.
+
+    Examples:
+        >>> bireme.searchsorted(bireme.to_tensor([1, 3, 5]), bireme.to_tensor([3, 4])).tolist()
+        [1, 2]
     """
     kind, side = jnp.int32 if out_int32 else jnp.int64, "right" if right else "left"
     common = jnp.promote_types(sorted_sequence.dtype, values.dtype)
@@ -176,20 +242,34 @@ searchsorted.infer(lambda values, out_int32: sig_of(values.shape, dtypes.int32 i
 def _(sorted_sequence, values):
     for name, s in (("sorted_sequence", sorted_sequence), ("values", values)):
         if s.dtype not in FLOAT | INT:
-            raise errors.bad(f"searchsorted({name})", "a tensor of integers or floats", s.dtype.name, kind=errors.NoKernel)
+            raise errors.bad(f"searchsorted({name})", "a tensor of integers or floats", described=s.dtype.name, kind=errors.DtypeError)
     if sorted_sequence.ndim == 0:
-        raise errors.bad("searchsorted(sorted_sequence)", "a tensor with at least one axis", "a 0-d tensor")
+        raise errors.bad("searchsorted(sorted_sequence)", "a tensor with at least one axis", described="a 0-d tensor")
     if sorted_sequence.ndim > 1 and (sorted_sequence.shape[:-1] != values.shape[:-1] or sorted_sequence.ndim != values.ndim):
         raise errors.bad("searchsorted(values)", f"leading extents {list(sorted_sequence.shape[:-1])}, as the sequence has",
-                         f"shape {list(values.shape)}", kind=errors.Misfit)  # fmt: skip
+                         described=f"shape {list(values.shape)}", kind=errors.ShapeError)  # fmt: skip
 
 
 @composite(method=True)
 def bucketize(x: Tensor, sorted_sequence: Tensor, out_int32: bool = False, right: bool = False) -> Tensor:
-    """The bucket of each element: where it belongs in a sorted 1-D sequence of bounds.
+    """Index of the bucket of each element, between the boundaries in a sorted 1-D sequence.
 
-    >>> bireme.bucketize(bireme.to_tensor([3, 4]), bireme.to_tensor([1, 3, 5])).tolist()
-    [1, 2]
+    Args:
+        x: Tensor of real numbers.
+        sorted_sequence: 1-D tensor of boundaries in ascending order.
+        out_int32: Whether the indices are int32 rather than int64. Default: False.
+        right: Whether an element that equals a boundary belongs to the bucket after it rather than before it.
+            Default: False.
+
+    Returns:
+        Tensor of indices in the shape of ``x``.
+
+    Raises:
+        ValueError: If ``sorted_sequence`` is not 1-D.
+
+    Examples:
+        >>> bireme.bucketize(bireme.to_tensor([3, 4]), bireme.to_tensor([1, 3, 5])).tolist()
+        [1, 2]
     """
     if sorted_sequence.ndim != 1:
         raise errors.bad("bucketize(sorted_sequence)", "a tensor with one axis", sorted_sequence)
@@ -198,9 +278,18 @@ def bucketize(x: Tensor, sorted_sequence: Tensor, out_int32: bool = False, right
 
 @composite(method=True, name_arg=False)
 def argwhere(input: Tensor) -> Tensor:
-    """Positions of what is not zero, one row each.
+    """Indices of the nonzero elements.
 
-    >>> bireme.argwhere(bireme.to_tensor([[0, 5], [6, 0]])).tolist()
-    [[0, 1], [1, 0]]
+    The number of rows depends on the values, so the call computes them at once.
+
+    Args:
+        input: Input tensor.
+
+    Returns:
+        Tensor of int64 with one row for each nonzero element, in row-major order, and one column for each axis.
+
+    Examples:
+        >>> bireme.argwhere(bireme.to_tensor([[0, 5], [6, 0]])).tolist()
+        [[0, 1], [1, 0]]
     """
     return masks.nonzero(input)

@@ -1,4 +1,4 @@
-"""Sorting: orders along an axis, and what is picked by its place in one."""
+"""Sorting: orders along an axis, and elements picked by their rank."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import BOOL, FLOAT, INT
 from bireme.core.declare.op import Attr, Axis, Extra, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
-from bireme.core.numpy_exec.rebinding import on_numpy
+from bireme.core.numpy_exec.rebinding import dual, on_numpy
 
 REAL = FLOAT | INT
 ORDERED = FLOAT | INT | BOOL
 
 
 class ValuesAndIndices(NamedTuple):
-    """Elements and their places along an axis."""
+    """Elements and their indices along an axis."""
 
     values: Tensor
     indices: Tensor
 
 
 class TopKRetType(ValuesAndIndices):
-    """What `topk` gives."""
+    """The result of `topk`."""
 
 
 class SortRetType(ValuesAndIndices):
-    """What `compat.sort` gives."""
+    """The result of `compat.sort`."""
 
 
 class MedianRetType(ValuesAndIndices):
-    """What `compat.median` gives along an axis."""
+    """The result of `compat.median` along an axis."""
 
 
 class MinMaxRetType(ValuesAndIndices):
-    """What `compat.min` and `compat.max` give along an axis."""
+    """The result of `compat.min` and `compat.max` along an axis."""
 
 
 # ---------------------------------------------------------------- orders
 
 
 def sort_key(x):
-    """Integers in the order of `x`, NaN after all numbers: one integer operand sorts five times faster than floats or pairs."""
+    """Integers in the order of `x`, NaN last: one integer operand sorts five times faster than floats or pairs."""
     if jnp.issubdtype(x.dtype, jnp.floating):
         x = x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
         whole = jnp.int64 if x.dtype.itemsize == 8 else jnp.int32
@@ -59,7 +59,7 @@ def sort_key(x):
 
 
 def packed(x, axis, descending):
-    """Keys and places in one 64-bit word each, or None where the keys fill it: words sort faster than pairs, and no two are equal."""
+    """Keys and indices in one 64-bit word each, or None where the keys fill it: words sort faster than pairs."""
     key = ~sort_key(x) if descending else sort_key(x)
     if key.dtype.itemsize == 8:
         return None
@@ -68,7 +68,7 @@ def packed(x, axis, descending):
 
 
 def order(x, axis, descending=False):
-    """Places that sort `x` along an axis: equals keep their order, NaN comes last, or first if descending."""
+    """Indices that sort `x` along an axis: equal elements keep their order, NaN comes last, or first if descending."""
     words = packed(x, axis, descending)
     if words is None:
         key = sort_key(x)
@@ -78,51 +78,72 @@ def order(x, axis, descending=False):
 
 _order_on_numpy = on_numpy(order)
 packed_numpy = on_numpy(packed)
-FEW = 4096  # elements that NumPy orders by itself sooner than keys are made for them
+SMALL_SORT = 4096  # elements that NumPy orders by itself sooner than keys are made for them
 
 
 def order_numpy(x, axis, descending=False):
     """`order` on NumPy arrays: a few floats are sorted as they are, unless there is a NaN among them."""
-    if x.dtype.kind == "f" and x.size <= FEW and not np.isnan(x).any():
+    if x.dtype.kind == "f" and x.size <= SMALL_SORT and not np.isnan(x).any():
         return (-x if descending else x).argsort(axis, "stable")
     return _order_on_numpy(x, axis, descending)
 
 
+def _at_numpy(x, places, axis):
+    if x.size and axis == x.ndim - 1 and places.shape[:-1] == x.shape[:-1]:
+        rows = np.arange(0, x.size, x.shape[-1]).reshape(*x.shape[:-1], 1)
+        return x.reshape(-1).take(places + rows)
+    return np.take_along_axis(x, places, axis)
+
+
+@dual(_at_numpy)
 def at(x, places, axis):
-    """Elements at places along an axis, all of them in range; on NumPy and jax arrays alike."""
-    if isinstance(places, np.ndarray):
-        if x.size and axis == x.ndim - 1 and places.shape[:-1] == x.shape[:-1]:
-            rows = np.arange(0, x.size, x.shape[-1]).reshape(*x.shape[:-1], 1)
-            return x.reshape(-1).take(places + rows)
-        return np.take_along_axis(x, places, axis)
+    """Elements at indices along an axis, all of them in range."""
     return jnp.take_along_axis(x, places, axis, mode="promise_in_bounds")
 
 
+def _back_numpy(g, places, axis, shape):
+    out = np.zeros(shape, g.dtype)
+    np.put_along_axis(out, places, g, axis)
+    return out
+
+
+@dual(_back_numpy)
 def back(g, places, axis, shape):
     """A gradient of elements that were picked once at most, where they were."""
-    if isinstance(places, np.ndarray):
-        out = np.zeros(shape, g.dtype)
-        np.put_along_axis(out, places, g, axis)
-        return out
     return jnp.put_along_axis(jnp.zeros(shape, g.dtype), places, g, axis, inplace=False, mode="promise_in_bounds")
 
 
+def _add_back_numpy(g, places, axis, shape):
+    out = np.zeros(shape, g.dtype)
+    np.add.at(out, tuple(places if i == axis else p for i, p in enumerate(np.indices(g.shape, sparse=True))), g)
+    return out
+
+
+@dual(_add_back_numpy)
 def add_back(g, places, axis, shape):
     """The same for elements that may have been picked several times."""
     where = tuple(places if i == axis else p for i, p in enumerate(jnp.indices(g.shape, sparse=True)))
-    if isinstance(places, np.ndarray):
-        out = np.zeros(shape, g.dtype)
-        np.add.at(out, where, g)
-        return out
     return jnp.zeros(shape, g.dtype).at[where].add(g, mode="promise_in_bounds")
 
 
 @op(method=True, dtypes=ORDERED, rejects={"input": "bireme.compat.sort", "dim": "bireme.compat.sort"}, of_the_past=True, by_numpy=True, selects=True)
 def sort(x: Tensor, axis: Axis = -1, descending: bool = False, stable: bool = False) -> Tensor:
-    """Elements along an axis in rising order, or falling; NaN counts as the largest.
+    """Sort elements along an axis.
 
-    >>> bireme.sort(bireme.to_tensor([3, 1, 2])).tolist()
-    [1, 2, 3]
+    NaN counts as larger than all numbers.
+
+    Args:
+        x: Tensor of real numbers or bools.
+        axis: Axis to sort along. Default: -1.
+        descending: Whether the largest element comes first. Default: False.
+        stable: Whether equal elements keep their order, which only zeros of different sign can show. Default: False.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``.
+
+    Examples:
+        >>> bireme.sort(bireme.to_tensor([3, 1, 2])).tolist()
+        [1, 2, 3]
     """
     return at(x, order(x, axis, descending), axis) if x.ndim else x
 
@@ -147,10 +168,22 @@ def _(g, x, axis, descending):
 
 @op(method=True, dtypes=ORDERED, torch=True, differentiable=False, by_numpy=True)
 def argsort(x: Tensor, axis: Axis = -1, descending: bool = False, stable: bool = False) -> Tensor:
-    """Places that sort the elements along an axis; equal ones keep their order.
+    """Indices that sort elements along an axis.
 
-    >>> bireme.argsort(bireme.to_tensor([3, 1, 2])).tolist()
-    [1, 2, 0]
+    NaN counts as larger than all numbers.
+
+    Args:
+        x: Tensor of real numbers or bools.
+        axis: Axis to sort along. Default: -1.
+        descending: Whether the largest element comes first. Default: False.
+        stable: Not used: equal elements always keep their order. Default: False.
+
+    Returns:
+        Tensor of int64 in the shape of ``x``.
+
+    Examples:
+        >>> bireme.argsort(bireme.to_tensor([3, 1, 2])).tolist()
+        [1, 2, 0]
     """
     return order(x, axis, descending) if x.ndim else jnp.zeros((), jnp.int64)
 
@@ -161,30 +194,48 @@ argsort.infer(lambda x: sig_of(x.shape, dtypes.int64))
 
 @composite(method=True, name_arg=False, out=True)
 def msort(input: Tensor) -> Tensor:
-    """Elements along the first axis in rising order.
+    """Sort elements along the first axis in ascending order.
 
-    >>> bireme.msort(bireme.to_tensor([[3, 1], [2, 4]])).tolist()
-    [[2, 1], [3, 4]]
+    Args:
+        input: Tensor of real numbers or bools.
+
+    Returns:
+        Tensor of the shape and dtype of ``input``.
+
+    Examples:
+        >>> bireme.msort(bireme.to_tensor([[3, 1], [2, 4]])).tolist()
+        [[2, 1], [3, 4]]
     """
     return sort(input, 0)
 
 
 @composite(public="compat.sort", name_arg=False)
 def compat_sort(input: Tensor, dim: Axis = -1, descending: bool = False, stable: bool = False, out: Extra = None) -> SortRetType:
-    """Elements along an axis in order, and the places they come from.
+    """Sort elements along an axis and return their indices too, as torch has it.
 
-    >>> [t.tolist() for t in bireme.compat.sort(bireme.to_tensor([3, 1, 2]))]
-    [[1, 2, 3], [1, 2, 0]]
+    Args:
+        input: Tensor of real numbers or bools.
+        dim: Axis to sort along. Default: -1.
+        descending: Whether the largest element comes first. Default: False.
+        stable: Not used: equal elements always keep their order. Default: False.
+        out: Pair of tensors that receive values and indices. Default: None.
+
+    Returns:
+        A named tuple ``(values, indices)``.
+
+    Examples:
+        >>> [t.tolist() for t in bireme.compat.sort(bireme.to_tensor([3, 1, 2]))]
+        [[1, 2, 3], [1, 2, 0]]
     """
     places = argsort(input, dim, descending, stable)
     return SortRetType(sort(input, dim, descending, True), places)
 
 
-# ---------------------------------------------------------------- elements picked by their place
+# ---------------------------------------------------------------- elements picked by their rank
 
 
 def picked_grad(g, out, axis, sigs):
-    """The gradient of an operator that returns elements and their places along an axis."""
+    """The gradient of an operator that returns elements and their indices along an axis."""
     g, places, shape = g[0], out[1], sigs[0].shape
     if 0 in shape or not shape:
         return jnp.zeros(shape, g.dtype) if shape else g.reshape(())
@@ -205,7 +256,7 @@ def _one_infer(x, axis, keepdim):
 
 
 def _one(x, place, axis, keepdim):
-    """The element at one place of each line along an axis, and the place."""
+    """The element at one index of each row along an axis, and the index."""
     value = at(x, place, axis)
     return (value, place) if keepdim else (jnp.squeeze(value, axis), jnp.squeeze(place, axis))
 
@@ -215,11 +266,7 @@ _one_numpy = on_numpy(_one)
 
 @op(dtypes=REAL, selects=True)
 def topk_of(x: Tensor, k: int, axis: Axis, largest: bool) -> tuple[Tensor, Tensor]:
-    """The k largest or smallest elements along an axis, and their places; use `topk`.
-
-    >>> [t.tolist() for t in bireme.topk(bireme.to_tensor([1, 3, 2]), 2)]
-    [[3, 2], [1, 2]]
-    """
+    """The k largest or smallest elements along an axis, and their indices; use `topk`."""
     if not x.ndim:
         return x, jnp.zeros((), jnp.int64)
     if jnp.issubdtype(x.dtype, jnp.floating) and x.dtype != jnp.float64:
@@ -235,7 +282,7 @@ def topk_of(x: Tensor, k: int, axis: Axis, largest: bool) -> tuple[Tensor, Tenso
 def _topk_numpy(x, k, axis, largest):
     if not x.ndim:
         return x, np.zeros((), np.int64)
-    words = packed_numpy(x, axis, largest) if x.size > FEW else None
+    words = packed_numpy(x, axis, largest) if x.size > SMALL_SORT else None
     front = tuple(slice(k) if i == axis else slice(None) for i in range(x.ndim))
     if words is None:
         places = order_numpy(x, axis, largest)[front]
@@ -260,10 +307,26 @@ topk_of.grad(picked_grad, numpy=True)
 
 @composite(method=True, torch=True, out=True, plain=True)
 def topk(x: Tensor, k: Attr, axis: Axis = None, largest: bool = True, sorted: bool = True) -> TopKRetType:
-    """The k largest elements along an axis (the last one) in falling order, or the k smallest in rising order, and their places.
+    """The ``k`` largest or smallest elements along an axis, and their indices.
 
-    >>> [t.tolist() for t in bireme.topk(bireme.to_tensor([1, 3, 2]), 2)]
-    [[3, 2], [1, 2]]
+    NaN counts as larger than all numbers.
+
+    Args:
+        x: Tensor of real numbers.
+        k: Number of elements, at least 1 and at most the size of the axis.
+        axis: Axis to search along; ``None`` means the last one. Default: None.
+        largest: Whether to return the largest elements rather than the smallest. Default: True.
+        sorted: Not used: the result is always sorted, the most extreme element first. Default: True.
+
+    Returns:
+        A named tuple ``(values, indices)`` of tensors with size ``k`` along the axis.
+
+    Raises:
+        ValueError: If ``k`` is out of range.
+
+    Examples:
+        >>> [t.tolist() for t in bireme.topk(bireme.to_tensor([1, 3, 2]), 2)]
+        [[3, 2], [1, 2]]
     """
     axis = max(x.ndim - 1, 0) if axis is None else axis
     n = x.shape[axis] if x.ndim else 1
@@ -277,15 +340,30 @@ def _count(name: str, k: Any) -> int:
     found = k.item() if isinstance(k, (Tensor, np.ndarray)) and k.size == 1 else k
     if isinstance(found, (int, float, np.integer)) and found == int(found):
         return int(found)
-    raise errors.bad(f"{name}(k)", "an integer", k, kind=TypeError)
+    raise errors.bad(f"{name}(k)", "an integer", k, kind=errors.ArgumentTypeError)
 
 
 @op(method=True, dtypes=REAL, selects=True)
 def kthvalue(x: Tensor, k: int, axis: Axis = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """The k-th smallest element along an axis (the last one), and its place.
+    """The ``k``-th smallest element along an axis, and its index.
 
-    >>> [t.item() for t in bireme.kthvalue(bireme.to_tensor([5, 3, 4]), 2)]
-    [4, 2]
+    NaN counts as larger than all numbers.
+
+    Args:
+        x: Tensor of real numbers.
+        k: Rank of the element, counted from 1.
+        axis: Axis to search along; ``None`` means the last one. Default: None.
+        keepdim: Whether to keep the axis with size 1. Default: False.
+
+    Returns:
+        A pair of tensors: values and indices of int64.
+
+    Raises:
+        ValueError: If ``k`` is out of range.
+
+    Examples:
+        >>> [t.item() for t in bireme.kthvalue(bireme.to_tensor([5, 3, 4]), 2)]
+        [4, 2]
     """
     if not x.ndim:
         return x, jnp.zeros((), jnp.int64)
@@ -321,10 +399,24 @@ def _(x, k, axis):
 
 @op(method=True, dtypes=REAL, selects=True)
 def mode(x: Tensor, axis: Axis = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """The most frequent element along an axis, the smallest of several, and its last place.
+    """The most frequent element along an axis, and its index.
 
-    >>> [t.item() for t in bireme.mode(bireme.to_tensor([2, 5, 2, 5, 1]))]
-    [2, 2]
+    Of several equally frequent elements it is the smallest, and its index is that of its last occurrence.
+
+    Args:
+        x: Tensor of real numbers.
+        axis: Axis to search along. Default: -1.
+        keepdim: Whether to keep the axis with size 1. Default: False.
+
+    Returns:
+        A pair of tensors: values and indices of int64.
+
+    Raises:
+        ValueError: If the axis has size 0.
+
+    Examples:
+        >>> [t.item() for t in bireme.mode(bireme.to_tensor([2, 5, 2, 5, 1]))]
+        [2, 2]
     """
     if not x.ndim:
         return x, jnp.zeros((), jnp.int64)
@@ -336,7 +428,7 @@ def mode(x: Tensor, axis: Axis = -1, keepdim: bool = False) -> tuple[Tensor, Ten
 
 
 def _runs(ordered, axis):
-    """Along sorted lines: where each run of equals starts (0 inside of runs), and how many elements there are so far."""
+    """Along sorted rows: where each run of equal elements starts (0 inside of runs), and the index of each element."""
     n = ordered.shape[axis]
     counts = jnp.arange(n, dtype=jnp.int64).reshape([-1 if i == axis else 1 for i in range(ordered.ndim)])
     new = ordered != jnp.roll(ordered, 1, axis)
@@ -363,4 +455,4 @@ mode.grad(picked_grad, numpy=True)
 @mode.check
 def _(x, axis):
     if x.ndim and x.shape[axis] == 0:
-        raise errors.bad("mode(x)", f"an element along axis {axis}", f"shape {list(x.shape)}")
+        raise errors.bad("mode(x)", f"an element along axis {axis}", described=f"shape {list(x.shape)}", kind=errors.ShapeError)

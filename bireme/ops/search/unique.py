@@ -16,7 +16,7 @@ from bireme.core.tensor.tensor import value_of
 def _lines(name: str, x: Tensor, axis: Any) -> tuple[np.ndarray, Any]:
     """What is compared, one row each: the elements, or the slices along an axis."""
     if x.dtype.is_complex:
-        raise errors.bad(f"{name}(x)", "a tensor of real numbers", x, kind=errors.NoKernel)
+        raise errors.bad(f"{name}(x)", "a tensor of real numbers", x, kind=errors.DtypeError)
     if axis is not None:
         axis = one_axis(axis, x.ndim, f"{name}(axis)")
         if not x.ndim:
@@ -31,7 +31,7 @@ def _lines(name: str, x: Tensor, axis: Any) -> tuple[np.ndarray, Any]:
 def _result(name: str, x: Tensor, kept: np.ndarray, axis: Any, dtype: Any, more: list) -> Any:
     kind = dtypes.of(dtype, f"{name}(dtype)") if dtype is not None else None
     if kind not in (dtypes.int32, dtypes.int64):
-        raise errors.bad(f"{name}(dtype)", "int32 or int64", None if kind is None else kind.name, kind=TypeError)
+        raise errors.bad(f"{name}(dtype)", "int32 or int64", described="None" if kind is None else kind.name, kind=errors.ArgumentTypeError)
     host = x._host()
     if not host.size and not (name == "unique_consecutive" and axis is None):
         values = host  # as Paddle has it: nothing to leave out, so the shape stays
@@ -51,11 +51,25 @@ def _new(lines: np.ndarray) -> np.ndarray:
 @composite(method=True)
 def unique(x: Tensor, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: Attr = None,
            dtype: DTypeArg = "int64") -> Any:  # fmt: skip
-    """The distinct elements in rising order, or the distinct slices along `axis`; on request with where each stands first,
-    which one each element is, and how often each comes.
+    """Distinct elements in ascending order, or distinct slices along an axis.
 
-    >>> [t.tolist() for t in bireme.unique(bireme.to_tensor([2, 3, 3, 1]), return_counts=True)]
-    [[1, 2, 3], [1, 1, 2]]
+    The size of the result depends on the values, so the call computes them at once. It has no gradient.
+
+    Args:
+        x: Tensor of real numbers or bools; each NaN counts as distinct.
+        return_index: Whether to return the index of the first occurrence of each. Default: False.
+        return_inverse: Whether to return, for each element of ``x``, its index in the result. Default: False.
+        return_counts: Whether to return how often each occurs. Default: False.
+        axis: Axis along which slices are compared; ``None`` means the elements of the flattened tensor. Default: None.
+        dtype: Dtype of the indices and counts, int32 or int64. Default: ``'int64'``.
+
+    Returns:
+        Tensor of the distinct elements; with further results a tuple of it and 1-D tensors, in the order of the
+        arguments.
+
+    Examples:
+        >>> [t.tolist() for t in bireme.unique(bireme.to_tensor([2, 3, 3, 1]), return_counts=True)]
+        [[1, 2, 3], [1, 1, 2]]
     """
     lines, axis = _lines("unique", x, axis)
     order = np.argsort(lines[:, 0], kind="stable") if lines.shape[1] == 1 else np.lexsort(lines.T[::-1])
@@ -73,11 +87,23 @@ def unique(x: Tensor, return_index: bool = False, return_inverse: bool = False, 
 
 @composite(method=True, torch=True)
 def unique_consecutive(x: Tensor, return_inverse: bool = False, return_counts: bool = False, axis: Attr = None, dtype: DTypeArg = "int64") -> Any:
-    """The elements, or the slices along `axis`, without those that equal the one before; on request with which one each
-    became, and how many each stands for.
+    """Elements, or slices along an axis, without those that equal the one before.
 
-    >>> bireme.unique_consecutive(bireme.to_tensor([1, 1, 2, 2, 1])).tolist()
-    [1, 2, 1]
+    The size of the result depends on the values, so the call computes them at once. It has no gradient.
+
+    Args:
+        x: Tensor of real numbers or bools; NaN equals nothing.
+        return_inverse: Whether to return, for each element of ``x``, its index in the result. Default: False.
+        return_counts: Whether to return the length of each run of equal elements. Default: False.
+        axis: Axis along which slices are compared; ``None`` means the elements of the flattened tensor. Default: None.
+        dtype: Dtype of the indices and counts, int32 or int64. Default: ``'int64'``.
+
+    Returns:
+        Tensor of what is left; with further results a tuple of it and 1-D tensors, in the order of the arguments.
+
+    Examples:
+        >>> bireme.unique_consecutive(bireme.to_tensor([1, 1, 2, 2, 1])).tolist()
+        [1, 2, 1]
     """
     lines, axis = _lines("unique_consecutive", x, axis)
     new = _new(lines)

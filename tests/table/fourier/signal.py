@@ -89,7 +89,7 @@ TABLE = [
         Bad(call(floats(9), 8, 0), "stft(hop_length): expected a positive integer, got 0", AssertionError),
         Bad(call(floats(9), 8, 2, 9), "stft(win_length): expected a number from 1 to n_fft, 8, got 9", AssertionError),
         Bad(call(floats(9), 8, 2, 8, floats(7)), "stft(window): expected shape [8], got a Tensor of shape [7]", AssertionError),
-        Bad(call(floats(9), 8, pad_mode="edge"), "stft(pad_mode): expected 'reflect' or 'constant', got edge", AssertionError),
+        Bad(call(floats(9), 8, pad_mode="edge"), "stft(pad_mode): expected 'reflect' or 'constant', got 'edge'", AssertionError),
         Bad(call(floats(2, 2, 9), 8), "stft(x): expected a tensor with one or two axes", AssertionError),
         Bad(call(floats(9), 2.5), "stft(n_fft): expected an integer, got 2.5", TypeError)]),
     Row("istft", SPECTRA, _istft, dtypes=WIDE, out=lambda d: dtypes.real_of(floating(d)),

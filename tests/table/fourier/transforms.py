@@ -119,7 +119,7 @@ def _shifted(ref):
 
 def _bad(name):
     return [
-        Bad(call(floats(3), norm="x"), f"{name}(norm): expected 'backward', 'ortho' or 'forward', got x"),
+        Bad(call(floats(3), norm="x"), f"{name}(norm): expected 'backward', 'ortho' or 'forward', got 'x'"),
         Bad(call(floats(3), 0), f"{name}(n): expected sizes of 1 or more, got "),
         Bad(call(floats(3), axis=1), f"{name}(axis): expected an axis in [-1, 0], got 1"),
         Bad(call(floats()), f"{name}(x): expected a tensor with at least one axis, got a Tensor of shape []"),

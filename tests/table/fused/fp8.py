@@ -138,7 +138,7 @@ TABLE, EXTRA = divided(
             _blockwise,
             **KEPT,
             bad=[
-                Bad(call(part(3, 5), output_type="e5m2"), "fp8_quant_blockwise(output_type): expected 'e4m3', got e5m2"),
+                Bad(call(part(3, 5), output_type="e5m2"), "fp8_quant_blockwise(output_type): expected 'e4m3', got 'e5m2'"),
                 Bad(call(part(3, 5), quant_method="x"), "fp8_quant_blockwise(quant_method): expected '1x128' or '128x128'"),
             ],
         ),

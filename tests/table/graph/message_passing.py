@@ -83,7 +83,7 @@ TABLE = [
         dtypes=FLOAT | INT,
         skip={"0-d": NO_SCALAR},
         bad=[
-            Bad(call(floats(3), np.array([0]), np.array([1]), "bad"), "graph_send_recv(pool_type): expected one of sum, mean, max, min, got bad"),
+            Bad(call(floats(3), np.array([0]), np.array([1]), "bad"), "graph_send_recv(pool_type): expected one of sum, mean, max, min, got 'bad'"),
             Bad(call(floats(3), np.array([0]), np.array([1, 2])), "graph_send_recv(dst_index): expected 1 numbers"),
             Bad(call(floats(3), np.array([0]), np.array([1], np.int32)), "graph_send_recv(dst_index): expected int64"),
             Bad(call(floats(3), np.array([0]), np.array([4])), "graph_send_recv(", IndexError),

@@ -43,7 +43,7 @@ LAYERS = [
         bad=[Bad(call(np.ones((2, 3, 3))), "UpsamplingBilinear2D(x): expected images of 4 axes, got shape [2, 3, 3]")]),
     LayerRow("PixelShuffle", call(2), IMAGE, ref=_shuffled,
         bad_init=[Bad(call(2.0), "PixelShuffle(upscale_factor): expected an integer, got 2.0", TypeError),
-                  Bad(call(2, "NCL"), "PixelShuffle(data_format): expected NCHW or NHWC, got NCL")]),
+                  Bad(call(2, "NCL"), "PixelShuffle(data_format): expected NCHW or NHWC, got 'NCL'")]),
     LayerRow("PixelUnshuffle", call(2), [(2, 1, 4, 2), (0, 1, 2, 2)], ref=_unshuffled,
         bad_init=[Bad(call(0), "PixelUnshuffle(downscale_factor): expected a number of 1 or more, got 0")]),
     LayerRow("ChannelShuffle", call(2), IMAGE, ref=lambda x: x[:, [0, 2, 1, 3]],

@@ -109,7 +109,7 @@ TABLE = [
         call(ints(7, 3), 1, 1, True), call(ints(3, 3, 3), 4, 1), call(ints(2, 2), 1, 10**12), call(np.zeros((0, 3)), 1)],
         lambda x, value, offset=0, wrap=False: _fill(x, value, max(-9, min(offset, 9)), wrap), dtypes=ALL, skip=FLAT,
         bad=[Bad(call(floats(3), 1), "fill_diagonal(x): expected at least 2 axes, got a Tensor of shape [3]"),
-             Bad(call(floats(2, 2), "a"), "fill_diagonal(value): expected a number, got a", TypeError)]),
+             Bad(call(floats(2, 2), "a"), "fill_diagonal(value): expected a number, got 'a'", TypeError)]),
     Row("diag_embed", [call(floats(2, 3)), call(floats(2, 3), offset=1, dim1=-1, dim2=0), call(ints(3), 1), call(ints(2, 3), -1, 0, 2),
         call(np.zeros((2, 0)))], _embed, dtypes=ALL, skip={"0-d": "there is no axis to embed"},
         bad=[Bad(call(floats()), "diag_embed(input): expected at least one axis, got a Tensor of shape []", IndexError),

@@ -48,6 +48,6 @@ TABLE = [
         bad=[Bad(call(floats(3)), "rot90(x): expected at least 2 axes, got a Tensor of shape [3]"),
              Bad(call(floats(2, 3), 1, [0, -2]), "rot90(axes): expected two different axes, got [0, -2]"),
              Bad(call(floats(2, 3), 1, [0, 1, 2]), "rot90(axes): expected two axes, got (0, 1, 2)"),
-             Bad(call(floats(2, 3), "a"), "rot90(k): expected an integer, got a", TypeError),
+             Bad(call(floats(2, 3), "a"), "rot90(k): expected an integer, got 'a'", TypeError),
              Bad(call(floats(2, 3), 1, [0, 5]), "rot90(axes): expected an axis in [-2, 1], got 5")]),
 ]  # fmt: skip

@@ -61,7 +61,7 @@ TABLE = [
     Row("erfinv", [*unary(-0.9, 0.9), call(np.array([1 - 1e-10, -1 + 1e-14, 1e-12, 0.5]))], special.erfinv, dtypes=REAL_FLOATED, out=floating,
         bad=[no_type("erfinv")]),
     Row("logit", [*unary(0.1, 0.9), call(np.array([0.05, 0.4, 0.95, -0.5, 1.5]), 0.1), call(floats(2, 3, low=0.1, high=0.9), eps=1e-6)], _logit,
-        dtypes=REAL_FLOATED, out=floating, bad=[no_type("logit"), Bad(call(floats(2), "a"), "logit(eps): expected a number, got a", TypeError),
+        dtypes=REAL_FLOATED, out=floating, bad=[no_type("logit"), Bad(call(floats(2), "a"), "logit(eps): expected a number, got 'a'", TypeError),
         Bad(call(floats(2), 1j), "logit(eps): expected a real number, got 1j", TypeError)]),
     Row("lgamma", [*unary(0.2, 5), call(GAMMA)], lambda x: np.where(np.isneginf(x), np.inf, special.gammaln(x)), dtypes=REAL_FLOATED, out=floating,
         bad=[no_type("lgamma")]),

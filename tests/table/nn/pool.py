@@ -185,7 +185,7 @@ def _bad(name, n):
         Bad(call(x, 2, 0), f"{name}(stride): expected integers of 1 or more, got [0]"),
         Bad(call(x, [2] * 5), f"{name}(kernel_size): expected one integer"),
         Bad(call(x, 2, 1, -1), f"{name}(padding): expected widths of 0 or more, got -1"),
-        Bad(call(x, 2, 1, "FULL"), f"{name}(padding): expected 'SAME', 'VALID' or integers, got FULL"),
+        Bad(call(x, 2, 1, "FULL"), f"{name}(padding): expected 'SAME', 'VALID' or integers, got 'FULL'"),
         Bad(call(x, 9, 1), f"{name}(kernel_size): expected a window that {DIMS[n][0]} elements and the padding can fill, got 9"),
         Bad(call(x, 2, 1, "VALID", ceil_mode=True), f"{name}(ceil_mode): expected False, because padding is 'VALID', got True"),
     ]

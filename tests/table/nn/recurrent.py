@@ -101,7 +101,7 @@ TABLE = [
     Row("recurrence_of", [call(*_one, None, "LSTM"), call(*_none, None, "RNN_RELU"),
         call(*_given(4, True, 1, time_major=True), np.array([3, 1]), "LSTM", reverse=True, time_major=True, masked=False)], recurrence,
         grad=1, skip={"0-d": "it takes sequences"}, loose=(4, "half precision loses digits in products"),
-        bad=[Bad(call(*_gru, None, "ELMAN"), "recurrence_of(mode): expected 'LSTM', 'GRU', 'RNN_TANH' or 'RNN_RELU', got ELMAN"),
+        bad=[Bad(call(*_gru, None, "ELMAN"), "recurrence_of(mode): expected 'LSTM', 'GRU', 'RNN_TANH' or 'RNN_RELU', got 'ELMAN'"),
              Bad(call(floats(2, 3, 4), *_gru[1:], None, "GRU"), "GRU(inputs): expected shape [batch, 2] for one step, or [batch, steps, 2], got"),
              Bad(call(*_gru, None, "LSTM"), "LSTM(states): expected a hidden and a cell state, got one"),
              Bad(call(*_lstm, None, "GRU"), "GRU(states): expected one state, got two"),

@@ -231,9 +231,9 @@ TABLE = [
                        dtypes=NONE),
     Row("dropout", _drops, law=_dropped, dtypes=NONE,
         bad=[Bad(call(floats(2), p=1.5), "dropout(p): expected a probability in [0, 1], got 1.5"), Bad(call(floats(2), mode="up"),
-        "dropout(mode): expected 'upscale_in_train' or 'downscale_in_infer', got up"),
+        "dropout(mode): expected 'upscale_in_train' or 'downscale_in_infer', got 'up'"),
              Bad(call(floats(2), axis=1), "dropout(axis): expected an axis in [0, 0], got 1"),
              Bad(call(floats(2), axis=[0, 0]), "dropout(axis): expected at most 1 axes, got (0, 0)"),
-             Bad(call(floats(2), p="a"), "dropout(p): expected a probability in [0, 1], got a", TypeError),
+             Bad(call(floats(2), p="a"), "dropout(p): expected a probability in [0, 1], got 'a'", TypeError),
              Bad(call(floats(2), axis=0.5), "dropout(axis): expected an int or a list of them, got 0.5", TypeError)]),
 ]  # fmt: skip

@@ -127,7 +127,7 @@ TABLE = [
         call(np.zeros((0, 2)), 2, [0.0, 1.0, 0.0, 2.0]),
     ], _histogramdd, dtypes=SINGLE, grad=0, skip={"0-d": "a point has coordinates"}, bad=[
         Bad(call(floats(3)), "histogramdd(x): expected a tensor with at least two axes"),
-        Bad(call(_points, "a"), "histogramdd(bins): expected an integer, a list of integers or a list of tensors, got a"),
+        Bad(call(_points, "a"), "histogramdd(bins): expected an integer, a list of integers or a list of tensors, got 'a'"),
         Bad(call(_points, [2]), "histogramdd(bins): expected 2 entries, one for each coordinate"),
         Bad(call(_points, 0), "histogramdd(bins): expected at least 1 bin along each coordinate, got 0"),
         Bad(call(_points, 2, [0.0, 1.0]), "histogramdd(ranges): expected a list of 4 numbers, two for each of 2 coordinates"),
@@ -141,6 +141,6 @@ TABLE = [
         call(_chances, still([0.5, 0.5]), k=2, return_top=True),
     ], law=_drawn, dtypes=FLOAT, grad=0, skip=_rows, bad=[
         Bad(call(_chances, floats(3)), "top_p_sampling(ps): expected one number for each of 2 rows, got shape [3]"),
-        Bad(call(_chances, floats(2), mode="all"), "top_p_sampling(mode): expected 'truncated' or 'non-truncated', got all"),
+        Bad(call(_chances, floats(2), mode="all"), "top_p_sampling(mode): expected 'truncated' or 'non-truncated', got 'all'"),
     ]),
 ]  # fmt: skip

@@ -155,8 +155,8 @@ def _bad_quantile(name):
         Bad(call(_x, 1.5), f"{name}(q): expected numbers in [0, 1], got 1.5"),
         Bad(call(_x, []), f"{name}(q): expected at least one number, got ()"),
         Bad(call(_x, np.array([0.5j])), f"{name}(q): expected a tensor of floats with at most one axis, got a Tensor of shape [1]"),
-        Bad(call(_x, "a", 9), f"{name}(q): expected a number, a list of numbers or a tensor, got a", TypeError),
-        Bad(call(_x, 0.5, interpolation="up"), f"{name}(interpolation): expected one of linear, lower, higher, nearest, midpoint, got up"),
+        Bad(call(_x, "a", 9), f"{name}(q): expected a number, a list of numbers or a tensor, got 'a'", TypeError),
+        Bad(call(_x, 0.5, interpolation="up"), f"{name}(interpolation): expected one of linear, lower, higher, nearest, midpoint, got 'up'"),
     ]
 
 
@@ -170,7 +170,7 @@ TABLE = [
     Row("median", _medians, lambda x, *a, **k: _median(False)(x.astype(float), *a, **k), dtypes=REAL, unchecked=BOOL | COMPLEX,
         out=lambda d: d if d is dtypes.float64 else dtypes.float32,
         grad_ref=lambda w, x, axis=None, keepdim=False, mode="avg": _shared(w, x, axis, keepdim, False, False),
-        bad=[axis_error("median"), Bad(call(_x, mode="max"), "median(mode): expected 'avg' or 'min', got max")]),
+        bad=[axis_error("median"), Bad(call(_x, mode="max"), "median(mode): expected 'avg' or 'min', got 'max'")]),
     Row("nanmedian", [*_medians, call(_cube, [0, 1]), call(_cube, axis=(0, 2), keepdim=True)], _median(True), dtypes=REAL,
         bad=[Bad(call(_x, 5), "nanmedian(axis): expected an axis in [-2, 1], got 5"),
              Bad(call(_x, []), "nanmedian(axis): expected at least one axis, or None, got ()"),

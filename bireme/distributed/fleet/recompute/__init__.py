@@ -14,23 +14,33 @@ __all__ = ["recompute", "recompute_sequential"]
 
 
 def recompute(function: Callable, *args: Any, **kwargs: Any) -> Any:
-    """`function(*args, **kwargs)`, keeping only what it read and returned: the rest is computed again for its gradients.
+    """Call a function without keeping its intermediate results; they are computed again in the backward pass.
 
-    Its Python runs once; random numbers (dropout) are the same both times, so `preserve_rng_state` and `use_reentrant`
-    are taken and change nothing.
+    This trades time for memory. The Python code of the function runs once, and random numbers (dropout) are the same
+    both times.
 
-    >>> layer = bireme.nn.Sequential(bireme.nn.Linear(2, 4), bireme.nn.GELU(), bireme.nn.Linear(4, 1))
-    >>> x = bireme.ones([3, 2])
-    >>> y = bireme.distributed.fleet.utils.recompute(layer, x); y.sum().backward()
-    >>> layer[0].weight.grad.shape
-    [2, 4]
+    Args:
+        function: The function, for example a layer.
+        *args: Arguments of the function.
+        **kwargs: Keyword arguments of the function. ``preserve_rng_state`` and ``use_reentrant`` are not passed on and
+            have no effect.
+
+    Returns:
+        What the function returns.
+
+    Examples:
+        >>> layer = bireme.nn.Sequential(bireme.nn.Linear(2, 4), bireme.nn.GELU(), bireme.nn.Linear(4, 1))
+        >>> y = bireme.distributed.fleet.utils.recompute(layer, bireme.ones([3, 2]))
+        >>> y.sum().backward()
+        >>> layer[0].weight.grad.shape
+        [2, 4]
     """
     if not callable(function):
-        raise errors.bad("recompute(function)", "a callable", function, kind=TypeError)
+        raise errors.bad("recompute(function)", "a callable", function, kind=errors.ArgumentTypeError)
     for name in ("preserve_rng_state", "use_reentrant"):
         flag = kwargs.pop(name, True)
         if not isinstance(flag, bool):
-            raise errors.bad(f"recompute({name})", "True or False", flag, kind=TypeError)
+            raise errors.bad(f"recompute({name})", "True or False", flag, kind=errors.ArgumentTypeError)
     if not grad_mode.is_grad_enabled():
         return function(*args, **kwargs)
     with Region() as region:
@@ -65,16 +75,26 @@ def _replaced(result: Any, new: dict[int, Tensor]) -> Any:
 
 
 def recompute_sequential(ctx: dict, functions: Sequence[Callable], *args: Any, **kwargs: Any) -> Any:
-    """Functions one after the other, in `ctx["segments"]` groups that are each recomputed for gradients.
+    """Call functions one after the other, with recomputation of groups of them.
 
-    >>> model = bireme.nn.Sequential(bireme.nn.Linear(4, 4), bireme.nn.Linear(4, 2))
-    >>> bireme.incubate.distributed.fleet.recompute_sequential({"segments": 2}, model, bireme.ones([8, 4])).shape
-    [8, 2]
+    Args:
+        ctx: Dict whose key ``segments`` is the number of groups. Default of the key: 1.
+        functions: The functions, for example a ``Sequential``; a tuple that one returns is unpacked for the next.
+        *args: Arguments of the first function.
+        **kwargs: Keyword arguments of the first function; see ``recompute``.
+
+    Returns:
+        What the last function returns.
+
+    Examples:
+        >>> model = bireme.nn.Sequential(bireme.nn.Linear(4, 4), bireme.nn.Linear(4, 2))
+        >>> bireme.incubate.distributed.fleet.recompute_sequential({"segments": 2}, model, bireme.ones([8, 4])).shape
+        [8, 2]
     """
     segments = ctx.get("segments", 1)
     layers = list(functions)
     if isinstance(segments, bool) or not isinstance(segments, int) or segments < 1:
-        raise errors.bad('recompute_sequential(ctx["segments"])', "a positive integer", segments)
+        raise errors.bad('recompute_sequential(ctx["segments"])', "a positive integer", segments, kind=errors.for_integer(segments))
     if not layers:
         raise errors.bad("recompute_sequential(functions)", "at least one function", functions)
     size = max(len(layers) // segments, 1)

@@ -104,11 +104,9 @@ class FusedMultiTransformer(Layer):
             if size <= 0:
                 raise errors.bad(f"{where}({which})", "a number above 0", size, kind=AssertionError)
         if embed_dim % num_heads:
-            raise errors.bad(
-                f"{where}(embed_dim)", f"a multiple of num_heads, which is {num_heads}", embed_dim, kind=AssertionError
-            )
+            raise errors.bad(f"{where}(embed_dim)", f"a multiple of num_heads, which is {num_heads}", embed_dim, kind=AssertionError)
         if nranks != 1 or ring_id != -1:
-            raise errors.bad(f"{where}(nranks, ring_id)", "1 and -1: the weights are whole", f"{nranks} and {ring_id}")
+            raise errors.bad(f"{where}(nranks, ring_id)", "1 and -1: the weights are whole", described=f"{nranks} and {ring_id}")
         count = len(qkv_weight_attrs) if isinstance(qkv_weight_attrs, (list, tuple)) else num_layers
         if count <= 0:
             raise errors.bad(
@@ -142,16 +140,14 @@ class FusedMultiTransformer(Layer):
         made: dict[str, list[Any]] = {kind[0]: [] for kind in kinds}
         for i in range(count):
             for which, shape, attrs, first in kinds:
-                made[which].append(
-                    self._part(f"{where}({which})", shape, attrs, i, count, which.endswith("biases"), first)
-                )
+                made[which].append(self._part(f"{where}({which})", shape, attrs, i, count, which.endswith("biases"), first))
         for which, parts in made.items():
             setattr(self, which, parts if any(p is not None for p in parts) else None)
 
     def _part(self, where: str, shape: list[int], attrs: Any, i: int, count: int, is_bias: bool, first: Any) -> Any:
         """Create the parameter of one layer, registered under its own name."""
         if isinstance(attrs, (list, tuple)) and len(attrs) != count:
-            raise errors.bad(where, f"one attribute, or a list of {count}", f"{len(attrs)} of them")
+            raise errors.bad(where, f"one attribute, or a list of {count}", described=f"{len(attrs)} of them")
         attr = attrs[i] if isinstance(attrs, (list, tuple)) else attrs
         if is_bias and attr in (None, False):
             return None

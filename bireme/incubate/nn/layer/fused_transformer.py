@@ -30,7 +30,7 @@ def _positive(where: str, **sizes: int) -> None:
 
 def _one_process(where: str, nranks: int, ring_id: int) -> None:
     if nranks != 1 or ring_id != -1:
-        raise errors.bad(f"{where}(nranks, ring_id)", "1 and -1: the weights are whole", f"{nranks} and {ring_id}")
+        raise errors.bad(f"{where}(nranks, ring_id)", "1 and -1: the weights are whole", described=f"{nranks} and {ring_id}")
 
 
 def _ones(layer: Layer, size: int, attr: Any) -> Any:
@@ -167,13 +167,9 @@ class FusedMultiHeadAttention(Layer):
         _positive(where, embed_dim=embed_dim, num_heads=num_heads)
         _one_process(where, nranks, ring_id)
         if embed_dim % num_heads:
-            raise errors.bad(
-                f"{where}(embed_dim)", f"a multiple of num_heads, which is {num_heads}", embed_dim, kind=AssertionError
-            )
+            raise errors.bad(f"{where}(embed_dim)", f"a multiple of num_heads, which is {num_heads}", embed_dim, kind=AssertionError)
         if need_weights:
-            raise errors.bad(
-                f"{where}(need_weights)", "False: the weights are not handed out", need_weights, kind=AssertionError
-            )
+            raise errors.bad(f"{where}(need_weights)", "False: the weights are not handed out", need_weights, kind=AssertionError)
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
         self.kdim, self.vdim, self.need_weights, self.name = kdim, vdim, need_weights, name
         self.dropout_rate, self.attn_dropout_rate, self._epsilon = dropout_rate, attn_dropout_rate, epsilon
@@ -216,9 +212,7 @@ class FusedMultiHeadAttention(Layer):
         """
         for name, t in (("key", key), ("value", value)):
             if t is not None and t is not query:
-                raise errors.bad(
-                    f"FusedMultiHeadAttention({name})", "None: a sequence attends to itself", t, kind=AssertionError
-                )
+                raise errors.bad(f"FusedMultiHeadAttention({name})", "None: a sequence attends to itself", t, kind=AssertionError)
         return fused_multi_head_attention(
             query, self.qkv_weight, self.linear_weight, self.normalize_before, self.pre_ln_scale, self.pre_ln_bias, self.ln_scale, self.ln_bias,
             self._epsilon, self.qkv_bias, self.linear_bias, cache, attn_mask, self.dropout_rate, self.attn_dropout_rate, self._epsilon,
@@ -235,10 +229,7 @@ class FusedMultiHeadAttention(Layer):
         shown = ("embed_dim", "num_heads", "dropout_rate", "attn_dropout_rate")
         rest = f"epsilon={self._epsilon}, kdim={self.kdim}, vdim={self.vdim}, normalize_before={self.normalize_before}"
         name = f", name={self.name}" if self.name else ""
-        return ", ".join(
-            [f"{n}={getattr(self, n)}" for n in shown]
-            + [rest, f"need_weights={self.need_weights}, dtype={self._dtype}{name}"]
-        )
+        return ", ".join([f"{n}={getattr(self, n)}" for n in shown] + [rest, f"need_weights={self.need_weights}, dtype={self._dtype}{name}"])
 
 
 class FusedFeedForward(Layer):
@@ -393,9 +384,7 @@ class FusedTransformerEncoderLayer(Layer):
         super().__init__()
         where = "FusedTransformerEncoderLayer"
         _positive(where, d_model=d_model, nhead=nhead, dim_feedforward=dim_feedforward)
-        weights, biases = [
-            self._pair(f"{where}({n})", attr) for n, attr in (("weight_attr", weight_attr), ("bias_attr", bias_attr))
-        ]
+        weights, biases = [self._pair(f"{where}({n})", attr) for n, attr in (("weight_attr", weight_attr), ("bias_attr", bias_attr))]
         self.normalize_before = normalize_before
         self.fused_attn = FusedMultiHeadAttention(
             d_model, nhead, dropout_rate, dropout_rate if attn_dropout_rate is None else attn_dropout_rate, normalize_before=normalize_before,
@@ -413,12 +402,10 @@ class FusedTransformerEncoderLayer(Layer):
         if not isinstance(attr, (list, tuple)):
             return [attr, attr]
         if len(attr) != 2:
-            raise errors.bad(where, "one attribute, or a list of 2", f"{len(attr)} of them")
+            raise errors.bad(where, "one attribute, or a list of 2", described=f"{len(attr)} of them")
         return list(attr)
 
-    def forward(
-        self, src: Tensor, src_mask: Tensor | None = None, cache: Tensor | None = None
-    ) -> Tensor | tuple[Tensor, Tensor]:
+    def forward(self, src: Tensor, src_mask: Tensor | None = None, cache: Tensor | None = None) -> Tensor | tuple[Tensor, Tensor]:
         """Encode a sequence.
 
         Args:

@@ -16,7 +16,7 @@ from bireme.optimizer.line_search import Point, strong_wolfe
 
 
 class _Whole:
-    """The estimate of the inverse Hessian as a matrix."""
+    """Estimate of the inverse Hessian as a matrix."""
 
     def __init__(self, start: Tensor):
         self.matrix = start
@@ -33,7 +33,7 @@ class _Whole:
 
 
 class _Limited:
-    """The same estimate from the last `size` pairs of differences, never written out."""
+    """The same estimate from the last ``size`` pairs of differences, without the matrix."""
 
     def __init__(self, start: Tensor, size: int):
         self.start, self.size = start, size
@@ -71,11 +71,30 @@ def minimize_bfgs(
     dtype: str = "float32",
     name: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """A minimum near a point: whether it converged, evaluations, place, value, gradient, inverse Hessian.
+    """Minimize a function of a vector by BFGS.
 
-    >>> found = bireme.incubate.optimizer.functional.minimize_bfgs(lambda x: ((x - 2.0) ** 2).sum(), bireme.zeros([2]))
-    >>> found[0].item(), found[2].tolist()
-    (True, [2.0, 2.0])
+    Args:
+        objective_func: Function that takes a vector and returns a scalar tensor.
+        initial_position: The vector to start from.
+        max_iters: Largest number of iterations. Default: 50.
+        tolerance_grad: Stop when the largest element of the gradient is at most this. Default: 1e-07.
+        tolerance_change: Stop when the largest change of an element is at most this. Default: 1e-09.
+        initial_inverse_hessian_estimate: Symmetric positive definite matrix. Default: None, the identity.
+        line_search_fn: Must be ``"strong_wolfe"``.
+        max_line_search_iters: Largest number of iterations of a line search. Default: 50.
+        initial_step_length: Step length that each line search begins with. Default: 1.0.
+        dtype: ``"float32"`` or ``"float64"``. Default: ``"float32"``.
+        name: Has no effect.
+
+    Returns:
+        A tuple of six tensors: whether it converged, the number of evaluations, the position, the value, the gradient
+        and the estimate of the inverse Hessian.
+
+    Examples:
+        >>> minimize = bireme.incubate.optimizer.functional.minimize_bfgs
+        >>> found = minimize(lambda x: ((x - 2.0) ** 2).sum(), bireme.zeros([2]))
+        >>> found[0].item(), found[2].tolist()
+        (True, [2.0, 2.0])
     """
     where = "minimize_bfgs"
     start, matrix = _begin(where, initial_position, initial_inverse_hessian_estimate, line_search_fn, dtype)
@@ -98,11 +117,31 @@ def minimize_lbfgs(
     dtype: str = "float32",
     name: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """A minimum near a point: whether it converged, evaluations, place, value, gradient.
+    """Minimize a function of a vector by L-BFGS.
 
-    >>> found = bireme.incubate.optimizer.functional.minimize_lbfgs(lambda x: ((x - 2.0) ** 2).sum(), bireme.zeros([2]))
-    >>> found[0].item(), found[2].tolist()
-    (True, [2.0, 2.0])
+    Args:
+        objective_func: Function that takes a vector and returns a scalar tensor.
+        initial_position: The vector to start from.
+        history_size: Number of past gradients that are kept. Default: 100.
+        max_iters: Largest number of iterations. Default: 50.
+        tolerance_grad: Stop when the largest element of the gradient is at most this. Default: 1e-08.
+        tolerance_change: Stop when the largest change of an element is at most this. Default: 1e-08.
+        initial_inverse_hessian_estimate: Symmetric positive definite matrix. Default: None, the identity.
+        line_search_fn: Must be ``"strong_wolfe"``.
+        max_line_search_iters: Largest number of iterations of a line search. Default: 50.
+        initial_step_length: Step length that each line search begins with. Default: 1.0.
+        dtype: ``"float32"`` or ``"float64"``. Default: ``"float32"``.
+        name: Has no effect.
+
+    Returns:
+        A tuple of five tensors: whether it converged, the number of evaluations, the position, the value and the
+        gradient.
+
+    Examples:
+        >>> minimize = bireme.incubate.optimizer.functional.minimize_lbfgs
+        >>> found = minimize(lambda x: ((x - 2.0) ** 2).sum(), bireme.zeros([2]))
+        >>> found[0].item(), found[2].tolist()
+        (True, [2.0, 2.0])
     """
     where = "minimize_lbfgs"
     start, matrix = _begin(where, initial_position, initial_inverse_hessian_estimate, line_search_fn, dtype)
@@ -116,9 +155,9 @@ def _begin(where: str, position: Any, estimate: Any, line_search: str, dtype: st
     if line_search != "strong_wolfe":
         raise errors.bad(f"{where}(line_search_fn)", "'strong_wolfe'", line_search, kind=NotImplementedError)
     if not isinstance(position, Tensor):
-        raise errors.bad(f"{where}(initial_position)", "a Tensor", position, kind=TypeError)
+        raise errors.bad(f"{where}(initial_position)", "a Tensor", position, kind=errors.NotATensorError)
     if position.ndim != 1:
-        raise errors.bad(f"{where}(initial_position)", "a vector", f"shape {position.shape}")
+        raise errors.bad(f"{where}(initial_position)", "a vector", described=f"shape {position.shape}", kind=errors.ShapeError)
     start, kind = position.detach().astype(dtype), dtypes.of(dtype)
     if estimate is None:
         return start, eye(len(start), dtype=kind)

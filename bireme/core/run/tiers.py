@@ -1,0 +1,180 @@
+"""Which tier runs a graph: one pure function of counts and sizes, so that the same script takes the same tiers every time.
+
+No clock and no state of a cache has a say. `choose` is given what is estimated of the graph (`Size`), what has been met so
+far (`History`) and the settings of the process, and says what to do and by which rule. Times are microseconds, estimated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from bireme.core.graph.graph import Graph
+
+# A compiled call costs some 50 us and 4 us a result, its compile a thousand times that: a logging line that takes the
+# interpreter 300 us is never worth it.
+CHEAP_WORK, CHEAP_WORK_PER_ARRAY = 300.0, 3.0
+
+# What a compile takes: NumPy's own functions all become one kernel.
+COMPILE_SIMPLE_CALL, COMPILE_CALL, COMPILE_EXTRA_RESULT = 1e3, 1e4, 1e4
+SHORT_COMPILE = 2e6  # nobody minds this wait
+BRIEF_COMPILE = SHORT_COMPILE / 10
+
+# A loop of tiny operators, as a hand-written recurrence, takes seconds to compile and microseconds to run.
+LOOP_CALLS, TINY_CALL = 250, 60.0
+LOOP_RUNS = 32  # interpreted before it is compiled, at least
+
+# Where shapes change, a compile may take as long as a hundred runs.
+COMPILED_SHAPES = 4  # of a family: compiled as soon as they come back
+FEW_SHAPES, FEW_SHAPES_SLOW = 8, 2  # ... while it has had no more than these; the smaller one where a compile is worth many runs
+BUSY_RUNS, BUSY_RUNS_SLOW, BUSY_SHARE = 8, 48, 16  # further shapes: 8 of the last 8 * 16 runs; 48 of the last 48 * 16
+
+# An accelerator compiles the first shapes of a family at once; small work of further ones goes to the host.
+ACCELERATOR_SHAPES, HOST_WORK = 4, 50_000.0
+
+
+class Tier(Enum):
+    """What runs a graph."""
+
+    INTERPRET = "interpreted by NumPy"
+    SERVE = "a program that was compiled before"
+    COMPILE = "compiled now"
+    REPLACE = "compiled now, in the place of the program of its family that was not used for longest"
+    PER_OP = "one small program per operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A tier, and the rule that chose it."""
+
+    tier: Tier
+    rule: str
+    lasting: bool = False  # it holds for every run of the graph
+    counted: bool = False  # the run counts towards a compile of this shape
+    prefetch: bool = False  # the next run will probably be compiled: a program on disk may be read meanwhile
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What is estimated of a graph, once."""
+
+    work: float  # of the interpreter, see `graph.cost`
+    numpy_work: float  # the part that NumPy does much faster than a compiled program
+    calls: int
+    simple_calls: int  # NumPy's own functions
+    results: int
+    arrays: int  # that go in and come out
+    leaves: int
+
+    @property
+    def compile_work(self) -> float:
+        extra = self.results - self.calls
+        return COMPILE_SIMPLE_CALL * self.simple_calls + COMPILE_CALL * (self.calls - self.simple_calls) + COMPILE_EXTRA_RESULT * extra
+
+    @property
+    def cheap(self) -> bool:
+        """Whether it is always interpreted on CPU: little work, or what NumPy does best."""
+        if not self.leaves:  # made of nothing, as the first weights of a model: NumPy draws them as fast
+            return True
+        return self.work < CHEAP_WORK + CHEAP_WORK_PER_ARRAY * self.arrays or self.numpy_work > self.work / 2
+
+    @property
+    def tiny_calls(self) -> bool:
+        """Whether its operators are so small that a compile takes as long as hundreds of runs."""
+        return self.work < TINY_CALL * self.calls
+
+    @property
+    def patience(self) -> int:
+        """How often it is interpreted before it is compiled.
+
+        Once, as a rule. A loop of tiny operators until its runs have taken as long as the compile would: a script that ends
+        before has not waited for it, and no other takes twice the time of the better choice. Where the wait is short, sooner.
+        """
+        if self.calls < LOOP_CALLS or not self.tiny_calls:
+            return 1
+        cost = self.compile_work
+        return LOOP_RUNS if cost < SHORT_COMPILE else max(LOOP_RUNS, int(cost / self.work))
+
+    @property
+    def slow_to_compile(self) -> bool:
+        """Whether a compile takes as long as many runs, and is no brief wait: where shapes change, it is then seldom worth it."""
+        return self.tiny_calls or self.compile_work >= max(LOOP_RUNS * self.work, BRIEF_COMPILE)
+
+
+def size_of(graph: Graph, live: int) -> Size:
+    """The size of a graph of which so many results are wanted."""
+    simple = sum([isinstance(getattr(n.bound.op, "numpy_form", None), np.ufunc) for n in graph.nodes])
+    leaves = len(graph.leaf_sigs)
+    return Size(graph.work, graph.work_by_numpy, len(graph.nodes), simple, len(graph.value_sigs), live + leaves, leaves)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What has been met so far, this run included. A family is all graphs of one origin, at whatever shapes."""
+
+    met: int  # runs of this graph without a program at hand
+    served: bool  # a program that was compiled for it gives what is wanted
+    compiled: bool  # it has programs of its own
+    shapes: int  # graphs of its family
+    programs: int  # of these with compiled programs
+    clock: int  # runs of the family
+    recent: Sequence[int]  # when this graph was met without a program, by that clock; at most BUSY_RUNS_SLOW of them
+    oldest_use: int  # when the family's program that has rested longest was last used
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the process says."""
+
+    on_cpu: bool
+    interpret: bool = True  # FLAGS_interpret
+    deterministic: bool = False  # FLAGS_deterministic
+    forked: bool = False  # the child of a process whose device had started
+    limit: int = 16  # FLAGS_programs_per_skeleton
+
+
+def choose(size: Size, history: History, settings: Settings) -> Choice:
+    """The tier for this run, by the first rule that holds."""
+    if settings.forked:
+        return Choice(Tier.INTERPRET, "a forked child has no device")
+    if settings.deterministic:
+        return Choice(Tier.COMPILE, "FLAGS_deterministic")
+    by_host = history.shapes > ACCELERATOR_SHAPES and size.work < HOST_WORK and not history.compiled
+    may_interpret = settings.interpret and (settings.on_cpu or by_host)
+    if may_interpret and settings.on_cpu and size.cheap:
+        return Choice(Tier.INTERPRET, "less work than a compiled call", lasting=True)
+    if may_interpret and history.met <= size.patience:
+        soon = history.met == size.patience == 1 and history.shapes <= COMPILED_SHAPES
+        return Choice(Tier.INTERPRET, "met for the first time" if size.patience == 1 else "a loop of tiny calls", prefetch=soon)
+    if history.served:
+        return Choice(Tier.SERVE, "compiled before")
+    return _when_shapes_change(size, history, settings, may_interpret)
+
+
+def _when_shapes_change(size: Size, history: History, settings: Settings, may_interpret: bool) -> Choice:
+    """Whether a family may have one more program: a bounded number, replaced only by a clearly busier shape.
+
+    On CPU the first few shapes are compiled when they come back, which is all that most loops have, unless many others came
+    before that, as when a sequence grows word by word; and further ones when they are a good part of the last runs, as the
+    sizes of buckets are. Clearly busier means: met 48 times since the program that would go was last used. With shapes drawn
+    at random neither happens, and no step waits for a compile late in a run.
+    """
+    if history.compiled:
+        return Choice(Tier.COMPILE, "other results are held than before", counted=True)
+    recent, clock = history.recent, history.clock
+    if history.programs < settings.limit:
+        runs, few = (BUSY_RUNS_SLOW, FEW_SHAPES_SLOW) if size.slow_to_compile else (BUSY_RUNS, FEW_SHAPES)
+        if history.programs < COMPILED_SHAPES and history.shapes <= few:
+            return Choice(Tier.COMPILE, "came back", counted=True)
+        if len(recent) >= runs and clock - recent[-runs] < runs * BUSY_SHARE:
+            return Choice(Tier.COMPILE, "a good part of the last runs", counted=True)
+        if not may_interpret:
+            return Choice(Tier.COMPILE, "one of its family's first shapes", counted=True)
+    elif history.programs and len(recent) == BUSY_RUNS_SLOW and recent[0] > history.oldest_use:
+        return Choice(Tier.REPLACE, "busier than a program that rests", counted=True)
+    if may_interpret:
+        return Choice(Tier.INTERPRET, "shapes keep changing", counted=True)
+    return Choice(Tier.PER_OP, "shapes keep changing", counted=True)
