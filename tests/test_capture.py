@@ -131,7 +131,7 @@ def test_every_executor_runs_a_captured_graph(by):
     for _ in range(2):
         found = [np.asarray(t) for t in program.run([numbers, whole, rest], by=by)]
         want = [numbers * np.arange(4) / 3, (numbers + 2) / 3, whole * 2, whole, np.arange(4.0), rest]
-        for f, w in zip(found, want):
+        for f, w in zip(found, want, strict=True):
             assert f.dtype == w.dtype
             np.testing.assert_allclose(f, w, rtol=1e-12)
 

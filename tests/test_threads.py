@@ -75,7 +75,7 @@ def test_one_model_serves_many_threads():
 
     with bireme.no_grad():
         want = [model(bireme.to_tensor(x)).numpy() for x in inputs]
-    for found, w in zip(in_threads(*[lambda x=x: serve(x) for x in inputs]), want):
+    for found, w in zip(in_threads(*[lambda x=x: serve(x) for x in inputs]), want, strict=True):
         for f in found:
             np.testing.assert_allclose(f, w, rtol=1e-4, atol=1e-6)
 
@@ -617,7 +617,7 @@ def test_the_default_type_is_one_for_all_threads():
         def run():
             found = []
             with bireme.amp.auto_cast(how == "auto_cast"):
-                for before, after in zip(turns[::2], turns[1::2]):
+                for before, after in zip(turns[::2], turns[1::2], strict=True):
                     before.wait()
                     found.append((calls(), calls(), bireme.get_default_dtype()))
                     after.wait()
@@ -626,7 +626,7 @@ def test_the_default_type_is_one_for_all_threads():
         return run
 
     def setter():
-        for kind, before, after in zip(("float32", "float64", "float32"), turns[::2], turns[1::2]):
+        for kind, before, after in zip(("float32", "float64", "float32"), turns[::2], turns[1::2], strict=True):
             bireme.set_default_dtype(kind)
             before.wait()
             after.wait()

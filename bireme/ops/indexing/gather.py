@@ -317,7 +317,7 @@ def take(x: Tensor, index: Tensor, mode: str = "raise") -> Tensor:
         [4, 2]
     """
     if mode not in ("raise", "wrap", "clip"):
-        raise errors.bad("take(mode)", '"raise", "wrap" or "clip"', mode)
+        raise errors.bad("take(mode)", "'raise', 'wrap' or 'clip'", mode)
     if index.dtype.kind != "i":
         raise errors.bad("take(index)", "a tensor of integers", described=index.dtype.name, kind=errors.DtypeError)
     n = x._value.sig.size
