@@ -29,7 +29,7 @@ from bireme.core.graph.segment import (
     nodes,
     pending,
     reads_again,
-)  # fmt: skip
+)
 from bireme.core.record import guards
 from bireme.core.run import lookup
 
