@@ -47,7 +47,7 @@ REFUSED = [
     ("CVE-2023-52305", lambda: bireme.topk(bireme.zeros([2, 0]), 1), r"topk\(k\): expected"),
     ("CVE-2023-52306", lambda: bireme.lerp(bireme.ones([2]), bireme.zeros([0]), 0.5), r"lerp\([^)]*\): expected"),
     ("CVE-2023-52308", lambda: bireme.amin(bireme.zeros([0, 0])), r"amin\(x\): expected an element"),
-    ("CVE-2023-52308", lambda: bireme.amax(bireme.zeros([2, 0]), axis=1), r"amax\(x\): expected an element along axis 1"),
+    ("CVE-2023-52308", lambda: bireme.amax(bireme.zeros([2, 0]), axis=1), r"amax\(x\): expected at least one element along axis 1"),
     ("CVE-2023-52312", lambda: bireme.crop(grid(), [-1, 0], []), r"crop\(offsets\): expected 2 numbers"),
     ("CVE-2023-52312", lambda: bireme.crop(grid(), [1, 1], [5, 5]), r"crop\(offsets\): expected a place"),
     ("CVE-2023-52313", lambda: bireme.argmin(bireme.zeros([0])), r"argmin\(x\): expected an element"),
@@ -74,11 +74,11 @@ REFUSED = [
     ("CVE-2023-52309", lambda: bireme.repeat_interleave(grid(), -1), r"repeat_interleave\(repeats\): expected"),
     ("CVE-2023-52309", lambda: bireme.repeat_interleave(grid(), numbers(1, -2), axis=0), r"repeat_interleave\(repeats\): expected"),
     ("CVE-2023-52309", lambda: bireme.repeat_interleave(grid(), numbers(1, 2**60), axis=0), r"repeat_interleave\(repeats\): expected"),
-    ("bincount", lambda: bireme.bincount(numbers(-1)), r"bincount\(x\): expected numbers of 0 or more"),
+    ("bincount", lambda: bireme.bincount(numbers(-1)), r"bincount\(x\): expected non-negative numbers"),
     ("histogram", lambda: bireme.histogram(grid(), bins=0), r"histogram\(bins\): expected at least 1 bin"),
     ("pool", lambda: bireme.nn.functional.max_pool2d(bireme.zeros([1, 1, 2, 2]), 2, stride=0), r"max_pool2d\(.*\): expected \w+ of 1 or more"),
     ("shard_index", lambda: bireme.shard_index(numbers([1]), 10, 0, 0), r"shard_index\(nshards\): expected"),
-    ("arange", lambda: bireme.arange(0, 1, 0), r"arange\(step\): expected a step other than 0"),
+    ("arange", lambda: bireme.arange(0, 1, 0), r"arange\(step\): expected a nonzero step"),
 ]
 
 

@@ -61,7 +61,7 @@ def test_class_names_become_layer_names(name, expected):
 
 def test_a_parameters_name_is_its_own():
     nn.Linear(2, 3, weight_attr="mine")
-    with pytest.raises(ValueError, match="expected a name that no other parameter has, got 'mine'"):
+    with pytest.raises(ValueError, match="expected a unique parameter name, got 'mine'"):
         nn.Linear(2, 3, weight_attr="mine")
 
 
@@ -481,7 +481,7 @@ def test_default_initial_values():
         (
             lambda: nn.Embedding(3, 2, padding_idx=3),
             ValueError,
-            r"Embedding\(padding_idx\): expected a row in \[-3, 2\]",
+            r"Embedding\(padding_idx\): expected an index in \[-3, 2\]",
         ),
         (lambda: nn.Embedding(0, 2), ValueError, r"Embedding\(num_embeddings\)"),
         (lambda: nn.Conv2D(3, 4, 3, groups=2), ValueError, r"Conv2D\(in_channels\): expected a multiple of groups = 2"),

@@ -185,7 +185,7 @@ def test_sizes_may_be_numbers_of_numpy():
     layers = nn.LayerList([nn.ReLU(), nn.Tanh()])
     layers.insert(i(0), nn.GELU())
     assert isinstance(layers[i(-1)], nn.Tanh) and isinstance(layers[i(0)], nn.GELU)
-    with pytest.raises(ValueError, match=r"Conv2D\(in_channels\): expected an integer of 1 or more"):
+    with pytest.raises(ValueError, match=r"Conv2D\(in_channels\): expected a positive integer"):
         nn.Conv2D(np.float32(4), 6, 3)
 
 

@@ -443,7 +443,7 @@ HOSTILE = {
     "tensor of many levels": (bytes(4) + I8(1 << 40) + bytes(20), "levels of sequences"),
     "tensor described badly": (bytes(16) + b"\x04\0\0\0\x0a\x05\x10\x04" + bytes(16), "damaged"),
 }  # fmt: skip
-SURE = "expected a whole file of tensors and plain data, got "
+SURE = "expected an undamaged file of tensors and plain data, got "
 
 
 def test_the_corpus_is_large():

@@ -137,7 +137,7 @@ def check_numerics(
         ([0, 0, 1], [3.5, 0.0, 1.5])
     """
     if not isinstance(tensor, Tensor) or not tensor.dtype.is_inexact:
-        raise errors.bad("check_numerics(tensor)", "a floating Tensor", tensor, kind=errors.ArgumentTypeError)
+        raise errors.bad("check_numerics(tensor)", "a floating-point Tensor", tensor, kind=errors.ArgumentTypeError)
     found, short = Figures(tensor._host()), SHORT.get(tensor.dtype.name, tensor.dtype.name)
     level = _tells(found, debug_mode, short)
     line = found.line(level or "INFO", _device(tensor._value), op_type, var_name, short)
@@ -220,7 +220,7 @@ class TensorCheckerConfig:
                 raise errors.bad(f"{where}(debug_step)", "a list or tuple of two steps", debug_step)
             if len(debug_step) != 2 or debug_step[1] <= debug_step[0]:
                 raise errors.bad(
-                    f"{where}(debug_step)", "a first step and a later one", list(debug_step), kind=errors.ArgumentError
+                    f"{where}(debug_step)", "[start, end] with start < end", list(debug_step), kind=errors.ArgumentError
                 )
             self.start_step, self.end_step = max(debug_step[0], 0), debug_step[1]
         self.initial_seed = streams.default_generator().initial_seed()
@@ -503,7 +503,7 @@ def _read(where: str, path: str) -> dict[tuple, list[dict[str, Any]]]:
         sorted(os.path.join(path, n) for n in os.listdir(path) if n.endswith(".log")) if os.path.isdir(path) else [path]
     )
     if not files or not all(os.path.isfile(f) for f in files):
-        raise errors.bad(where, "a folder with logs of the tensor checker, or one log", path, kind=FileNotFoundError)
+        raise errors.bad(where, "a folder with logs of the tensor checker, or a log file", path, kind=FileNotFoundError)
     found: dict[tuple, list[dict[str, Any]]] = {}
     for name in files:
         with open(name, encoding="utf-8", errors="replace") as file:

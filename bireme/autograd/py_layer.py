@@ -292,7 +292,12 @@ def _result(t: Tensor, edge: backward.CustomEdge, i: int, ctx: PyLayerContext, l
         # an input that comes back is an input that was changed in place
         if leaves[id(t)]:
             hint = "call ctx.mark_not_inplace(x) if x comes back unchanged"
-            raise errors.bad(f"{edge.name}.forward", "a result of its own", described="a leaf that requires gradients", hint=hint)
+            raise errors.bad(
+                f"{edge.name}.forward",
+                "a result that is not an input",
+                described="a leaf Tensor that requires grad",
+                hint=hint,
+            )
         new = wrap(read(t), stop_gradient=False)
         new._edge = (edge, i)
         return assign_inplace(t, new, edge.name)
@@ -406,5 +411,10 @@ class _Call:
         if g is None or not self.needs[i]:
             return None
         if g._sig.shape != sig.shape:
-            raise errors.bad(where, f"gradient {i} in the input's shape {list(sig.shape)}", described=f"shape {g.shape}", kind=errors.ShapeError)
+            raise errors.bad(
+                where,
+                f"gradient {i} of the input's shape {list(sig.shape)}",
+                described=f"shape {g.shape}",
+                kind=errors.ShapeError,
+            )
         return g if g._sig is sig else registry.find("cast")(g, sig.dtype)

@@ -50,7 +50,7 @@ class Checkpoint:
         if not isinstance(folder, (str, os.PathLike)):
             raise errors.bad("Checkpoint(folder)", "the name of a folder", folder, kind=errors.ArgumentTypeError)
         if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
-            raise errors.bad("Checkpoint(keep)", "a number of files, or None for all", keep, kind=errors.for_number(keep))
+            raise errors.bad("Checkpoint(keep)", "a positive integer or None", keep, kind=errors.for_number(keep))
         for name, part in parts.items():
             if not hasattr(part, "state_dict") or _setter(part) is None:
                 raise errors.bad(
@@ -97,7 +97,7 @@ class Checkpoint:
             **extra: Other data to save, such as the epoch or the best score; ``resume`` puts it into ``self.extra``.
         """
         if isinstance(step, bool) or not isinstance(step, int) or step < 0:
-            raise errors.bad("Checkpoint.save(step)", "how many steps were made", step)
+            raise errors.bad("Checkpoint.save(step)", "a non-negative integer", step)
         state = {
             "step": step,
             "parts": {name: part.state_dict() for name, part in self.parts.items()},
@@ -150,7 +150,7 @@ class Checkpoint:
         if steps:
             raise errors.bad(
                 "Checkpoint.resume()",
-                "a checkpoint that is whole",
+                "an undamaged checkpoint",
                 described=f"{len(steps)} damaged ones in {self.folder}",
                 kind=RuntimeError,
             )
@@ -161,7 +161,7 @@ class Checkpoint:
         if set(parts) != set(self.parts):
             raise errors.bad(
                 where,
-                f"a file of {', '.join(sorted(self.parts)) or 'nothing'}",
+                f"a checkpoint of {', '.join(sorted(self.parts)) or 'nothing'}",
                 described=f"{path}, of {', '.join(sorted(parts)) or 'nothing'}",
             )
         for name, part in self.parts.items():

@@ -148,7 +148,7 @@ class Check(Walk):
         self.parts = 0
 
     def wrong(self, what: str) -> Exception:
-        return errors.bad("save(obj)", "plain data that a file can hold", described=what)
+        return errors.bad("save(obj)", "data that can be saved", described=what)
 
     def count(self, n: int) -> None:
         # what the reader counts while it makes the object, or a little more
@@ -156,8 +156,8 @@ class Check(Walk):
         if self.parts > op.MAX_PARTS:
             raise errors.bad(
                 "save(obj)",
-                "fewer lists, tuples, dicts and arrays",
-                described=f"more than {op.MAX_PARTS} parts",
+                f"at most {op.MAX_PARTS} lists, tuples, dicts and arrays",
+                described="more",
                 hint="put numbers into arrays",
             )
 
@@ -166,7 +166,10 @@ class Check(Walk):
         for key in x if isinstance(x, (dict, set, frozenset)) else ():
             if not is_key(key):
                 raise errors.bad(
-                    "save(obj)", "keys that are text, numbers of 64 bits, or tuples of them", key, kind=errors.ArgumentTypeError
+                    "save(obj)",
+                    "keys that are str, 64-bit numbers, or tuples of them",
+                    key,
+                    kind=errors.ArgumentTypeError,
                 )
 
     def leaf(self, x: Any) -> int:
@@ -176,7 +179,9 @@ class Check(Walk):
         if isinstance(x, (np.ndarray, np.generic)) and not isinstance(x, (str, bytes)):
             self.count(16)
             if code_of(x.dtype) is None or isinstance(x, np.ma.MaskedArray):
-                raise errors.bad("save(obj)", "arrays of numbers", described=f"an array of {x.dtype}", kind=errors.ArgumentTypeError)
+                raise errors.bad(
+                    "save(obj)", "numeric arrays", described=f"an array of {x.dtype}", kind=errors.ArgumentTypeError
+                )
             return 0
         if not isinstance(x, (*_LEAVES, bytearray)):
             raise _refused(x)

@@ -45,7 +45,7 @@ def write(file: BinaryIO, obj: Any, metadata: dict[str, str] | None) -> None:
         )
     given = {} if metadata is None else metadata
     if not isinstance(given, dict) or not all(isinstance(x, str) for pair in given.items() for x in pair):
-        raise errors.bad("save(metadata)", "a dict of text to text", metadata, kind=errors.ArgumentTypeError)
+        raise errors.bad("save(metadata)", "a dict of str to str", metadata, kind=errors.ArgumentTypeError)
     kinds = {name: _kind(name, x) for name, x in obj.items()}
     header: dict[str, Any] = {"__metadata__": dict(given)} if given else {}
     header |= dict.fromkeys(obj)
@@ -78,7 +78,12 @@ def _kind(name: str, x: Any) -> np.dtype:
         )
     kind = x.dtype.np if isinstance(x, Tensor) else x.dtype.newbyteorder("=")
     if kind not in _CODES:
-        raise errors.bad("save(obj)", "types that a safetensors file can hold", described=f"{kind} for {name!r}", kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "save(obj)",
+            "dtypes that safetensors supports",
+            described=f"{kind} for {name!r}",
+            kind=errors.ArgumentTypeError,
+        )
     return kind
 
 

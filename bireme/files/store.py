@@ -243,15 +243,17 @@ class naming:
 
     def __exit__(self, kind: Any, e: Any, trace: Any) -> None:
         if isinstance(e, BadFile):
-            raise errors.bad("load(path)", "a whole file of tensors and plain data", described=f"{self.path}: {e}") from None
+            raise errors.bad(
+                "load(path)", "an undamaged file of tensors and plain data", described=f"{self.path}: {e}"
+            ) from None
 
 
 def _binary(where: str, file: Any) -> Any:
     if isinstance(file, io.TextIOBase):
         raise errors.bad(
             f"{where}(path)",
-            "a file that is open for bytes",
-            described="one that is open for text",
+            "a file opened in binary mode",
+            described="a file opened in text mode",
             hint="add 'b' to its mode",
             kind=errors.ArgumentTypeError,
         )

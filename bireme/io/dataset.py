@@ -279,7 +279,7 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) 
             lengths,
         )
     if any(n < 0 for n in lengths):
-        raise errors.bad("random_split(lengths)", "lengths of 0 or more", lengths)
+        raise errors.bad("random_split(lengths)", "non-negative lengths", lengths)
     order = draws(generator).permutation(total).tolist()
     ends = itertools.accumulate(int(n) for n in lengths)
     return [Subset(dataset, order[end - int(n) : end]) for end, n in zip(ends, lengths, strict=True)]
@@ -289,7 +289,7 @@ def _shares(fractions: Sequence[float], total: int) -> list[int]:
     """Turn fractions into lengths: rounded down, the rest one by one to the first ones."""
     for i, fraction in enumerate(fractions):
         if not 0 <= fraction <= 1:
-            raise errors.bad(f"random_split(lengths[{i}])", "a fraction between 0 and 1", fraction)
+            raise errors.bad(f"random_split(lengths[{i}])", "a fraction in [0, 1]", fraction)
     found = [math.floor(total * fraction) for fraction in fractions]
     for i in range(total - sum(found)):
         found[i % len(found)] += 1

@@ -148,7 +148,9 @@ class BeamSearchDecoder(Decoder):
         output_fn: Callable | None = None,
     ):
         if not isinstance(beam_size, int) or beam_size < 1:
-            raise errors.bad("BeamSearchDecoder(beam_size)", "an integer of 1 or more", beam_size, kind=errors.for_integer(beam_size))
+            raise errors.bad(
+                "BeamSearchDecoder(beam_size)", "a positive integer", beam_size, kind=errors.for_integer(beam_size)
+            )
         self.cell, self.embedding_fn, self.output_fn = cell, embedding_fn, output_fn
         self.start_token, self.end_token, self.beam_size = start_token, end_token, beam_size
 
@@ -305,7 +307,7 @@ def dynamic_decode(
         if max_step_num is not None and len(collected) > max_step_num:
             break
     if not collected:
-        raise errors.bad("dynamic_decode(inits)", "a sequence that has not ended", described="none")
+        raise errors.bad("dynamic_decode(inits)", "at least one unfinished sequence", described="none")
     outputs = map_structure(lambda *steps: stack(list(steps), 0), *collected)
     if type(decoder).finalize is not Decoder.finalize:
         outputs, states = decoder.finalize(outputs, states, lengths)

@@ -348,8 +348,14 @@ class Layer(State, Conversions):
         """
         self._check_name("register_buffer", name, self._buffers)
         if tensor is not None and (not isinstance(tensor, Tensor) or isinstance(tensor, Parameter)):
-            hint = "a buffer should be a Paddle.Tensor, a Parameter is trained"
-            raise errors.bad("register_buffer(tensor)", "a Tensor that is no Parameter, or None", tensor, hint=hint, kind=errors.NotATensorError)
+            hint = "a buffer should be a Tensor, a Parameter is trained"
+            raise errors.bad(
+                "register_buffer(tensor)",
+                "a Tensor that is not a Parameter, or None",
+                tensor,
+                hint=hint,
+                kind=errors.NotATensorError,
+            )
         self._buffers[name] = tensor
         if persistable:
             self._non_persistable_buffer_names_set.discard(name)

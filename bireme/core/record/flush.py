@@ -198,7 +198,12 @@ def limit(seg: Segment) -> None:
 def run(seg: Segment) -> None:
     """Run a segment: everything somebody still holds becomes real, once."""
     if seg.symbolic:
-        raise errors.bad("value", "a graph that runs", described="a value inside a graph being captured, which has no number yet", kind=RuntimeError)
+        raise errors.bad(
+            "value",
+            "a value outside a graph being captured",
+            described="a symbolic value, which has no data",
+            kind=RuntimeError,
+        )
     with seg.lock:
         if local.segment is seg:
             _open_new()
@@ -307,12 +312,20 @@ def force(v: Value) -> Any:
                 fill(seg) if seg.results else run(seg)
         if v.array is None:
             if v.marks == SYMBOLIC:
-                raise errors.bad("value", "a number", described="an input of a graph being captured, which has none yet", kind=RuntimeError)
+                raise errors.bad(
+                    "value", "a number", described="a symbolic input of a graph being captured", kind=RuntimeError
+                )
             elif v.__class__ is Zero:
                 v.array = np.zeros(v.sig.shape, v.sig.dtype.np)
             elif v.__class__ is Unmade:
                 hint = "call initialize() of each parameter first, or load a state dict"
-                raise errors.bad("value", "numbers", described="a parameter made inside LazyGuard, which has none yet", hint=hint, kind=RuntimeError)
+                raise errors.bad(
+                    "value",
+                    "an initialized value",
+                    described="a parameter created inside LazyGuard, which is not initialized yet",
+                    hint=hint,
+                    kind=RuntimeError,
+                )
             elif seg is not None and seg.error is not None:
                 raise seg.error
             else:

@@ -116,10 +116,18 @@ class BackwardPass:
                 if changed is None:
                     continue
                 if not isinstance(changed, Tensor):
-                    raise errors.bad("register_hook(hook)", "one that returns a Tensor or None", changed, kind=errors.ArgumentTypeError)
+                    raise errors.bad(
+                        "register_hook(hook)",
+                        "a hook that returns a Tensor or None",
+                        changed,
+                        kind=errors.ArgumentTypeError,
+                    )
                 if changed._sig.shape != g._sig.shape:
                     raise errors.bad(
-                        "register_hook(hook)", f"one that returns shape {g.shape}", described=f"shape {changed.shape}", kind=errors.ShapeError
+                        "register_hook(hook)",
+                        f"a hook that returns shape {g.shape}",
+                        described=f"shape {changed.shape}",
+                        kind=errors.ShapeError,
                     )
                 g = changed if changed._sig is g._sig else registry.find("cast")(changed, g.dtype)
         return g

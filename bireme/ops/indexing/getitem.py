@@ -207,7 +207,7 @@ def bounds(s: slice, n: int) -> tuple[int, int, int]:
             part = int(part.item())
         parts.append(part)
     if parts[2] == 0:
-        raise errors.bad("x[step]", "a step other than 0", 0)
+        raise errors.bad("x[step]", "a nonzero step", 0)
     start, stop, step = slice(*parts).indices(n)
     size = len(range(start, stop, step))
     return (start if size else 0), size, step
@@ -226,7 +226,7 @@ def _items(x: Tensor, key: Any) -> tuple[list, bool]:
         raise errors.bad("x[index]", f"at most {ndim} indices for shape {x.shape}", described=f"{used}", kind=errors.OutOfRangeError)
     at = [k for k, i in enumerate(found) if i is Ellipsis]
     if len(at) > 1:
-        raise errors.bad("x[index]", "at most one ...", described="two", kind=errors.OutOfRangeError)
+        raise errors.bad("x[index]", "at most one Ellipsis", described="two", kind=errors.OutOfRangeError)
     k = at[0] if at else len(found)
     items: list[Any] = []
     masks = others = axis = 0
@@ -426,7 +426,7 @@ def unbind(input: Tensor, axis: Axis = 0) -> list[Tensor]:
     [[1, 2], [3, 4]]
     """
     if input.ndim == 0:
-        raise errors.bad("unbind(input)", "a tensor with at least one axis", input)
+        raise errors.bad("unbind(input)", "a tensor with at least 1 dimension", input)
     if input.shape[axis] == 0:
         return []
     # one node with one gradient; as views, the parts are the slices that they are

@@ -28,15 +28,19 @@ def _weights(argument: str, weights: Tensor, x: Tensor, n: int) -> Tensor:
     if value.array is not None and value.device.is_cpu:
         host = np.asarray(value.array)
         if (host < 0).any():
-            raise errors.bad(f"cov({argument})", "weights of 0 or more", described="a negative one")
+            raise errors.bad(f"cov({argument})", "non-negative weights", described="a negative number")
         if whole and (host != np.floor(host)).any():
-            raise errors.bad("cov(fweights)", "whole numbers", described="a fraction")
+            raise errors.bad("cov(fweights)", "integers", described="a fraction")
     elif not segment.local.segment.symbolic and n:
         plain = weights.detach()
-        guards.guard(reductions.any(plain < 0)._value, f"cov({argument}): expected weights of 0 or more, got a negative one", ValueError)
+        guards.guard(
+            reductions.any(plain < 0)._value,
+            f"cov({argument}): expected non-negative weights, got a negative number",
+            ValueError,
+        )
         if whole:
             broken = reductions.any(logic.not_equal(plain, plain.floor()))
-            guards.guard(broken._value, "cov(fweights): expected whole numbers, got a fraction", ValueError)
+            guards.guard(broken._value, "cov(fweights): expected an integer tensor, got a fraction", ValueError)
     return weights.astype(x.dtype)
 
 
@@ -64,9 +68,9 @@ def cov(x: Tensor, rowvar: bool = True, ddof: Any = True, fweights: Tensor | Non
         [[2.0, 6.0], [6.0, 18.0]]
     """
     if x.ndim not in (1, 2):
-        raise errors.bad("cov(x)", "one or two axes", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad("cov(x)", "a 1-D or 2-D tensor", described=f"shape {x.shape}", kind=errors.ShapeError)
     if not x.dtype.is_inexact:
-        raise errors.bad("cov(x)", "a floating or complex type", described=x.dtype.name, kind=errors.DtypeError)
+        raise errors.bad("cov(x)", "a floating-point or complex dtype", described=x.dtype.name, kind=errors.DtypeError)
     if not isinstance(ddof, numbers.Real):
         raise errors.bad("cov(ddof)", "a bool or a number", ddof, kind=errors.ArgumentTypeError)
     if x.ndim == 1:
@@ -109,7 +113,7 @@ def corrcoef(x: Tensor, rowvar: bool = True) -> Tensor:
         [[1.0, -1.0], [-1.0, 1.0]]
     """
     if x.ndim not in (1, 2):
-        raise errors.bad("corrcoef(x)", "one or two axes", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad("corrcoef(x)", "a 1-D or 2-D tensor", described=f"shape {x.shape}", kind=errors.ShapeError)
     found = cov(x, rowvar)
     if found.ndim == 0:
         return found / found

@@ -169,7 +169,7 @@ TABLE, EXTRA = divided(
             _act_quant,
             **KEPT,
             loose=(1, ""),
-            bad=[Bad(call(part(2, 3)), "fused_weighted_swiglu_act_quant(x): expected a last axis that can be halved")],
+            bad=[Bad(call(part(2, 3)), "fused_weighted_swiglu_act_quant(x): expected a last dimension of even size")],
         ),
         Row(
             "fused_stack_transpose_quant",

@@ -117,7 +117,7 @@ TABLE, EXTRA = divided(
             slow=True,
             bad=[
                 Bad(
-                    call(X, part(3, 2), np.array([[0, 4]], np.int32)), "moe_combine(scatter_index): expected integers of shape [3, 2], or transposed"
+                    call(X, part(3, 2), np.array([[0, 4]], np.int32)), "moe_combine(scatter_index): expected an integer tensor of shape [3, 2], or transposed"
                 ),
                 Bad(call(X, part(3, 2), np.full((3, 2), 9, np.int32)), "moe_combine(", IndexError),
             ],
@@ -133,9 +133,9 @@ TABLE, EXTRA = divided(
                 ref,
                 **KEPT,
                 bad=[
-                    Bad(call(X, GATE, None, 5, 2, a), f"{name}(k): expected a number from 1 to 4 experts, got 5"),
+                    Bad(call(X, GATE, None, 5, 2, a), f"{name}(k): expected an integer in [1, 4], the number of experts, got 5"),
                     Bad(call(X, GATE[:2], None, 1, 2, a), f"{name}(gate_logits): expected shape [tokens, experts]"),
-                    Bad(call(X, GATE, None, 1, 0, a), f"{name}(capacity): expected a number above 0"),
+                    Bad(call(X, GATE, None, 1, 0, a), f"{name}(capacity): expected a positive number"),
                 ],
             )
             for name, ref, a, b in (("moe_gate_dispatch", _dispatch, True, False), ("moe_gate_dispatch_permute", _permute, 2, 4))
@@ -162,7 +162,7 @@ TABLE, EXTRA = divided(
                 ),
                 Bad(
                     call(X, part(5, 2), IDS, 1, 2, 4, True, 0, 2, False),
-                    "moe_gate_dispatch_partial_nosoftmaxtopk(expert_id): expected integers of shape [5, 1]",
+                    "moe_gate_dispatch_partial_nosoftmaxtopk(expert_id): expected an integer tensor of shape [5, 1]",
                 ),
             ],
         ),
@@ -205,7 +205,7 @@ TABLE, EXTRA = divided(
             ],
             _expand,
             **{**KEPT, "out": "same"},
-            bad=[Bad(call(floats(2, 2), 2, 2, 2, False), "expand_modality_expert_id(expert_id): expected integers")],
+            bad=[Bad(call(floats(2, 2), 2, 2, 2, False), "expand_modality_expert_id(expert_id): expected an integer tensor")],
         ),
         Row(
             "int_bincount",
@@ -219,8 +219,8 @@ TABLE, EXTRA = divided(
             dtypes=frozenset(),
             grad=0,
             bad=[
-                Bad(call(np.array([1]), 3, 3), "int_bincount(high): expected a number above low, which is 3, got 3"),
-                Bad(call(floats(2), 0, 3), "int_bincount(x): expected integers", TypeError),
+                Bad(call(np.array([1]), 3, 3), "int_bincount(high): expected a number greater than low = 3, got 3"),
+                Bad(call(floats(2), 0, 3), "int_bincount(x): expected an integer tensor", TypeError),
             ],
         ),
     ],

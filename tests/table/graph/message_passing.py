@@ -67,7 +67,7 @@ def _hops(found, row, colptr, input_nodes, sample_sizes, sorted_eids=None, retur
     return len(drawn) == len(set(drawn)) and (len(firsts) == wanted or len(sample_sizes) == 0) and src.shape == dst.shape == (len(drawn), 1)
 
 
-RANGE = Bad(call(ROW, COLPTR, np.array([12])), "graph_sample_neighbors(input_nodes): expected nodes in [0, 9], got 12", IndexError)
+RANGE = Bad(call(ROW, COLPTR, np.array([12])), "graph_sample_neighbors(input_nodes): expected node ids in [0, 9], got 12", IndexError)
 TABLE = [
     Row(
         "graph_send_recv",

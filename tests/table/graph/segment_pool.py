@@ -69,7 +69,7 @@ TABLE = [
         skip={"0-d": NO_SCALAR},
         bad=[
             Bad(call(floats(2), np.array([0, 5]), "sum", 3), "pool_rows(index): expected", IndexError),
-            Bad(call(floats(2), np.array([[0], [1]]), "sum", 3), "pool_rows(index): expected a 1-D tensor of integers"),
+            Bad(call(floats(2), np.array([[0], [1]]), "sum", 3), "pool_rows(index): expected a 1-D integer tensor"),
         ],
     ),
     *[

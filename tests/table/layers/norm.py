@@ -46,9 +46,9 @@ AFFINE = {"scale": (3,), "bias": (3,)}
 NUMBERS = (1e4, "the numbers of the formula travel in float32")
 LAYERS = [
     LayerRow("BatchNorm1D", call(3), [(4, 3), (2, 3, 4), (0, 3)], STATE, _by_statistics, modes=("eval",),
-        bad=[Bad(call(np.ones((1, 3, 2, 2))), "BatchNorm1D(input): expected 2 or 3 axes, got shape [1, 3, 2, 2]")]),
+        bad=[Bad(call(np.ones((1, 3, 2, 2))), "BatchNorm1D(input): expected a 2-D or 3-D tensor, got shape [1, 3, 2, 2]")]),
     LayerRow("BatchNorm2D", call(3), [(4, 3, 2, 2), (0, 3, 2, 2)], STATE, _by_statistics, modes=("eval",),
-        bad=[Bad(call(np.ones((2, 3))), "BatchNorm2D(input): expected 4 axes, got shape [2, 3]"),
+        bad=[Bad(call(np.ones((2, 3))), "BatchNorm2D(input): expected a 4-D tensor, got shape [2, 3]"),
              Bad(call(np.ones((2, 4, 1, 1))), "batch_norm(x): expected 3 channels in axis 1, as running_mean has, got shape [2, 4, 1, 1]")]),
     LayerRow("BatchNorm3D", call(3), [(4, 3, 2, 1, 2)], STATE, _by_statistics, modes=("eval",),
         bad_init=[Bad(call(3, data_format="NCL"), "BatchNorm3D(data_format): expected one of NCDHW, NDHWC, NCHW, NHWC, got 'NCL'")]),
@@ -59,9 +59,9 @@ LAYERS = [
         lambda x, weight, bias: _groups(x, 2, weight, bias) if x.size else x,
         bad=[Bad(call(np.ones((2, 3, 2))), "group_norm(num_groups): expected a divisor of the 3 channels, got 2")]),
     LayerRow("InstanceNorm1D", call(3), [(2, 3, 4)], AFFINE, _instance,
-        bad_init=[Bad(call(3, weight_attr=False), "InstanceNorm1D(weight_attr, bias_attr): expected both False or none of them")]),
+        bad_init=[Bad(call(3, weight_attr=False), "InstanceNorm1D(weight_attr, bias_attr): expected both False or neither")]),
     LayerRow("InstanceNorm2D", call(3), [(2, 3, 2, 4)], AFFINE, _instance,
-        bad=[Bad(call(np.ones((2, 3, 4))), "InstanceNorm2D(input): expected 4 axes, got shape [2, 3, 4]")]),
+        bad=[Bad(call(np.ones((2, 3, 4))), "InstanceNorm2D(input): expected a 4-D tensor, got shape [2, 3, 4]")]),
     LayerRow("InstanceNorm3D", call(3), [(2, 3, 2, 2, 2)], AFFINE, _instance),
     LayerRow("LocalResponseNorm", call(3), [(2, 4, 3), (0, 4, 3)], ref=_response, loose=NUMBERS),
     LayerRow("SpectralNorm", call([3, 4], power_iters=2), [(3, 4)], {"weight_u": (3,), "weight_v": (4,)}, _spectral,

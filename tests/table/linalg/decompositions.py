@@ -120,7 +120,7 @@ def _by_squares(x):
 
 
 def shape_errors(name, *more, square=True):
-    first = Bad(call(floats(3), *more), f"{name}(x): expected a matrix or a stack of them, got shape [3]")
+    first = Bad(call(floats(3), *more), f"{name}(x): expected a matrix or a batch of matrices, got shape [3]")
     return [first, Bad(call(floats(2, 3), *more), f"{name}(x): expected square matrices, got shape [2, 3]")] if square else [first]
 
 
