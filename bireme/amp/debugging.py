@@ -142,9 +142,8 @@ def check_numerics(
     level = _tells(found, debug_mode, short)
     line = found.line(level or "INFO", _device(tensor._value), op_type, var_name, short)
     if level == "ERROR" and debug_mode is DebugMode.CHECK_NAN_INF_AND_ABORT:
-        raise errors.NonFiniteError(
-            f"check_numerics({var_name}): {line.partition('] in ')[2]}\n  at {errors.place_of(errors.position())}"
-        )
+        message = f"check_numerics({var_name}): {line.partition('] in ')[2]}"
+        raise errors.failure(message, kind=errors.NonFiniteError)
     if level:
         sys.stdout.write(f"{line}\n")
     return to_tensor([found.nan, found.inf, found.zero], "int64"), to_tensor(
@@ -281,8 +280,8 @@ class TensorCheckerConfig:
             line = found.line(level, _device(v), name, "", short)
             if level == "ERROR" and self.debug_mode is DebugMode.CHECK_NAN_INF_AND_ABORT:
                 text = errors.nonfinite(name, found.nan, found.inf, v.sig.shape)
-                raise errors.NonFiniteError(f"{text}\n  at {errors.place_of(pos)}")
-            self._write(f"{line}, at {errors.place_of(pos)}\n" if self.stack_height_limit else f"{line}\n", _device(v))
+                raise errors.failure(text, kind=errors.NonFiniteError, pos=pos)
+            self._write(f"{line}, at {errors.location(pos)}\n" if self.stack_height_limit else f"{line}\n", _device(v))
 
     def _write(self, line: str, device: str) -> None:
         if self.output_dir is None:
@@ -355,7 +354,8 @@ def check_layer_numerics(func: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(func)
     def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not args:
-            raise RuntimeError(f"{type(self).__name__}.forward: expected an input by position, got none")
+            where = f"{type(self).__name__}.forward"
+            raise errors.bad(where, "a positional input", described="none", kind=RuntimeError)
         if not isinstance(args[0], Tensor):
             raise errors.bad(f"{type(self).__name__}.forward", "a Tensor as first input", args[0], kind=RuntimeError)
 
@@ -365,7 +365,7 @@ def check_layer_numerics(func: Callable[..., Any]) -> Callable[..., Any]:
                 if found is not None and found.bad:
                     layer = type(self).__name__
                     text = f"{layer}: {errors.nonfinite(_name(bound), found.nan, found.inf, v.sig.shape)}"
-                    raise errors.NonFiniteError(f"{text}\n  at {errors.place_of(pos)}")
+                    raise errors.failure(text, kind=errors.NonFiniteError, pos=pos)
 
         segment.watch(look)
         try:

@@ -148,7 +148,7 @@ class PyLayer(PyLayerContext):
         Returns:
             A tensor, or a tuple or list with at least one tensor.
         """
-        raise _unwritten("forward(ctx, ...)")
+        raise _missing("forward(ctx, ...)")
 
     @staticmethod
     def backward(ctx: PyLayerContext, *args: Any) -> Any:
@@ -161,7 +161,7 @@ class PyLayer(PyLayerContext):
         Returns:
             One gradient, or None, for each tensor that ``forward`` took.
         """
-        raise _unwritten("backward(ctx, *grads)")
+        raise _missing("backward(ctx, *grads)")
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
@@ -240,12 +240,10 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
     return plain
 
 
-class _Unwritten(NotImplementedError, OSError):
-    """A method that the subclass does not implement: Paddle raises OSError where the backward pass finds that out."""
-
-
-def _unwritten(method: str) -> _Unwritten:
-    return _Unwritten(f"PyLayer.{method.partition('(')[0]}: expected a static method `{method}` in the subclass")
+def _missing(method: str) -> Exception:
+    # Paddle raises OSError where the backward pass finds that out
+    message = f"PyLayer.{method.partition('(')[0]}: expected a static method `{method}` in the subclass, got none"
+    return errors.failure(message, kind=errors.MissingMethodError)
 
 
 class _Slots:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from bireme.core.base import errors, random_state
 from bireme.files import pdparams
 from bireme.files.pickler import write_all
-from bireme.files.source import BadFile, Source, size_of
+from bireme.files.source import FileFormatError, Source, size_of
 from bireme.files.store import telling, write_whole
 from bireme.io import order
 
@@ -141,7 +141,7 @@ class Checkpoint:
             path = self.path(step)
             try:
                 state = _read(path)
-            except BadFile as e:
+            except FileFormatError as e:
                 errors.warn(f"Checkpoint.resume(): {path} is damaged: {e}; going back to the one before")
                 self._damaged.add(step)
                 continue
@@ -205,19 +205,19 @@ def _read(path: str) -> dict[str, Any]:
     with telling("Checkpoint.resume", path), open(path, "rb", buffering=0) as file:
         size = size_of(file) - _END.size
         if size <= 0:
-            raise BadFile("it is too short")
+            raise FileFormatError("it is truncated")
         left, total = size, 0
         while left:
             piece = file.read(min(left, _CHUNK))
             if not piece:
-                raise BadFile("it ends too early")
+                raise FileFormatError("it is truncated")
             total = zlib.crc32(piece, total)
             left -= len(piece)
         if file.read(_END.size) != _END.pack(_SIGN, total):
-            raise BadFile("its checksum does not fit")
+            raise FileFormatError("its checksum does not match")
         file.seek(0)
         source = Source(file, size)
         state = pdparams.read(source, return_numpy=False, keep_names=False)
         if source.left or not isinstance(state, dict) or set(state) != {"step", "parts", "random", "extra"}:
-            raise BadFile("it is not a checkpoint")
+            raise FileFormatError("it is not a checkpoint")
         return state

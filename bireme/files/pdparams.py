@@ -16,8 +16,8 @@ from bireme.core.tensor.tensor import Tensor, Value, sig_of
 from bireme.files import opcodes as op
 from bireme.files.allowed_globals import Array, Blob, is_key, what
 from bireme.files.pickler import Emitter, code_of, host_of
-from bireme.files.source import BadFile, Source
-from bireme.files.unpickler import Machine
+from bireme.files.source import FileFormatError, Source
+from bireme.files.unpickler import Unpickler
 
 _LEAVES = (type(None), bool, int, float, complex, str, bytes)
 _SIMPLE = (bool, float, str)
@@ -122,7 +122,7 @@ class Walk:
         if depth + height > op.MAX_DEPTH + 1:
             raise self.wrong(f"data nested more than {op.MAX_DEPTH} deep")
         if count > op.MAX_UNFOLDED:
-            raise self.wrong(f"data that unfolds to more than {op.MAX_UNFOLDED} parts")
+            raise self.wrong(f"data of more than {op.MAX_UNFOLDED} objects")
         return count, height
 
     def holds(self, x: Any) -> bool:
@@ -133,11 +133,11 @@ class Walk:
 
     def leaf(self, x: Any) -> int:
         """Check anything else; returns the number of containers that stand for it in a file."""
-        raise NotImplementedError(f"{type(self).__name__}.leaf: not written")
+        raise errors.missing_method(self, "leaf")
 
     def wrong(self, what: str) -> Exception:
         """Return the error for what was found."""
-        raise NotImplementedError(f"{type(self).__name__}.wrong: not written")
+        raise errors.missing_method(self, "wrong")
 
 
 class Check(Walk):
@@ -205,7 +205,7 @@ def _refused(obj: Any) -> Exception:
 
 def read(source: Source, return_numpy: bool, keep_names: bool) -> Any:
     """Return the object that ``paddle.save`` or ``bireme.save`` wrote, with tensors where it had tensors."""
-    found = Machine(source).run()
+    found = Unpickler(source).run()
     survey = Survey()
     survey.visit(found)
     convert = _as_array if return_numpy else _as_tensor
@@ -219,10 +219,10 @@ def read(source: Source, return_numpy: bool, keep_names: bool) -> Any:
 def _read_state(found: dict, convert: Callable[[Array, str | None], Any], keep_names: bool) -> dict:
     table = found[op.NAME_TABLE]
     if type(table) is not dict:
-        raise BadFile("a table of names that is not a dict")
+        raise FileFormatError("a name table that is not a dict")
     for key, name in table.items():
         if key not in found:
-            raise BadFile(f"a table of names with {str(key)[:100]!r}, which is not in it")
+            raise FileFormatError(f"a name table with {str(key)[:100]!r}, which is not in the file")
         if type(found[key]) is Array:
             found[key] = convert(found[key], name if type(name) is str else None)
     if not keep_names:
@@ -236,7 +236,7 @@ def _join(found: dict) -> None:
     if table is None:
         return
     if type(table) is not dict:
-        raise BadFile("a table of pieces that is not a dict")
+        raise FileFormatError("a table of slices that is not a dict")
     used: list[Any] = []
     for key, entry in table.items():
         names: Any = entry.get("slices") if type(entry) is dict else None
@@ -247,14 +247,14 @@ def _join(found: dict) -> None:
             or type(shape) not in (tuple, list)
             or not all(type(n) is int and n >= 0 for n in shape)
         ):
-            raise BadFile("a table of pieces without names or a shape")
+            raise FileFormatError("a table of slices without names or a shape")
         pieces: list[Any] = [found.pop(name, None) if type(name) is str else None for name in names]
         used += pieces
         if any(type(piece) is not Array for piece in pieces) or len(set(map(id, used))) < len(used):
-            raise BadFile(f"pieces of {str(key)[:100]!r} that are not there, or there twice")
+            raise FileFormatError(f"slices of {str(key)[:100]!r} that are missing or used twice")
         hosts = [piece.value().reshape(-1) for piece in pieces]
         if len({host.dtype for host in hosts}) > 1 or sum(host.size for host in hosts) != math.prod(shape):
-            raise BadFile(f"pieces of {str(key)[:100]!r} that do not make its shape {list(shape)}")
+            raise FileFormatError(f"slices of {str(key)[:100]!r} that do not match its shape {list(shape)}")
         whole = Array()
         whole.data = np.concatenate(hosts).reshape(tuple(shape))
         found[key] = whole
@@ -303,7 +303,7 @@ class Survey(Walk):
         self.pairs = False
 
     def wrong(self, what: str) -> Exception:
-        return BadFile(what)
+        return FileFormatError(what)
 
     def enter(self, x: Any) -> None:
         if type(x) is tuple and is_pair(x):
@@ -313,7 +313,7 @@ class Survey(Walk):
         if type(x) is Array:
             x.value()
         elif type(x) not in _LEAVES and type(x) is not Blob and not isinstance(x, np.generic):
-            raise BadFile(f"{what(x)} where there should be data")
+            raise FileFormatError(f"{what(x)} instead of data")
         return 0
 
 

@@ -37,14 +37,10 @@ class Dataset:
         """Initialize the dataset; subclasses need not call it."""
 
     def __getitem__(self, idx: int) -> Any:
-        raise NotImplementedError(f"{type(self).__name__}.__getitem__: not written")
+        raise errors.missing_method(self, "__getitem__")
 
     def __len__(self) -> int:
-        raise NotImplementedError(f"{type(self).__name__}.__len__: not written")
-
-
-class _NoNumbers(RuntimeError, TypeError):
-    """Paddle's RuntimeError, and the TypeError by which `list` learns that there is no length."""
+        raise errors.missing_method(self, "__len__")
 
 
 class IterableDataset(Dataset):
@@ -62,13 +58,19 @@ class IterableDataset(Dataset):
     """
 
     def __iter__(self) -> Iterator[Any]:
-        raise NotImplementedError(f"{type(self).__name__}.__iter__: not written")
+        raise errors.missing_method(self, "__iter__")
 
     def __getitem__(self, idx: int) -> Any:
-        raise _NoNumbers(f"'__getitem__' should not be called for IterableDataset{type(self).__name__}")
+        raise _not_indexable(self, "__getitem__")
 
     def __len__(self) -> int:
-        raise _NoNumbers(f"'__len__' should not be called for IterableDataset{type(self).__name__}")
+        raise _not_indexable(self, "__len__")
+
+
+def _not_indexable(dataset: IterableDataset, method: str) -> Exception:
+    # Paddle's RuntimeError, and the TypeError by which `list` learns that there is no length
+    message = f"'{method}' should not be called for IterableDataset {type(dataset).__name__}"
+    return errors.failure(message, kind=errors.NotIndexableError)
 
 
 class TensorDataset(Dataset):

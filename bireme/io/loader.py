@@ -388,7 +388,7 @@ class _WorkerIterator(_Epoch):
 
     def __next__(self) -> Any:
         if self.epoch != self.pool.inbox.epoch:
-            raise RuntimeError("DataLoader: with persistent_workers=True, a new iteration ends the one before")
+            raise errors.failure("DataLoader: with persistent_workers=True, a new iteration ends the one before")
         batch = self.take()
         if batch is End:
             if not self.keep:

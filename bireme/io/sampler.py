@@ -36,7 +36,7 @@ class Sampler:
         self.data_source = data_source
 
     def __iter__(self) -> Iterator[Any]:
-        raise NotImplementedError(f"{type(self).__name__}.__iter__: not written")
+        raise errors.missing_method(self, "__iter__")
 
 
 class SequenceSampler(Sampler):

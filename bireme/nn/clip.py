@@ -37,7 +37,7 @@ class ClipGradBase:
         return pairs
 
     def _clip(self, grads: list[Tensor]) -> list[Tensor]:
-        raise NotImplementedError(f"{type(self).__name__}: not written")
+        raise errors.missing_method(self, "_clip")
 
 
 class ClipGradByValue(ClipGradBase):

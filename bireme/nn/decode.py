@@ -48,7 +48,7 @@ class Decoder:
         Returns:
             A tuple (inputs, states, finished); the last is a bool tensor of the sequences that have ended already.
         """
-        raise NotImplementedError(f"{type(self).__name__}.initialize: not written")
+        raise errors.missing_method(self, "initialize")
 
     def step(self, time: Tensor, inputs: Any, states: Any, **kwargs: Any) -> tuple:
         """Compute one time step.
@@ -62,7 +62,7 @@ class Decoder:
         Returns:
             A tuple (outputs, next states, next inputs, finished).
         """
-        raise NotImplementedError(f"{type(self).__name__}.step: not written")
+        raise errors.missing_method(self, "step")
 
     def finalize(self, outputs: Any, final_states: Any, sequence_lengths: Tensor) -> tuple:
         """Replace the outputs of all time steps and the final states; optional.
@@ -75,7 +75,7 @@ class Decoder:
         Returns:
             A tuple (outputs, final states).
         """
-        raise NotImplementedError(f"{type(self).__name__}.finalize: not written")
+        raise errors.missing_method(self, "finalize")
 
     @property
     def tracks_own_finished(self) -> bool:

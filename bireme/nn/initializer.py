@@ -38,7 +38,7 @@ class Initializer:
         Returns:
             Tensor of this shape and data type.
         """
-        raise NotImplementedError(f"{type(self).__name__}: not written")
+        raise errors.missing_method(self, "sample")
 
     def forward(self, var: Tensor, block: Any = None) -> Any:
         """Fill a parameter inplace.

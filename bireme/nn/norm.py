@@ -192,8 +192,13 @@ class _InstanceNormBase(Layer):
     def _check_input_dim(self, input: Tensor) -> None:
         # under Paddle's name: programs derive from these layers and write their own check
         if input.ndim not in self._axes:
-            expected = " or ".join([str(n) for n in self._axes])
-            raise errors.bad(f"{type(self).__name__}(input)", f"{expected} axes", described=f"shape {input.shape}", kind=errors.ShapeError)
+            expected = " or ".join([f"{n}-D" for n in self._axes])
+            raise errors.bad(
+                f"{type(self).__name__}(input)",
+                f"a {expected} tensor",
+                described=f"shape {input.shape}",
+                kind=errors.ShapeError,
+            )
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalize the input.

@@ -78,7 +78,7 @@ class RNNCellBase(Layer):
     @property
     def state_shape(self) -> Any:
         """Shapes of the states without the batch; to be defined by each cell."""
-        raise NotImplementedError(f"{type(self).__name__}.state_shape: not written")
+        raise errors.missing_method(self, "state_shape")
 
     @property
     def state_dtype(self) -> Any:

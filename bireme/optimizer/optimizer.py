@@ -247,7 +247,7 @@ class Optimizer(States):
         self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]
     ) -> list[Tensor]:
         """Return parameters and accumulators after a step; each rule implements it."""
-        raise NotImplementedError(f"{type(self).__name__}._new: not written")
+        raise errors.missing_method(self, "_new")
 
     # ------------------------------------------------------------ custom rules, as in Paddle: parameter by parameter
 

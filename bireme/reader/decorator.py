@@ -122,7 +122,12 @@ def compose(*readers: Reader, check_alignment: bool = True, **kwargs: Any) -> Re
         for found in itertools.zip_longest(*(reader() for reader in readers), fillvalue=missing):
             if any(f is missing for f in found):
                 if check_alignment:
-                    raise ComposeNotAligned("compose(readers): expected readers with the same number of samples, got one that ended before another")
+                    raise errors.bad(
+                        "compose(readers)",
+                        "readers with the same number of samples",
+                        described="one that ended before another",
+                        kind=ComposeNotAligned,
+                    )
                 return
             yield tuple(part for f in found for part in (f if isinstance(f, tuple) else (f,)))
 

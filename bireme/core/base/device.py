@@ -327,10 +327,10 @@ class Fork:
         cls.child = cls.child or started()
 
     @classmethod
-    def error(cls) -> RuntimeError:
-        return RuntimeError(
-            "this process was forked after a device had started: compiled programs cannot run in it\n"
-            "  hint: start workers by spawn or forkserver, multiprocessing.get_context('spawn')"
+    def error(cls) -> Exception:
+        return errors.failure(
+            "this process was forked after a device had started: compiled programs cannot run in it",
+            hint="start workers by spawn or forkserver, multiprocessing.get_context('spawn')",
         )
 
 

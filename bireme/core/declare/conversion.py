@@ -136,7 +136,7 @@ def ints(x: Any, ndim: int, where: str) -> tuple[int, ...] | None:
     return (whole_number(x, ndim, where),)
 
 
-MAX_EXTENT = 1 << 40
+MAX_ELEMENTS = 1 << 40
 
 
 def shape(x: Any, ndim: int, where: str) -> tuple[int, ...] | None:
@@ -148,10 +148,10 @@ def shape(x: Any, ndim: int, where: str) -> tuple[int, ...] | None:
             if n < 0:
                 raise errors.bad(where, "non-negative sizes", list(found))
             total *= max(n, 1)
-        if total > MAX_EXTENT:
+        if total > MAX_ELEMENTS:
             raise errors.bad(
                 where,
-                f"a shape of at most {MAX_EXTENT:,} elements",
+                f"a shape of at most {MAX_ELEMENTS:,} elements",
                 described=f"shape {list(found)}, {total:,} elements",
                 kind=MemoryError,
             )

@@ -211,7 +211,7 @@ def run(seg: Segment) -> None:
         if local.waiting is seg:
             local.waiting = None
         if seg.error is not None:
-            raise seg.error
+            raise errors.with_line(seg.error)
         if seg.state.bound is not None and not seg.results:
             if seg.edges:
                 local.last_edge = seg.edges[-1]
@@ -327,9 +327,9 @@ def force(v: Value) -> Any:
                     kind=RuntimeError,
                 )
             elif seg is not None and seg.error is not None:
-                raise seg.error
+                raise errors.with_line(seg.error)
             else:
-                raise RuntimeError("this value belongs to a segment that was lost (a fork, or an interrupted run)")
+                raise errors.failure("this value belongs to a segment that was lost (a fork, or an interrupted run)")
     if guards.kept:
         guards.check()
     return v.array
@@ -441,9 +441,9 @@ def _run_at_once(seg: Segment, bound: Any, operands: list, outs: list[Value]) ->
                 if not np.isfinite(found).all():
                     text = errors.nonfinite(bound.op.name, int(np.isnan(found).sum()), int(np.isinf(found).sum()), v.sig.shape)
                     if flags.check_nan_inf_level.value > 0:
-                        sys.stdout.write(f"{text}, at {errors.place_of(pos)}\n")
+                        sys.stdout.write(f"{text}, at {errors.location(pos)}\n")
                     else:
-                        raise errors.NonFiniteError(f"{text}\n  at {errors.place_of(pos)}")
+                        raise errors.failure(text, kind=errors.NonFiniteError, pos=pos)
 
 
 # ---------------------------------------------------------------- fork

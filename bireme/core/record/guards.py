@@ -45,6 +45,6 @@ def check(wait: bool = False) -> None:
             except ValueError:  # another thread was faster
                 continue
             if failed is None and bool(np.asarray(array)):
-                failed = kind(f"{message}\n  at {errors.place_of(pos)}")
+                failed = errors.failure(message, kind=kind, pos=pos)
     if failed is not None:
         raise failed

@@ -155,8 +155,8 @@ def handle(g: Tensor) -> Tensor:
 
 
 def freed(edge: Any) -> RuntimeError:
-    told = f"backward: the graph through {edge.name} has been freed\n  hint: pass retain_graph=True to the first backward"
-    return errors.FreedGraphError(f"{told}\n  at {errors.place_of(errors.position())}")
+    message = f"backward: the graph through {edge.name} has been freed"
+    return errors.failure(message, hint="pass retain_graph=True to the first backward", kind=errors.FreedGraphError)
 
 
 # ---------------------------------------------------------------- passes that were walked before

@@ -31,7 +31,7 @@ class AttentionBias:
         Returns:
             Tensor of this shape, to be added to the scores.
         """
-        raise NotImplementedError(f"{type(self).__name__}: not written")
+        raise errors.missing_method(self, "materialize")
 
 
 class LowerTriangularMask(AttentionBias):

@@ -199,10 +199,10 @@ def _as_matrices(g, sigs, xp):
 
 def _needs(name: str, argument: str, x: Tensor, *ranks: int) -> None:
     if x.ndim not in ranks:
-        wanted = " or ".join(map(str, ranks))
+        wanted = " or ".join([f"{n}-D" for n in ranks])
         raise errors.bad(
             f"{name}({argument})",
-            f"a tensor with {wanted} {'axis' if wanted == '1' else 'axes'}",
+            f"a {wanted} tensor",
             described=f"shape {x.shape}",
             kind=errors.ShapeError,
         )

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bireme.core.base import errors
-from bireme.core.declare.conversion import MAX_EXTENT
+from bireme.core.declare.conversion import MAX_ELEMENTS
 from bireme.core.declare.op import PUBLIC, Axis, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor.tensor import value_of
@@ -343,8 +343,8 @@ def combinations(x: Tensor, r: Any = 2, with_replacement: bool = False) -> Tenso
     if r == 0:
         return index_select(x, Tensor(value_of(np.zeros(0, np.int64))))
     n = math.comb(x._value.sig.size + r - 1 if with_replacement else x._value.sig.size, r)
-    if n * r > MAX_EXTENT:
-        raise errors.bad("combinations(x, r)", f"at most {MAX_EXTENT:,} elements", described=f"{n:,} combinations")
+    if n * r > MAX_ELEMENTS:
+        raise errors.bad("combinations(x, r)", f"at most {MAX_ELEMENTS:,} elements", described=f"{n:,} combinations")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     chosen = np.fromiter(itertools.chain.from_iterable(choose(range(x._value.sig.size), r)), np.int64, n * r)
     return reshaped(index_select(x, Tensor(value_of(chosen))), [n, r])

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bireme.core.base import errors
-from bireme.core.declare.conversion import MAX_EXTENT, ints, one_axis
+from bireme.core.declare.conversion import MAX_ELEMENTS, ints, one_axis
 from bireme.core.declare.op import Axes, Axis, Ints, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor.tensor import value_of
@@ -112,10 +112,10 @@ def repeat_interleave(x: Tensor, repeats: Any, axis: Any = None, name: Any = Non
     if repeats.dtype.name not in ("int32", "int64") or repeats.ndim > 1 or repeats._value.sig.size != n:
         raise errors.bad("repeat_interleave(repeats)", f"{n} integers, one for each slice along axis {axis}", repeats)
     counts = repeats._host().reshape(-1)
-    if n and (counts.min() < 0 or int(counts.sum(dtype=object)) > MAX_EXTENT):
+    if n and (counts.min() < 0 or int(counts.sum(dtype=object)) > MAX_ELEMENTS):
         raise errors.bad(
             "repeat_interleave(repeats)",
-            f"non-negative integers that sum to at most {MAX_EXTENT:,}",
+            f"non-negative integers that sum to at most {MAX_ELEMENTS:,}",
             described=f"{counts.min()} to {counts.max()}",
         )
     _sized(output_size, int(counts.sum()))

@@ -21,7 +21,7 @@ def _channels(name: str, x: Any, count: int, data_format: Any) -> list[int]:
     if x.ndim != count:
         raise errors.bad(f"{name}(x)", f"a {count}-D tensor", described=f"shape {x.shape}", kind=errors.ShapeError)
     if data_format not in (first, last):
-        raise errors.bad(f"{name}(data_format)", f"{first} or {last}", data_format)
+        raise errors.bad(f"{name}(data_format)", f"{first!r} or {last!r}", data_format)
     return [0, 1] if data_format == first else [0, count - 1]
 
 

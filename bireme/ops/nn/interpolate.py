@@ -242,10 +242,10 @@ def _interpolated(name, x, size, scale_factor, mode, align_corners, align_mode, 
     if kind not in MODES:
         raise errors.bad(f"{name}(mode)", f"one of {', '.join(map(repr, MODES))}", mode)
     if x.ndim not in MODES[kind]:
-        expected = " or ".join([str(n) for n in MODES[kind]])
+        expected = " or ".join([f"{n}-D" for n in MODES[kind]])
         raise errors.bad(
             f"{name}(x)",
-            f"a {expected}-D tensor for mode {kind!r}",
+            f"a {expected} tensor for mode {kind!r}",
             described=f"shape {x.shape}",
             kind=errors.ShapeError,
         )
@@ -268,7 +268,7 @@ def _interpolated(name, x, size, scale_factor, mode, align_corners, align_mode, 
     first, last = FORMATS[x.ndim]
     layout = first if data_format is None or (data_format == "NCL" and x.ndim == 3) else last if data_format == "NLC" and x.ndim == 3 else data_format
     if layout not in (first, last):
-        raise errors.bad(f"{name}(data_format)", f"{first} or {last}", data_format)
+        raise errors.bad(f"{name}(data_format)", f"{first!r} or {last!r}", data_format)
     axes = list(range(1, x.ndim - 1)) if layout == last else list(range(2, x.ndim))
     if min([x.shape[a] for a in axes]) < 1:
         raise errors.bad(

@@ -83,7 +83,7 @@ TABLE = [
         Bad(call(floats(), 2, 1), "frame(x): expected a tensor with at least 1 dimension, got a Tensor of shape []")]),
     Row("overlap_add", ADDS, _overlap_add, dtypes=ALL - {dtypes.bool_}, unchecked=frozenset((dtypes.bool_,)), skip=NO_AXIS, bad=[
         Bad(call(floats(2, 3), 3), "overlap_add(hop_length): expected at most the length of a frame, 2, got 3"),
-        Bad(call(floats(2), 1), "overlap_add(x): expected a tensor with at least two dimensions, got a Tensor of shape [2]")]),
+        Bad(call(floats(2), 1), "overlap_add(x): expected a tensor with at least 2 dimensions, got a Tensor of shape [2]")]),
     Row("stft", SIGNALS, _stft, dtypes=WIDE, out=_spectrum, skip=NO_AXIS, bad=[
         Bad(call(floats(5), 6), "stft(n_fft): expected an integer in [1, 5], at most the length of the signal, got 6", AssertionError),
         Bad(call(floats(9), 8, 0), "stft(hop_length): expected a positive integer, got 0", AssertionError),

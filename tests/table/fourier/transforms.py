@@ -128,7 +128,7 @@ def _bad(name):
 
 def _bad_two(name):
     return [
-        Bad(call(floats(3)), f"{name}(x): expected a tensor with at least two dimensions, got a Tensor of shape [3]"),
+        Bad(call(floats(3)), f"{name}(x): expected a tensor with at least 2 dimensions, got a Tensor of shape [3]"),
         Bad(call(floats(3, 4), [3]), f"{name}(s): expected two integers, got "),
         Bad(call(floats(3, 4), axes=[0, 0]), f"{name}(axes): expected one or more different axes, got [0, 0]"),
     ]

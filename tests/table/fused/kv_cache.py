@@ -237,7 +237,7 @@ TABLE, EXTRA = divided(
             bad=[
                 Bad(call(part(2, 12)), "masked_multihead_attention(cache_kv): expected shape [2, batch, heads, steps, width]"),
                 Bad(call(part(2, 9), part(2, 2, 1, 4, 4)), "masked_multihead_attention(x): expected shape [2, (heads + 2 * 1) * 4]"),
-                Bad(call(part(2, 12), part(2, 2, 1, 4, 4)), "masked_multihead_attention(src_mask): expected it or sequence_lengths"),
+                Bad(call(part(2, 12), part(2, 2, 1, 4, 4)), "masked_multihead_attention(src_mask): expected src_mask or sequence_lengths, to know the position of the step"),
                 Bad(
                     call(part(2, 12), part(2, 2, 1, 4, 4), src_mask=part(3, 1, 1, 2)),
                     "masked_multihead_attention(src_mask): expected shape [2, 1, 1,",

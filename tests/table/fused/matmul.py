@@ -199,8 +199,8 @@ TABLE, EXTRA = divided(
             loose=(4, "a sum rounded to half precision before the activation"),
             unchecked=INT,
             bad=[
-                Bad(call(floats(2), act_method="abc"), "fused_bias_act(act_method): expected one of gelu"),
-                Bad(call(floats(2), compute_dtype="abc"), "fused_bias_act(compute_dtype): expected one of default"),
+                Bad(call(floats(2), act_method="abc"), "fused_bias_act(act_method): expected one of 'gelu', 'relu', 'silu', 'swish', 'sigmoid', 'tanh', 'none', 'geglu', 'swiglu'"),
+                Bad(call(floats(2), compute_dtype="abc"), "fused_bias_act(compute_dtype): expected one of 'default', 'fp16', 'bf16', 'fp32'"),
             ],
             slow=True,
         ),

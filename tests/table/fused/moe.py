@@ -135,7 +135,7 @@ TABLE, EXTRA = divided(
                 bad=[
                     Bad(call(X, GATE, None, 5, 2, a), f"{name}(k): expected an integer in [1, 4], the number of experts, got 5"),
                     Bad(call(X, GATE[:2], None, 1, 2, a), f"{name}(gate_logits): expected shape [tokens, experts]"),
-                    Bad(call(X, GATE, None, 1, 0, a), f"{name}(capacity): expected a positive number"),
+                    Bad(call(X, GATE, None, 1, 0, a), f"{name}(capacity): expected a positive integer"),
                 ],
             )
             for name, ref, a, b in (("moe_gate_dispatch", _dispatch, True, False), ("moe_gate_dispatch_permute", _permute, 2, 4))
@@ -158,7 +158,7 @@ TABLE, EXTRA = divided(
             bad=[
                 Bad(
                     call(X, part(5, 2), IDS, 2, 2, 4, True, 3, 2, False),
-                    "moe_gate_dispatch_partial_nosoftmaxtopk(expert_end_index): expected a part of 4",
+                    "moe_gate_dispatch_partial_nosoftmaxtopk(expert_end_index): expected a range of the 4 experts, and a positive capacity",
                 ),
                 Bad(
                     call(X, part(5, 2), IDS, 1, 2, 4, True, 0, 2, False),
@@ -183,7 +183,7 @@ TABLE, EXTRA = divided(
                 "static": "only the loss has a gradient",
                 "compiled": "only the loss has a gradient",
             },
-            bad=[Bad(call(GATE, np.array([2, 3]), None, None, 4, False, 2, 1e-6), "cal_aux_loss(dispatch_mask): expected a count for each expert")],
+            bad=[Bad(call(GATE, np.array([2, 3]), None, None, 4, False, 2, 1e-6), "cal_aux_loss(dispatch_mask): expected an element for each expert of gate_prob of shape [5, 4]")],
         ),
         Row(
             "build_src_rank_and_local_expert_id",
@@ -193,7 +193,7 @@ TABLE, EXTRA = divided(
                 np.array([i % n for i, c in enumerate(counts) for _ in range(c)], np.int32),
             ],
             **KEPT,
-            bad=[Bad(call(np.array([1, 2]), [1], 2), "build_src_rank_and_local_expert_id(expert_num_global): expected 2 numbers")],
+            bad=[Bad(call(np.array([1, 2]), [1], 2), "build_src_rank_and_local_expert_id(expert_num_global): expected 2 elements, the tokens per expert")],
         ),
         Row(
             "expand_modality_expert_id",

@@ -235,7 +235,7 @@ TABLE, EXTRA = divided(
                 Bad(call(_heads(), sin=floats(3, 4)), f"{ROPE}(cos): expected both sin and cos"),
                 Bad(call(_heads(), sin=floats(2, 4), cos=floats(2, 4)), f"{ROPE}(cos): expected shape [3, 4] or [1, 3, 1, 4], got shape [2, 4]"),
                 Bad(call(_heads(), **_tables(5), position_ids=POSITIONS[:1]), f"{ROPE}(position_ids): expected an integer tensor of shape [2, 3]"),
-                Bad(call(_heads(), floats(2, 2, 1, 4)), f"{ROPE}(k): expected batch, length and width of q"),
+                Bad(call(_heads(), floats(2, 2, 1, 4)), f"{ROPE}(k): expected batch, length and width to match q"),
             ],
             slow=True,
         ),

@@ -53,7 +53,7 @@ def _adaptive(x, label, head_weight, tail_weight_0_0, tail_weight_0_1):
 
 LAYERS = [
     loss("MSELoss", lambda x, y: ((x - y) ** 2).mean(), bad_init=[Bad(call("all"), "MSELoss(reduction): expected 'mean', 'sum' or 'none', got 'all'"),
-        Bad(call(size=1), "MSELoss(): expected arguments reduction, got size", TypeError)]),
+        Bad(call(size=1), "MSELoss(): expected arguments reduction, got 'size'", TypeError)]),
     loss("CrossEntropyLoss", _cross_entropy, _pair[0], _labels),
     loss("L1Loss", lambda x, y: abs(x - y).sum(), init=call("sum")),
     loss("SmoothL1Loss", lambda x, y: np.where(abs(x - y) < 0.5, (x - y) ** 2 / 2, 0.5 * (abs(x - y) - 0.25)).mean(), init=call(delta=0.5)),

@@ -51,7 +51,7 @@ LAYERS = [
         bad=[Bad(call(np.ones((2, 3))), "BatchNorm2D(input): expected a 4-D tensor, got shape [2, 3]"),
              Bad(call(np.ones((2, 4, 1, 1))), "batch_norm(x): expected 3 channels in axis 1, as running_mean has, got shape [2, 4, 1, 1]")]),
     LayerRow("BatchNorm3D", call(3), [(4, 3, 2, 1, 2)], STATE, _by_statistics, modes=("eval",),
-        bad_init=[Bad(call(3, data_format="NCL"), "BatchNorm3D(data_format): expected one of NCDHW, NDHWC, NCHW, NHWC, got 'NCL'")]),
+        bad_init=[Bad(call(3, data_format="NCL"), "BatchNorm3D(data_format): expected one of 'NCDHW', 'NDHWC', 'NCHW', 'NHWC', got 'NCL'")]),
     LayerRow("BatchNorm", call(3), [(4, 3), (4, 3, 2, 2)], STATE, _by_statistics, modes=("eval",),
         bad_init=[Bad(call(3, act="no_such"), "BatchNorm(act): expected the name of an activation, got 'no_such'")]),
     LayerRow("SyncBatchNorm", call(3), [(4, 3, 2, 2), (4, 3)], STATE, _by_statistics, modes=("eval",)),

@@ -100,7 +100,7 @@ LAYERS = [
     LayerRow("LSTM", call(3, 4, direction="bidirect"), [(2, 3, 3)], {**_names(4, end="_l0"), **_names(4, end="_l0_reverse")},
         _stack("LSTM", 1, _both), modes=("train",),
         bad=[Bad(call(_x, np.ones((2, 2, 4))), "LSTM(states): expected a hidden and a cell state, got a Tensor of shape [2")],
-        bad_init=[Bad(call(3, 4, direction="back"), "LSTM(direction): expected 'forward', 'bidirect' or 'bidirectional', got back")]),
+        bad_init=[Bad(call(3, 4, direction="back"), "LSTM(direction): expected 'forward', 'bidirect' or 'bidirectional', got 'back'")]),
     LayerRow("GRU", call(3, 4), [call(_x, sequence_length=np.array([3, 1]))], _names(3, end="_l0"), _stack("GRU"), modes=("train",),
         bad=[Bad(call(np.ones((2, 3, 5))), "GRU(inputs): expected shape [batch, 3]")]),
 ]  # fmt: skip

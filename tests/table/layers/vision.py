@@ -36,7 +36,7 @@ def _pad(*widths, mode="constant", **rest):
 
 LAYERS = [
     LayerRow("Upsample", call(scale_factor=2), IMAGE, ref=_twice,
-        bad=[Bad(call(np.ones((2, 3))), "interpolate(x): expected 3 or 4 or 5 dimensions for mode nearest, got shape [2, 3]")]),
+        bad=[Bad(call(np.ones((2, 3))), "interpolate(x): expected a 3-D or 4-D or 5-D tensor for mode 'nearest', got shape [2, 3]")]),
     LayerRow("UpsamplingNearest2D", call(scale_factor=2), IMAGE, ref=_twice,
         bad=[Bad(call(np.ones((2, 3, 3))), "UpsamplingNearest2D(x): expected a 4-D tensor, got shape [2, 3, 3]")]),
     LayerRow("UpsamplingBilinear2D", call(size=3), [(2, 1, 2, 2)], ref=_corners),

@@ -107,7 +107,7 @@ TABLE = [
         bad=[Bad(call(floats(2, 3), floats(2, 4)), "cdist(y): expected a last dimension of size 3 to match x, got shape [2, 4]"),
              Bad(call(floats(2, 3), floats(2, 3), -1.0), "cdist(p): expected a non-negative number, got -1.0"),
              Bad(call(floats(3), floats(2, 3)), "cdist(x): expected a matrix or a batch of matrices, got shape [3]"),
-             Bad(call(floats(2, 3), floats(2, 3), compute_mode="x"), "cdist(compute_mode): expected use_mm_for_euclid_dist_if_necessary or ")]),
+             Bad(call(floats(2, 3), floats(2, 3), compute_mode="x"), "cdist(compute_mode): expected 'use_mm_for_euclid_dist_if_necessary' or 'use_mm_for_euclid_dist' or 'donot_use_mm_for_euclid_dist'")]),
     Row("pdist", [call(floats(4, 3)), call(floats(3, 2), 1.0), call(floats(3, 2), p=INF), call(np.zeros((0, 3))), call(floats(1, 3))], _pdist,
         dtypes=INEXACT, out=real, skip=NO_NUMBER, bad=[Bad(call(floats(3)), "pdist(x): expected a matrix, got shape [3]")]),
 ]  # fmt: skip

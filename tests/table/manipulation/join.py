@@ -88,5 +88,5 @@ TABLE = [
         call(np.zeros(0), 2)], _combinations, dtypes=ALL, skip={"0-d": "only a vector has elements to choose from"},
         bad=[Bad(call(floats(2, 2)), "combinations(x): expected a 1-D tensor, got a Tensor of shape [2, 2]", TypeError),
              Bad(call(floats(2), -1), "combinations(r): expected a non-negative integer, got -1"),
-             Bad(call(floats(4000), 7), "combinations(x, r): expected as many as a tensor can hold, got ")]),
+             Bad(call(floats(4000), 7), "combinations(x, r): expected at most 1,099,511,627,776 elements, got ")]),
 ]  # fmt: skip

@@ -70,7 +70,7 @@ TABLE = [
         skip={"0-d": "the table is indexed by columns"},
         bad=[Bad(call(np.array([[20]]), 20, 2, 0), "shard_index(input): expected indices in [0, 19], got 20"),
              Bad(call(np.array([[2]]), 20, 2, 2), "shard_index(shard_id): expected an integer in [0, 1], got 2"),
-             Bad(call(np.array([[2]]), 20, 0, 0), "shard_index(nshards): expected a positive number, got 0"),
+             Bad(call(np.array([[2]]), 20, 0, 0), "shard_index(nshards): expected a positive integer, got 0"),
              Bad(call(np.array([2]), 20, 2, 0), "shard_index(input): expected at least 2 dimensions, got shape [1]"),
              Bad(call(floats(2, 2), 20, 2, 0), "shard_index(input): expected one of int32, int64, got float64", TypeError)]),
 ]  # fmt: skip

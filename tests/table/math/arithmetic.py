@@ -120,7 +120,7 @@ def _no_integral(name):
     return [
         Bad(call(floats(3), floats(3), 1.0), f"{name}(dx): expected None, since x is given, got 1.0"),
         Bad(call(floats(3), floats(4)), f"{name}(x): expected 3 points, for a y of shape [3] along axis 0, got shape [4]"),
-        Bad(call(floats(2, 3, 4), floats(3, 4)), f"{name}(x): expected 4 places"),
+        Bad(call(floats(2, 3, 4), floats(3, 4)), f"{name}(x): expected 4 points"),
         Bad(call(floats(2, 3), dx=floats(2)), f"{name}(dx): expected a single number"),
         Bad(call(np.array(1.0)), f"{name}(y): expected at least 1 dimension", IndexError),
         Bad(call(np.ones(3, int)), f"{name}(y): expected a floating-point tensor", TypeError),

@@ -49,7 +49,7 @@ def _pairs(x):
 TABLE = [
     Row("neg", [*unary(), call(SMALL_INTS)], np.negative, dtypes=NUMBER, bad=[no_type("neg", "bool")]),
     Row("positive", [*unary(), call(SMALL_INTS)], np.positive, dtypes=NUMBER,
-        bad=[Bad(call(np.ones(2, bool)), "positive(x): expected numeric data", TypeError)]),
+        bad=[Bad(call(np.ones(2, bool)), "positive(x): expected a numeric tensor", TypeError)]),
     Row("exp", unary(), np.exp, dtypes=ANY_FLOATED, out=floating),
     Row("log", unary(0.2, 3), np.log, dtypes=ANY_FLOATED, out=floating),
     Row("log1p", unary(-0.8, 3), np.log1p, dtypes=ANY_FLOATED, out=floating),

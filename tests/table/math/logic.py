@@ -90,7 +90,7 @@ TABLE = [
                       call([np.zeros((4, 0))] * 3, _PICK)],
         _multiplex, dtypes=ALL, skip={"0-d": "there are no rows", "method": "a tensor is no list of tensors"},
         bad=[Bad(call([floats(4, 3)], _PICK * 0), "multiplex(inputs): expected at least two tensors, got 1"),
-             Bad(call([floats(4), floats(4)], _PICK * 0), "multiplex(inputs[0]): expected at least two dimensions, got shape [4]"),
+             Bad(call([floats(4), floats(4)], _PICK * 0), "multiplex(inputs[0]): expected at least 2 dimensions, got shape [4]"),
              Bad(call([floats(4, 3), floats(4, 2)], _PICK * 0), "multiplex(inputs[1]): expected shape [4, 3] like the first, got shape [4, 2]"),
              Bad(call([floats(4, 3)] * 2, np.ones(4, int)), "multiplex(index): expected an integer tensor of shape [4, 1], got int64 of shape [4]"),
              Bad(call([floats(4, 3)] * 2, _PICK), "multiplex(index): expected indices in [0, 1], got 2", IndexError)]),

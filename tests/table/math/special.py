@@ -70,7 +70,7 @@ TABLE = [
         _polygamma,
         dtypes=REAL_FLOATED, out=floating,
         bad=[Bad(call(np.ones(2, "complex64"), 1), "polygamma(x): expected one of ", TypeError),
-             Bad(call(floats(2), -1), "polygamma(n): expected a non-negative number, got -1"),
+             Bad(call(floats(2), -1), "polygamma(n): expected a non-negative integer, got -1"),
              Bad(call(floats(2), 1.0), "polygamma(n): expected an integer, got 1.0", TypeError)]),
     Row("multigammaln", [call(floats(2, 3, low=1.5), 3), call(floats(low=1), 1), call(np.zeros((2, 0, 3)), p=2)],
         lambda x, p: np.reshape(special.multigammaln(x.ravel(), p), x.shape), dtypes=FLOAT,

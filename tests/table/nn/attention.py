@@ -148,7 +148,7 @@ TABLE = [
         _four),
         call(*_qkv(), window_size=1), call(*_qkv(), window_size=(1, 0), causal=True), call(*_qkv(), softmax_scale=0.2), call(_none, _none, _none)],
         _masked, dtypes=WIDE, unchecked=FLOAT - WIDE, skip=FOUR, loose=HALF, slow=True,
-        bad=[Bad(call(*_qkv(), _one), "flashmask_attention(startend_row_indices): expected 2 or 4 numbers for a column where causal is False, got 1"),
+        bad=[Bad(call(*_qkv(), _one), "flashmask_attention(startend_row_indices): expected a last dimension of 2 or 4 with causal=False, got 1"),
         Bad(call(*_qkv(), _one.astype(np.int64), causal=True), "flashmask_attention(startend_row_indices): expected int32, got int64",
         AssertionError)]),
 ]  # fmt: skip

@@ -134,8 +134,8 @@ def _bad(name, n, dims):
     first = {1: "NCL", 2: "NCHW", 3: "NCDHW"}[n]
     formats = f"'{first}' or '{FORMATS[n]}'"
     return [
-        Bad(call(x, w, stride=0), f"{name}(stride): expected integers of 1 or more, got [0]"),
-        Bad(call(x, w, dilation=-1), f"{name}(dilation): expected integers of 1 or more, got [-1]"),
+        Bad(call(x, w, stride=0), f"{name}(stride): expected positive integers, got [0]"),
+        Bad(call(x, w, dilation=-1), f"{name}(dilation): expected positive integers, got [-1]"),
         Bad(call(x, w, padding=-1), f"{name}(padding): expected non-negative padding, got -1"),
         Bad(call(x, w, padding="FULL"), f"{name}(padding): expected 'SAME', 'VALID' or integers, got 'FULL'"),
         Bad(call(x, w, padding=[[1, 1]] * (n + 2)), f"{name}(padding): expected no padding of the batch and channel dimensions, got [[1, 1]"),
@@ -143,7 +143,7 @@ def _bad(name, n, dims):
         Bad(call(x, w, stride=[1] * 7), f"{name}(stride): expected an integer"),
         Bad(call(x, w, stride=1.5), f"{name}(stride): expected an integer, got 1.5", TypeError),
         Bad(call(x, w, groups=0), f"{name}(groups): expected a positive integer, got 0"),
-        Bad(call(x, w, data_format="CHW"), f"{name}(data_format): expected {formats}, got CHW"),
+        Bad(call(x, w, data_format="CHW"), f"{name}(data_format): expected {formats}, got 'CHW'"),
         Bad(call(floats(2, 3), w), f"{name}(x): expected shape [batch, channels, {axes}], got shape [2, 3]"),
         Bad(call(x, floats(2, 3)), f"{name}(weight): expected kernels of shape ["),
         Bad(call(x, floats(6, 4, *[2] * n).astype(np.float32)), f"{name}(): expected operands whose dtypes promote, got float64 and float32", TypeError),

@@ -161,8 +161,8 @@ def _bad(name, n):
     x = floats(2, 2, *DIMS[n])
     return [
         Bad(call(floats(2, 3), 2), f"{name}(x): expected shape [batch, channels, "),
-        Bad(call(x, 0), f"{name}(kernel_size): expected integers of 1 or more, got [0]"),
-        Bad(call(x, 2, 0), f"{name}(stride): expected integers of 1 or more, got [0]"),
+        Bad(call(x, 0), f"{name}(kernel_size): expected positive integers, got [0]"),
+        Bad(call(x, 2, 0), f"{name}(stride): expected positive integers, got [0]"),
         Bad(call(x, [2] * 5), f"{name}(kernel_size): expected an integer"),
         Bad(call(x, 2, 1, -1), f"{name}(padding): expected non-negative padding, got -1"),
         Bad(call(x, 2, 1, "FULL"), f"{name}(padding): expected 'SAME', 'VALID' or integers, got 'FULL'"),
@@ -232,7 +232,7 @@ def _adaptive_bad(name, n):
     x = floats(2, 2, *DIMS[n])
     return [
         Bad(call(floats(2, 3), 2), f"{name}(x): expected shape [batch, channels, "),
-        Bad(call(x, -1), f"{name}(output_size): expected integers of 0 or more, got [-1]"),
+        Bad(call(x, -1), f"{name}(output_size): expected non-negative integers, got [-1]"),
         Bad(call(x, [2] * 5), f"{name}(output_size): expected an integer"),
         Bad(call(x, None), f"{name}(output_size): expected an integer"),
     ]
@@ -385,5 +385,5 @@ TABLE = [
         bad=[Bad(call(floats(2, 3), 4, 2), "fold(x): expected shape [batch, channels * kernel elements, blocks], got shape [2, 3]"),
              Bad(call(floats(1, 5, 9), 4, 2), "fold(x): expected a dimension 1 divisible by 4, the number of elements of a kernel, got 5"),
              Bad(call(floats(1, 4, 8), 4, 2), "fold(x): expected 3 * 3 blocks, got 8"),
-             Bad(call(floats(1, 4, 9), 0, 2), "fold(output_sizes): expected integers of 1 or more, got [0]")]),
+             Bad(call(floats(1, 4, 9), 0, 2), "fold(output_sizes): expected positive integers, got [0]")]),
 ]  # fmt: skip

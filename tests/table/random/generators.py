@@ -212,7 +212,7 @@ TABLE = [
         high - low)), dtypes=FLOAT, bad=[Bad(call(floats(2), 1.0, 1.0), "uniform_(max): expected a number greater than min = 1.0, got 1.0")]),
     Row("normal_", [*_filled(), *_filled(2.0, 3.0)], law=_drawn(lambda x, mean=0.0,
         std=1.0: stats.norm(mean, std)), dtypes=FLOAT, unchecked=COMPLEX, bad=[Bad(call(floats(2), 1j),
-        "normal_(mean): expected a real number, or a complex x, got a complex one", TypeError), Bad(call(floats(2), floats(3)),
+        "normal_(mean): expected a real number, or a complex x, got a complex number", TypeError), Bad(call(floats(2), floats(3)),
         "normal_(mean): expected a shape that broadcasts to that of x, [2], got shape [3]")]),
     Row("log_normal_", [*_filled(), *_filled(0.5, 0.25)], law=_drawn(lambda x, mean=1.0, std=2.0: stats.lognorm(std, scale=np.exp(mean))),
         dtypes=FLOAT - {dtypes.float16}, unchecked=COMPLEX | {dtypes.float16}),

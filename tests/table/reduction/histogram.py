@@ -110,7 +110,7 @@ TABLE = [
         call(np.zeros(0, int), None, 2),
     ], _bincount, dtypes=frozenset((dtypes.float64,)), unchecked=ALL, out="ref", grad=0,
         skip={"static": "the shape of its result depends on values", "0-d": "it counts along its one axis"}, bad=[
-        Bad(call(np.array([-1, 2])), "bincount(x): expected non-negative numbers, got -1"),
+        Bad(call(np.array([-1, 2])), "bincount(x): expected non-negative integers, got -1"),
         Bad(call(floats(2)), "bincount(x): expected an integer tensor, got a Tensor of shape [2], float64", TypeError),
         Bad(call(np.array([1]), None, -1), "bincount(minlength): expected a non-negative integer, got -1"),
         Bad(call(np.array([1]), floats(2)), "bincount(weights): expected shape [1], as x has, got a Tensor of shape [2], float64"),
@@ -122,7 +122,7 @@ TABLE = [
         call(_points, 3), call(_half, [2, 3], [-3.0, 3.0, -2.0, 3.0]), call(_points, _bounds), call(_points, 2, None, True, floats(6, low=0.5)),
         call(np.zeros((0, 2)), 2, [0.0, 1.0, 0.0, 2.0]),
     ], _histogramdd, dtypes=SINGLE, grad=0, skip={"0-d": "a point has coordinates"}, bad=[
-        Bad(call(floats(3)), "histogramdd(x): expected a tensor with at least two dimensions"),
+        Bad(call(floats(3)), "histogramdd(x): expected a tensor with at least 2 dimensions"),
         Bad(call(_points, "a"), "histogramdd(bins): expected an integer, a list of integers or a list of tensors, got 'a'"),
         Bad(call(_points, [2]), "histogramdd(bins): expected 2 entries, one for each coordinate"),
         Bad(call(_points, 0), "histogramdd(bins): expected at least 1 bin along each coordinate, got 0"),

@@ -156,7 +156,7 @@ def _bad_quantile(name):
         Bad(call(_x, []), f"{name}(q): expected at least one number, got ()"),
         Bad(call(_x, np.array([0.5j])), f"{name}(q): expected a floating-point tensor with at most 1 dimension, got a Tensor of shape [1]"),
         Bad(call(_x, "a", 9), f"{name}(q): expected a number, a list of numbers or a tensor, got 'a'", TypeError),
-        Bad(call(_x, 0.5, interpolation="up"), f"{name}(interpolation): expected one of linear, lower, higher, nearest, midpoint, got up"),
+        Bad(call(_x, 0.5, interpolation="up"), f"{name}(interpolation): expected one of 'linear', 'lower', 'higher', 'nearest', 'midpoint', got 'up'"),
     ]
 
 

@@ -84,7 +84,7 @@ _modes = [
     call(floats(2, 3)), call(TIES), call(TIES, 0, True), call(np.array([[2.0, 2.0, 1.0, 1.0, 1.0], [5.0, 4.0, 5.0, 4.0, 3.0]]), -1), call(floats()),
     call(ODD), call(np.zeros((0, 3)), 1), call(floats(2, 3, 2), axis=1),
 ]  # fmt: skip
-_many = "a count in [1, 3], the extent of axis 1, got"
+_many = "an integer in [1, 3], the size of axis 1, got"
 
 TABLE = [
     Row("sort", _along, _sorted, dtypes=REAL | BOOL, grad_ref=_sort_grad, bad=[axis_error("sort"), Bad(call(floats(2), None),
