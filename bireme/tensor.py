@@ -184,7 +184,7 @@ def array_read(array: list, i: Tensor) -> Tensor:
     """
     array, at = _array(array, "array_read(array)"), _place(i, "array_read(i)")
     if not -len(array) <= at < len(array):
-        raise errors.bad("array_read(i)", f"an index in [0, {len(array) - 1}]", at, kind=IndexError)
+        raise errors.bad("array_read(i)", f"an index in [0, {len(array) - 1}]", at, kind=errors.OutOfRangeError)
     return array[at]
 
 

@@ -93,7 +93,9 @@ class Jacobian:
             found = self._columns(stack([self._row(i) for i in chosen], axis=self._axis))
             return found[(*before, slice(None), *index[self._axis + 1 :])]
         if not -n <= row < n:
-            raise errors.bad(f"{type(self).__name__}[{row}]", f"an index in [{-n}, {n - 1}]", row, kind=IndexError)
+            raise errors.bad(
+                f"{type(self).__name__}[{row}]", f"an index in [{-n}, {n - 1}]", row, kind=errors.OutOfRangeError
+            )
         found = self._columns(self._row(row % n))
         rest = (*before, *index[self._axis + 1 :])
         return found[rest] if rest else found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bireme.core.base import errors
 from bireme.hapi.callback import say
 
 

@@ -392,7 +392,7 @@ def _position(where: str, index: Any, n: int) -> int:
             f"{where}[index]",
             f"an index in [{-n}, {n - 1}]" if n else "no index, since it is empty",
             index,
-            kind=IndexError,
+            kind=errors.OutOfRangeError,
         )
     return int(index) % n
 

@@ -231,7 +231,7 @@ def bad(
     `got` is the value that was given; where a word about it says more than the value, it is `described` instead.
     """
     shown = described if got is _NOTHING else show(got)
-    if issubclass(kind, IndexError) and isinstance(got, Integral):
+    if issubclass(kind, IndexError) and isinstance(got[0] if isinstance(got, (list, tuple)) and got else got, Number):
         shown += ", out of range"
     return failure(f"{where}: expected {expected}, got {shown}", hint=hint or None, kind=kind)
 

@@ -13,7 +13,7 @@ from bireme.core.graph.segment import Segment, local
 kept: list[tuple[Any, str, Any, type[Exception]]] = []  # boolean, message, line, kind: of segments that ran
 
 
-def guard(bad: Value, message: str, kind: type[Exception] = IndexError) -> None:
+def guard(bad: Value, message: str, kind: type[Exception] = errors.OutOfRangeError) -> None:
     """Keep a boolean the program computes; if it turns out true, the next force raises `kind` with `message`."""
     if local.trace is not None:
         local.trace.spoiled = True  # steps recorded again would come without it

@@ -27,7 +27,9 @@ def parameters_to_vector(parameters: Iterable[Tensor], name: str | None = None) 
     """
     given = list(parameters)
     if not given:
-        raise errors.bad("parameters_to_vector(parameters)", "at least one parameter", described="none", kind=IndexError)
+        raise errors.bad(
+            "parameters_to_vector(parameters)", "at least one parameter", described="none", kind=errors.OutOfRangeError
+        )
     for p in given:
         if p.dtype is not given[0].dtype:
             raise errors.bad(

@@ -59,7 +59,11 @@ def broke_down(x: Tensor, found: Tensor) -> Tensor:
 def guarded(where: str, expected: str, got: str, x: Tensor, out: Tensor) -> Tensor:
     """`out`, and an error when it is asked for if it is not finite though `x` is."""
     if out._value.sig.size and not segment.local.segment.symbolic:
-        guards.guard(broke_down(x.detach(), out.detach())._value, f"{where}: expected {expected}, got {got}", ValueError)
+        guards.guard(
+            broke_down(x.detach(), out.detach())._value,
+            f"{where}: expected {expected}, got {got}",
+            errors.ArgumentError,
+        )
     return out
 
 

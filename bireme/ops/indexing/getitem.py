@@ -165,7 +165,9 @@ class Index:
                 place += 1
             else:
                 if not -n <= item < n:
-                    raise errors.bad("x[index]", f"an index in [{-n}, {n - 1}] for axis {axis}", item, kind=IndexError)
+                    raise errors.bad(
+                        "x[index]", f"an index in [{-n}, {n - 1}] for axis {axis}", item, kind=errors.OutOfRangeError
+                    )
                 self.plain = False
                 self.starts.append(item + n if item < 0 else item)
                 self.spec.append((1, 1, True))
@@ -274,7 +276,9 @@ def _mask(x: Tensor, mask: Tensor, axis: int) -> list:
     """A mask over axes from this one on, as one integer tensor for each; this reads the mask."""
     covered = x.shape[axis : axis + mask.ndim]
     if mask.shape != covered:
-        raise errors.bad("x[mask]", f"a mask of shape {covered}", described=f"shape {mask.shape}", kind=IndexError)
+        raise errors.bad(
+            "x[mask]", f"a mask of shape {covered}", described=f"shape {mask.shape}", kind=errors.OutOfRangeError
+        )
     return [Tensor(value_of(i)) for i in np.nonzero(mask._host())]
 
 
@@ -339,7 +343,7 @@ def _row(x: Tensor, i: int) -> Tensor:
     dims = x._value.sig.shape
     n = dims[0]
     if not -n <= i < n:
-        raise errors.bad("x[index]", f"an index in [{-n}, {n - 1}] for axis 0", i, kind=IndexError)
+        raise errors.bad("x[index]", f"an index in [{-n}, {n - 1}] for axis 0", i, kind=errors.OutOfRangeError)
     bound = _rows.get(dims)
     if bound is None:
         spec = ((1, 1, True), *[(d, 1, False) for d in dims[1:]])

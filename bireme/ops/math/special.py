@@ -332,7 +332,9 @@ def not_negative(where, t):
             raise errors.bad(where, "non-negative numbers", float(np.nanmin(host)))
     elif value.sig.size and not segment.local.segment.symbolic:
         below = registry.find("any")(registry.find("less_than")(t, 0.0))
-        guards.guard(below._value, f"{where}: expected non-negative numbers, got a negative number", ValueError)
+        guards.guard(
+            below._value, f"{where}: expected non-negative numbers, got a negative number", errors.ArgumentError
+        )
 
 
 @composite(method=True, inplace=True, writes=3)

@@ -42,7 +42,9 @@ def cosine_similarity(x1: Tensor, x2: Tensor, axis: int = 1, eps: float = 1e-8) 
     """
     ndim = max(x1.ndim, x2.ndim)
     if not -ndim <= axis < ndim:
-        raise errors.bad("cosine_similarity(axis)", f"an axis in [{-ndim}, {ndim - 1}]", axis, kind=IndexError)
+        raise errors.bad(
+            "cosine_similarity(axis)", f"an axis in [{-ndim}, {ndim - 1}]", axis, kind=errors.OutOfRangeError
+        )
     narrow = x1.dtype is float16 and x2.dtype is float16
     # float16 ends at 65504, which a sum of squares soon exceeds; and the square of eps is 0 there
     x1, x2 = [cast(x, float32) if x.dtype is float16 else x for x in (x1, x2)]

@@ -378,4 +378,4 @@ def _must_suffice(x: Tensor, needed: int) -> None:
             raise errors.bad("multinomial(x)", expected, host.astype(np.float64).ravel()[:8].tolist())
     elif not segment.local.segment.symbolic:
         bad = ((x >= 0).all(-1) & ((x > 0).astype("int64").sum(-1) >= needed)).all().logical_not()
-        guards.guard(bad._value, f"multinomial(x): expected {expected}, got others", ValueError)
+        guards.guard(bad._value, f"multinomial(x): expected {expected}, got other weights", errors.ArgumentError)

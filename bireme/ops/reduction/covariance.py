@@ -40,7 +40,7 @@ def _weights(argument: str, weights: Tensor, x: Tensor, n: int) -> Tensor:
         )
         if whole:
             broken = reductions.any(logic.not_equal(plain, plain.floor()))
-            guards.guard(broken._value, "cov(fweights): expected an integer tensor, got a fraction", ValueError)
+            guards.guard(broken._value, "cov(fweights): expected integers, got a fraction", errors.ArgumentError)
     return weights.astype(x.dtype)
 
 
