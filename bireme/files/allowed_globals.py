@@ -10,8 +10,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from bireme.core.base.errors import FileFormatError
 from bireme.files import opcodes as op
-from bireme.files.source import FileFormatError
 
 MAX_AXES = 64
 MIN_BLOB_BYTES = 256  # bytes; longer ones are kept as arrays

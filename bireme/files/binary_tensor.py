@@ -8,8 +8,9 @@ from typing import BinaryIO
 import ml_dtypes
 import numpy as np
 
+from bireme.core.base.errors import FileFormatError
 from bireme.files.pickler import write_all
-from bireme.files.source import FileFormatError, Source
+from bireme.files.source import Source
 
 MAX_AXES = 64
 _LIMIT = 1 << 62

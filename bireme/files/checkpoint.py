@@ -10,9 +10,10 @@ import zlib
 from typing import Any, BinaryIO
 
 from bireme.core.base import errors, random_state
+from bireme.core.base.errors import FileFormatError
 from bireme.files import pdparams
 from bireme.files.pickler import write_all
-from bireme.files.source import FileFormatError, Source, size_of
+from bireme.files.source import Source, size_of
 from bireme.files.store import telling, write_whole
 from bireme.io import order
 

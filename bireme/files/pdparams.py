@@ -12,11 +12,12 @@ import numpy as np
 from bireme.core.base import device as devices
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
+from bireme.core.base.errors import FileFormatError
 from bireme.core.tensor.tensor import Tensor, Value, sig_of
 from bireme.files import opcodes as op
 from bireme.files.allowed_globals import Array, Blob, is_key, what
 from bireme.files.pickler import Emitter, code_of, host_of
-from bireme.files.source import FileFormatError, Source
+from bireme.files.source import Source
 from bireme.files.unpickler import Unpickler
 
 _LEAVES = (type(None), bool, int, float, complex, str, bytes)

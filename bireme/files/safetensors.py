@@ -14,9 +14,10 @@ import ml_dtypes
 import numpy as np
 
 from bireme.core.base import errors
+from bireme.core.base.errors import FileFormatError
 from bireme.core.tensor.tensor import Tensor
 from bireme.files.pickler import host_of, write_all
-from bireme.files.source import FileFormatError, Source
+from bireme.files.source import Source
 
 MAX_HEADER = 100_000_000
 MAX_AXES = 64

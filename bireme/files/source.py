@@ -8,11 +8,9 @@ from typing import BinaryIO
 
 import numpy as np
 
+from bireme.core.base.errors import FileFormatError
+
 _CHUNK = 1 << 16
-
-
-class FileFormatError(ValueError):
-    """The file is damaged, malicious, or not of a known format."""
 
 
 class Source:

@@ -11,12 +11,13 @@ from typing import Any, BinaryIO
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
+from bireme.core.base.errors import FileFormatError
 from bireme.core.tensor.tensor import Tensor
 from bireme.files import binary_tensor, pdparams, safetensors
 from bireme.files.atomic import replacing
 from bireme.files.object_state import described
 from bireme.files.pickler import host_of
-from bireme.files.source import FileFormatError, Source, size_of
+from bireme.files.source import Source, size_of
 
 _SAVE = ("use_binary_format", "pickle_protocol", "safetensors", "metadata")
 _LOAD = ("return_numpy", "keep_name_table", "safetensors", "mmap", "model_filename", "params_filename")
@@ -244,7 +245,10 @@ class naming:
     def __exit__(self, kind: Any, e: Any, trace: Any) -> None:
         if isinstance(e, FileFormatError):
             raise errors.bad(
-                "load(path)", "an undamaged file of tensors and plain data", described=f"{self.path}: {e}"
+                "load(path)",
+                "an undamaged file of tensors and plain data",
+                described=f"{self.path}: {e}",
+                kind=FileFormatError,
             ) from None
 
 

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from bireme.core.base.errors import FileFormatError
 from bireme.files import opcodes as op
 from bireme.files.allowed_globals import (
     CALLS,
@@ -25,7 +26,7 @@ from bireme.files.allowed_globals import (
     set_kind,
     what,
 )
-from bireme.files.source import FileFormatError, Source
+from bireme.files.source import Source
 
 MAX_LONG = 1024
 MAX_LINE = 1024
