@@ -460,8 +460,8 @@ def test_a_hook_that_changes_its_gradient_changes_no_other():
 @pytest.mark.parametrize(
     ("result", "kind", "message"),
     [
-        (3, TypeError, "expected one that returns a Tensor or None, got 3"),
-        (constant(1.0, 2.0, 3.0), ValueError, "expected one that returns shape [2], got shape [3]"),
+        (3, TypeError, "expected a hook that returns a Tensor or None, got 3"),
+        (constant(1.0, 2.0, 3.0), ValueError, "expected a hook that returns shape [2], got shape [3]"),
     ],
 )
 def test_hooks_that_return_nonsense(result, kind, message):

@@ -134,7 +134,7 @@ def test_hooks_after_a_gradient_and_after_a_pass():
     core.eager.scale(x, 2.0, 1.0).backward()
     core.eager.run_backward([x * 3], [bireme.ones([1])], False)
     assert seen == [2.0, "end", 5.0]
-    with pytest.raises(ValueError, match="expected a leaf that requires gradients"):
+    with pytest.raises(ValueError, match="expected a leaf Tensor that requires grad"):
         (x * 2)._register_backward_hook(lambda: None)
 
 

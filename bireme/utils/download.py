@@ -85,12 +85,12 @@ def get_path_from_url(
         bireme.errors.ArgumentError: get_path_from_url(url): expected an address that begins with http:// or https://, got 'ftp://host/a'...
     """
     if not isinstance(url, str) or not is_url(url):
-        raise errors.bad("get_path_from_url(url)", "an address that begins with http:// or https://", url)
+        raise errors.bad("get_path_from_url(url)", "a URL that begins with http:// or https://", url)
     if method not in ("get", "wget"):
         raise errors.bad("get_path_from_url(method)", "'get' or 'wget'", method)
     name = os.path.basename(urllib.parse.unquote(urllib.parse.urlsplit(url).path))
     if name in ("", ".", "..") or os.sep in name or "\0" in name:
-        raise errors.bad("get_path_from_url(url)", "an address that ends in the name of a file", url)
+        raise errors.bad("get_path_from_url(url)", "a URL that ends in a file name", url)
     path = os.path.join(root_dir, name)
     if not (check_exist and os.path.isfile(path) and _matches(path, md5sum)):
         _fetch(url, path, md5sum)
@@ -121,7 +121,7 @@ def _fetch(url: str, path: str, md5sum: str | None) -> None:
             raise errors.bad(
                 "get_path_from_url(md5sum)",
                 f"a file with the checksum {md5sum}",
-                described="another one",
+                described="another checksum",
                 kind=RuntimeError,
             )
         os.replace(part, path)

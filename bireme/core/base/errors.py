@@ -94,8 +94,29 @@ class OutOfRangeError(ArgumentError, IndexError, RuntimeError):
         ...     bireme.ones([2, 3]).sum(axis=5)
         ... except bireme.errors.OutOfRangeError as e:
         ...     print(str(e).splitlines()[0])
-        sum(axis): expected an axis in [-2, 1], got 5
+        sum(axis): expected an axis in [-2, 1], got 5, out of range
     """
+
+
+class FileFormatError(ArgumentError):
+    """A file is damaged, not of a known format, or holds something other than tensors and plain data.
+
+    Examples:
+        >>> import io
+        >>> try:
+        ...     bireme.load(io.BytesIO(b"text"))
+        ... except bireme.errors.FileFormatError as e:
+        ...     print("load(path)" in str(e))
+        True
+    """
+
+
+class MissingMethodError(NotImplementedError, OSError):
+    """A subclass does not implement a method that it needs, as ``forward`` of a ``PyLayer``."""
+
+
+class NotIndexableError(RuntimeError, TypeError):
+    """An ``IterableDataset`` has neither indices nor a length."""
 
 
 class InplaceError(RuntimeError):
@@ -218,24 +239,28 @@ def warn(message: str, kind: type[Warning] = UserWarning) -> None:
         warnings.warn_explicit(message, kind, frame.f_code.co_filename, frame.f_lineno, frame.f_globals.get("__name__"), seen)
 
 
-def place_of(pos: tuple[str, int] | None) -> str:
+def location(pos: tuple[str, int] | None) -> str:
     """`file.py:41`, or `<unknown>`."""
     if pos is None:
         return "<unknown>"
     return f"{os.path.basename(pos[0])}:{pos[1]}"
 
 
-def _text(where: str, expected: str, got: str, hint: str | None) -> str:
-    lines = [f"{where}: expected {expected}, got {got}"]
-    if hint:
-        lines.append(f"  hint: {hint}")
-    pos = position()
-    if pos is not None:
-        lines.append(f"  at {place_of(pos)}")
-    return "\n".join(lines)
-
-
 _NOTHING: Any = object()
+
+
+def failure(message: str, *, hint: str | None = None, kind: type[Exception] = RuntimeError, pos: Any = _NOTHING) -> Exception:
+    """The exception to raise for a state that is wrong, rather than an argument: the message, a hint, and the user's line.
+
+    The line is that of `pos`, if it was kept when the call was recorded, and otherwise the one that runs now.
+    """
+    lines = [message] if hint is None else [message, f"  hint: {hint}"]
+    pos = position() if pos is _NOTHING else pos
+    if pos is not None:
+        lines.append(f"  at {location(pos)}")
+    error = kind("\n".join(lines))
+    error._told = True  # type: ignore[attr-defined]  # a mark on the exception
+    return error
 
 
 def bad(
@@ -251,8 +276,23 @@ def bad(
 
     `got` is the value that was given; where a word about it says more than the value, it is `described` instead.
     """
-    error = kind(_text(where, expected, described if got is _NOTHING else show(got), hint))
-    error._told = True  # type: ignore[attr-defined]  # a mark on the exception
+    shown = described if got is _NOTHING else show(got)
+    if issubclass(kind, IndexError) and isinstance(got[0] if isinstance(got, (list, tuple)) and got else got, Number):
+        shown += ", out of range"
+    return failure(f"{where}: expected {expected}, got {shown}", hint=hint or None, kind=kind)
+
+
+def missing_method(owner: Any, method: str, kind: type[Exception] = NotImplementedError) -> Exception:
+    """The exception for a method that a subclass of `owner`'s class has to implement."""
+    name = owner.__name__ if isinstance(owner, type) else type(owner).__name__
+    return failure(f"{name}.{method}: expected an implementation in the subclass, got none", kind=kind)
+
+
+def with_line(error: Exception) -> Exception:
+    """The same error with the user's line, for one that was made where there was none."""
+    pos = position()
+    if pos is not None and error.args and "\n  at " not in str(error.args[0]):
+        error.args = (f"{error.args[0]}\n  at {location(pos)}", *error.args[1:])
     return error
 
 

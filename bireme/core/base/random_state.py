@@ -95,7 +95,7 @@ class Generator:
 
 def _checked(seed: Any) -> int:
     if not isinstance(seed, (int, float, np.number)) or not 0 <= seed <= _MASK:
-        raise errors.bad("seed(seed)", "an integer from 0 to 2**64 - 1", seed, kind=errors.ArgumentTypeError)
+        raise errors.bad("seed(seed)", "an integer in [0, 2**64 - 1]", seed, kind=errors.ArgumentTypeError)
     return int(seed)
 
 

@@ -452,7 +452,9 @@ def _install_inplace(name: str, public: Any, made: Any, signature: Any, is_view:
         if not isinstance(x, Tensor):
             raise errors.bad(f"{name}(x)", "a Tensor", x, kind=errors.NotATensorError)
         if "out" in kwargs:
-            raise errors.bad(f"{name}(out)", "no out: x itself is changed", kwargs["out"], kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"{name}(out)", "no out, since x is changed inplace", kwargs["out"], kind=errors.ArgumentTypeError
+            )
         since = tape.now()
         try:
             if precision.state.policy is None:

@@ -576,7 +576,7 @@ def glu(x: Tensor, axis: int = -1) -> Tensor:
     if x.dtype not in FLOAT:
         raise errors.bad("glu(x)", "one of bfloat16, float16, float32, float64", described=x.dtype.name, kind=errors.DtypeError)
     if x.shape[axis] % 2:
-        raise errors.bad("glu(x)", f"an even extent of axis {axis}", x)
+        raise errors.bad("glu(x)", f"an even size of axis {axis}", x)
     a, b = split(x, 2, axis)
     return a * sigmoid(b)
 
@@ -620,7 +620,9 @@ def gumbel_softmax(x: Tensor, temperature: float = 1.0, hard: bool = False, axis
         1.0
     """
     if temperature <= 0:
-        raise errors.bad("gumbel_softmax(temperature)", "a number above 0", temperature, kind=errors.for_number(temperature))
+        raise errors.bad(
+            "gumbel_softmax(temperature)", "a positive number", temperature, kind=errors.for_number(temperature)
+        )
     if x.dtype not in FLOAT:
         raise errors.bad("gumbel_softmax(x)", "one of bfloat16, float16, float32, float64", described=x.dtype.name, kind=errors.DtypeError)
     y = softmax_of((x + gumbel_of(x.shape, x.dtype)) / temperature, axis)

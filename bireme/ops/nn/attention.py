@@ -119,7 +119,7 @@ def check_shapes(where, query, key, value, mask=None, mask_name="attn_mask"):
     fits = key.shape[:3] == value.shape[:3] and query.shape[3] == key.shape[3] and key.shape[0] in (1, query.shape[0])
     if not fits:
         got = f"shapes {list(query.shape)}, {list(key.shape)} and {list(value.shape)}"
-        raise errors.bad(f"{where}(key, value)", "keys and values of one length that match the query", described=got)
+        raise errors.bad(f"{where}(key, value)", "keys and values of equal length that match the query", described=got)
     heads, shared = query.shape[2], key.shape[2]
     if heads != shared and (not shared or heads % shared):
         raise errors.bad(f"{where}(key)", f"{heads} heads, as the query has, or a number that divides it", described=f"{shared}")
@@ -130,7 +130,12 @@ def check_shapes(where, query, key, value, mask=None, mask_name="attn_mask"):
                 f"{where}({mask_name})", f"a mask that broadcasts to {list(full)}", described=f"shape {list(mask.shape)}", kind=errors.ShapeError
             )
         if mask.dtype not in FLOAT | BOOL:
-            raise errors.bad(f"{where}({mask_name})", "a bool or floating mask", described=mask.dtype.name, kind=errors.DtypeError)
+            raise errors.bad(
+                f"{where}({mask_name})",
+                "a bool or floating-point mask",
+                described=mask.dtype.name,
+                kind=errors.DtypeError,
+            )
 
 
 class _Steps:

@@ -19,9 +19,9 @@ def _channels(name: str, x: Any, count: int, data_format: Any) -> list[int]:
     """Axes along which elements are dropped one by one: those of batch and channels."""
     first, last = {4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}[count]
     if x.ndim != count:
-        raise errors.bad(f"{name}(x)", f"{count} axes", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad(f"{name}(x)", f"a {count}-D tensor", described=f"shape {x.shape}", kind=errors.ShapeError)
     if data_format not in (first, last):
-        raise errors.bad(f"{name}(data_format)", f"{first} or {last}", data_format)
+        raise errors.bad(f"{name}(data_format)", f"{first!r} or {last!r}", data_format)
     return [0, 1] if data_format == first else [0, count - 1]
 
 
@@ -47,7 +47,7 @@ def dropout1d(input: Tensor, p: Any = 0.5, training: bool = True, inplace: bool 
     if not isinstance(p, Tensor) and not 0 <= p <= 1:
         raise errors.bad("dropout1d(p)", "a probability in [0, 1]", p)
     if input.ndim not in (2, 3):
-        raise errors.bad("dropout1d(input)", "2 or 3 axes", described=f"shape {input.shape}", kind=RuntimeError)
+        raise errors.bad("dropout1d(input)", "a 2-D or 3-D tensor", described=f"shape {input.shape}", kind=RuntimeError)
     if inplace:
         errors.warn("dropout1d(inplace): has no effect, the result is another tensor")
     return dropout(input, p, list(range(input.ndim - 1)), training)
@@ -172,5 +172,7 @@ def feature_alpha_dropout(x: Tensor, p: Attr = 0.5, training: bool = True) -> Te
         [[1.0, 2.0]]
     """
     if x.ndim < 2 and training and p != 1:
-        raise errors.bad("feature_alpha_dropout(x)", "2 axes or more", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "feature_alpha_dropout(x)", "at least 2 dimensions", described=f"shape {x.shape}", kind=errors.ShapeError
+        )
     return _alpha("feature_alpha_dropout", x, p, training, True)

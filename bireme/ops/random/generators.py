@@ -129,7 +129,12 @@ randperm_of.infer(lambda n, dtype: sig_of((n,), dtype))
 def _float_type(dtype: Any, where: str, allowed: frozenset = FLOAT) -> Any:
     kind = dtypes.get_default() if dtype is None else dtypes.of(dtype, where)
     if kind not in allowed:
-        raise errors.bad(where, "a floating type" if allowed is FLOAT else "a floating or complex type", described=kind.name, kind=errors.DtypeError)
+        raise errors.bad(
+            where,
+            "a floating-point dtype" if allowed is FLOAT else "a floating-point or complex dtype",
+            described=kind.name,
+            kind=errors.DtypeError,
+        )
     return kind
 
 
@@ -312,7 +317,7 @@ def gaussian(shape: Shape, mean: Attr = 0.0, std: float = 1.0, seed: int = 0, dt
         [2]
     """
     if isinstance(mean, complex) and mean.real != mean.imag:  # as in Paddle, where a mean of numbers in general has to be a tensor
-        raise errors.bad("gaussian(mean)", "a complex number whose two parts are the same", mean)
+        raise errors.bad("gaussian(mean)", "a complex number with equal real and imaginary parts", mean)
     if dtype is None and isinstance(mean, complex):
         dtype = dtypes.complex_of(dtypes.get_default())
     with streams.seeded(seed):
@@ -341,7 +346,10 @@ def normal(mean: Tensor | float = 0.0, std: Tensor | float = 1.0, shape: Shape =
     kind = given[0].dtype if len(given) == 1 or given[0].dtype is given[1].dtype else dtypes.promote_any(given[0].dtype, given[1].dtype)
     if kind not in FLOAT | COMPLEX:
         raise errors.bad(
-            f"normal({'mean' if given[0] is mean else 'std'})", "a floating or complex type", described=kind.name, kind=errors.DtypeError
+            f"normal({'mean' if given[0] is mean else 'std'})",
+            "a floating-point or complex dtype",
+            described=kind.name,
+            kind=errors.DtypeError,
         )
     return _gaussian("normal", 0.0, 1.0, _common(given), kind) * std + mean
 
@@ -350,7 +358,9 @@ def _common(given: list[Tensor]) -> list[int]:
     try:
         return list(np.broadcast_shapes(*[t.shape for t in given]))
     except ValueError:
-        raise errors.bad("normal(std)", f"a shape that fits to that of mean, {given[0].shape}", given[1]) from None
+        raise errors.bad(
+            "normal(std)", f"a shape that broadcasts with that of mean, {given[0].shape}", given[1]
+        ) from None
 
 
 @composite()
@@ -383,11 +393,11 @@ def _between(where: str, low: Any, high: Any, shape: Any, dtype: Any) -> Tensor:
     low = _integer(low, f"{where}(low)")
     if high is None:
         if low < 1:
-            raise errors.bad(f"{where}(low)", "more than 0 where there is no high", low)
+            raise errors.bad(f"{where}(low)", "a positive number, since high is not given", low)
         low, high = 0, low
     high = _integer(high, f"{where}(high)")
     if low >= high:
-        raise errors.bad(f"{where}(high)", f"more than low, {low}", high)
+        raise errors.bad(f"{where}(high)", f"a number greater than low = {low}", high)
     if dtype.is_integer and high - 1 > np.iinfo(dtype.np).max:
         raise errors.bad(f"{where}(high)", f"at most {np.iinfo(dtype.np).max + 1} for {dtype.name}", high)
     return _numbered(randint_of, dtypes.int64, f"{where}(low)", low, high - low, shape, dtype)
@@ -417,7 +427,7 @@ def randint(low: Attr = 0, high: Attr = None, shape: Shape = [1], dtype: DTypeAr
     """
     kind = dtypes.int64 if dtype is None else dtype
     if not kind.is_integer:
-        raise errors.bad("randint(dtype)", "an integer type", described=kind.name, kind=errors.DtypeError)
+        raise errors.bad("randint(dtype)", "an integer dtype", described=kind.name, kind=errors.DtypeError)
     return _between("randint", low, high, _sized("randint", shape), kind)
 
 
@@ -459,9 +469,11 @@ def randperm(n: int, dtype: DTypeArg = "int64") -> Tensor:
         [0, 1, 2]
     """
     if n < 0:
-        raise errors.bad("randperm(n)", "a count of 0 or more", n)
+        raise errors.bad("randperm(n)", "a non-negative integer", n)
     if dtype.kind not in "if":
-        raise errors.bad("randperm(dtype)", "an integer or floating type", described=dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            "randperm(dtype)", "an integer or floating-point dtype", described=dtype.name, kind=errors.DtypeError
+        )
     return randperm_of(n, dtype)
 
 
@@ -525,7 +537,7 @@ def dropout(x: Tensor, p: Any = 0.5, axis: Any = None, training: bool = True, mo
         kind = errors.for_number(value)
         raise errors.bad("dropout(p)", "a probability in [0, 1]", p, kind=kind)
     if axis is not None and not isinstance(axis, (int, list, tuple)):
-        raise errors.bad("dropout(axis)", "an int or a list of them", axis, kind=errors.ArgumentTypeError)
+        raise errors.bad("dropout(axis)", "an integer or a list of integers", axis, kind=errors.ArgumentTypeError)
     if not training:
         return x * (1 - value) if mode == "downscale_in_infer" else x
     if value == 0:

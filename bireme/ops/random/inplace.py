@@ -18,7 +18,12 @@ from bireme.ops.random.generators import complex_normal, normal_of, unit
 def _fits(where: str, x: Any, other: Any) -> None:
     """What describes the numbers must not be larger than what they go into."""
     if other.ndim > x.ndim or any(n not in (1, m) for n, m in zip(reversed(other.shape), reversed(x.shape))):
-        raise errors.bad(where, f"a shape that fits into that of x, {list(x.shape)}", described=f"shape {list(other.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            where,
+            f"a shape that broadcasts to that of x, {list(x.shape)}",
+            described=f"shape {list(other.shape)}",
+            kind=errors.ShapeError,
+        )
 
 
 def _zero(g):
@@ -63,7 +68,7 @@ def uniform_filled(x: Tensor, min: Attr = -1.0, max: Attr = 1.0, seed: int = 0) 
     """
     low, high = [v.item() if isinstance(v, Tensor) and v._value.sig.size == 1 else v for v in (min, max)]
     if not low < high:
-        raise errors.bad("uniform_(max)", f"more than min, {low}", high)
+        raise errors.bad("uniform_(max)", f"a number greater than min = {low}", high)
     with streams.seeded(seed):
         return uniform_like(x, low, high)
 
@@ -84,7 +89,7 @@ def _check_normal(name: str) -> Any:
                 raise errors.bad(
                     f"{name}({word})",
                     "a real number" if word == "std" else "a real number, or a complex x",
-                    described="a complex one",
+                    described="a complex number",
                     kind=errors.ArgumentTypeError,
                 )
 
@@ -191,7 +196,7 @@ def exponential(x: Tensor, lam: Tensor | float = 1.0, key: Key = None) -> Tensor
 @exponential.prepare
 def _(arguments):
     if isinstance(arguments["lam"], (int, float)) and not arguments["lam"] > 0:
-        raise errors.bad("exponential_(lam)", "a rate above 0", arguments["lam"])
+        raise errors.bad("exponential_(lam)", "a positive rate", arguments["lam"])
 
 
 exponential.check(lambda x, lam: _fits("exponential_(lam)", x, lam))
@@ -223,7 +228,7 @@ def geometric(x: Tensor, probs: Tensor | float, key: Key = None) -> Tensor:
 @geometric.prepare
 def _(arguments):
     if isinstance(arguments["probs"], (int, float)) and not 0 < arguments["probs"] <= 1:
-        raise errors.bad("geometric_(probs)", "a probability above 0 and up to 1", arguments["probs"])
+        raise errors.bad("geometric_(probs)", "a probability in (0, 1]", arguments["probs"])
 
 
 geometric.check(lambda x, probs: _fits("geometric_(probs)", x, probs))

@@ -52,13 +52,16 @@ def _(x):
 def _(x, ps, threshold, seeds):
     if x.ndim != 2 or not x.shape[1]:
         raise errors.bad(
-            "top_p_sampling(x)", "rows of probabilities: two axes, the last one not empty", described=f"shape {list(x.shape)}", kind=errors.ShapeError
+            "top_p_sampling(x)",
+            "a 2-D tensor of probabilities with at least one column",
+            described=f"shape {list(x.shape)}",
+            kind=errors.ShapeError,
         )
     for name, s in (("ps", ps), ("threshold", threshold), ("topp_seed", seeds)):
         if s is not None and s.size != x.shape[0]:
             raise errors.bad(
                 f"top_p_sampling({name})",
-                f"one number for each of {x.shape[0]} rows",
+                f"one element per row of x, {x.shape[0]}",
                 described=f"shape {list(s.shape)}",
                 kind=errors.ArgumentTypeError,
             )
