@@ -47,7 +47,7 @@ def _(x, index, axis):
         raise errors.bad(
             "index_select(x)",
             "a tensor with at least 1 dimension",
-            described="a 0-d tensor",
+            described="a 0-D tensor",
             kind=errors.OutOfRangeError,
         )
     check_filled("index_select(index)", x.shape[axis], index)
@@ -173,7 +173,7 @@ def _(arr, indices, axis, broadcast):
         raise errors.bad(
             "take_along_axis(arr)",
             "a tensor with at least 1 dimension",
-            described="a 0-d tensor",
+            described="a 0-D tensor",
             kind=errors.ArgumentError,
         )
     check_filled("take_along_axis(indices)", arr.shape[axis], indices)
