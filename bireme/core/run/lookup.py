@@ -273,8 +273,8 @@ def _failed(e: BaseException, seg: Any, entry: Entry) -> BaseException:
     """A run-time failure, told with the lines of the segment. What it would have reused may be lost, which is said then
     and whenever a result is asked for; otherwise it is tried again, as after an interrupt."""
     first, last = entry.graph.nodes[0], entry.graph.nodes[-1]
-    where = f"{errors.location(first.pos)} to {errors.location(last.pos)}"
-    message = f"{type(e).__name__} while running {_names(entry.graph)}: {e}\n  at {where}, where it was first recorded"
+    where = " to ".join(dict.fromkeys([errors.location(first.pos), errors.location(last.pos)]))
+    message = f"{type(e).__name__} while running {_names(entry.graph)}: {e}\n  at {where}"
     error = MemoryError(message) if isinstance(e, MemoryError) or "RESOURCE_EXHAUSTED" in str(e) else RuntimeError(message)
     lost = sum([isinstance(a, jax.Array) and a.is_deleted() for a in seg.arrays])
     if lost:

@@ -311,7 +311,7 @@ class Tensor(OnHost):
     def __len__(self) -> int:
         if self._value.sig.ndim == 0:
             raise errors.bad(
-                "len(x)", "a tensor with at least 1 dimension", described="a 0-d tensor", kind=errors.ArgumentTypeError
+                "len(x)", "a tensor with at least 1 dimension", described="a 0-D tensor", kind=errors.ArgumentTypeError
             )
         return self._value.sig.shape[0]
 

@@ -52,7 +52,7 @@ def graph_send_recv(x: Tensor, src_index: Tensor, dst_index: Tensor, pool_type: 
     if pool_type not in POOLS:
         raise errors.bad("graph_send_recv(pool_type)", f"one of {', '.join(map(repr, POOLS))}", pool_type)
     if not x.ndim:
-        raise errors.bad("graph_send_recv(x)", "a row for each node", described="a 0-d tensor")
+        raise errors.bad("graph_send_recv(x)", "a row for each node", described="a 0-D tensor")
     for name, index in (("src_index", src_index), ("dst_index", dst_index)):
         _index(f"graph_send_recv({name})", index)
     if src_index.dtype is not dst_index.dtype:

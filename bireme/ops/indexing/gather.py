@@ -59,7 +59,7 @@ def _(x, index, axis):
         raise errors.bad(
             "index_select(x)",
             "a tensor with at least 1 dimension",
-            described="a 0-d tensor",
+            described="a 0-D tensor",
             kind=errors.OutOfRangeError,
         )
     check_filled("index_select(index)", x.shape[axis], index)
@@ -239,7 +239,7 @@ def _(arr, indices, axis, broadcast):
         raise errors.bad(
             "take_along_axis(arr)",
             "a tensor with at least 1 dimension",
-            described="a 0-d tensor",
+            described="a 0-D tensor",
             kind=errors.ArgumentError,
         )
     check_filled("take_along_axis(indices)", arr.shape[axis], indices)

@@ -56,7 +56,7 @@ scatter.index(lambda s: [("index", -s["x"].shape[0], s["x"].shape[0])] if s["x"]
 @scatter.check
 def _(x, index, updates):
     if not x.ndim:
-        raise errors.bad("scatter(x)", "a tensor with at least 1 dimension", described="a 0-d tensor")
+        raise errors.bad("scatter(x)", "a tensor with at least 1 dimension", described="a 0-D tensor")
     if index.dtype.kind != "i" or index.ndim > 2 or (index.ndim == 2 and index.shape[1] != 1):
         raise errors.bad(
             "scatter(index)",
@@ -115,7 +115,7 @@ index_add.index(lambda s: [("index", -s["x"].shape[s["axis"]], s["x"].shape[s["a
 def _(x, index, axis, value):
     if not x.ndim:
         raise errors.bad(
-            "index_add(x)", "a tensor with at least 1 dimension", described="a 0-d tensor", kind=errors.OutOfRangeError
+            "index_add(x)", "a tensor with at least 1 dimension", described="a 0-D tensor", kind=errors.OutOfRangeError
         )
     if index.dtype.kind != "i" or index.ndim != 1:
         raise errors.bad(

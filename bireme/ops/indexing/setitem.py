@@ -287,7 +287,7 @@ def index_fill(x: Tensor, index: Tensor, axis: Axis, value: Tensor | float) -> T
     if not x.ndim:
         raise errors.bad("index_fill(x)", "a tensor with at least 1 dimension", x, kind=errors.OutOfRangeError)
     if isinstance(value, Tensor) and value.ndim:
-        raise errors.bad("index_fill(value)", "a number or a 0-d Tensor", value, kind=errors.for_number(value))
+        raise errors.bad("index_fill(value)", "a number or a 0-D Tensor", value, kind=errors.for_number(value))
     n = x.shape[axis]
     if index.dtype is dtypes.bool_ and index.shape == [n]:
         mask = index

@@ -64,7 +64,7 @@ def _(x, axis):
     first = x[0]
     for i, s in enumerate(x):
         if s.ndim == 0:
-            raise errors.bad(f"concat(x[{i}])", "a tensor with at least 1 dimension", described="a 0-d tensor")
+            raise errors.bad(f"concat(x[{i}])", "a tensor with at least 1 dimension", described="a 0-D tensor")
         if s.ndim != first.ndim or [n for k, n in enumerate(s.shape) if k != axis] != [n for k, n in enumerate(first.shape) if k != axis]:
             raise errors.bad(
                 f"concat(x[{i}])", f"shape {list(first.shape)} but for axis {axis}", described=f"shape {list(s.shape)}", kind=errors.ShapeError

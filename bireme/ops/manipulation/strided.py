@@ -110,7 +110,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: Any) -> Tensor:
     axis = one_axis(dim, input.ndim, "narrow(dim)")
     n = input.shape[axis]
     if isinstance(start, Tensor) and (start.ndim or start.dtype.kind != "i"):
-        raise errors.bad("narrow(start)", "an integer or a 0-d integer tensor", start, kind=errors.for_integer(start))
+        raise errors.bad("narrow(start)", "an integer or a 0-D integer tensor", start, kind=errors.for_integer(start))
     if start is None or length is None:
         raise errors.bad("narrow(start, length)", "integers", None, kind=errors.ArgumentTypeError)
     (first,), (size,) = ints(start, 0, "narrow(start)") or (), ints(length, 0, "narrow(length)") or ()

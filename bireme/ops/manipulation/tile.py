@@ -123,7 +123,7 @@ def repeat_interleave(x: Tensor, repeats: Any, axis: Any = None, name: Any = Non
     if axis is None:
         x, axis = ravel(x), 0
     if x.ndim == 0:
-        raise errors.bad("repeat_interleave(axis)", "no axis for a 0-d tensor", axis, kind=errors.OutOfRangeError)
+        raise errors.bad("repeat_interleave(axis)", "no axis for a 0-D tensor", axis, kind=errors.OutOfRangeError)
     axis = one_axis(axis, x.ndim, "repeat_interleave(axis)")
     n = x.shape[axis]
     if not isinstance(repeats, Tensor):

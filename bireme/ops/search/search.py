@@ -255,7 +255,7 @@ def _(sorted_sequence, values):
             )
     if sorted_sequence.ndim == 0:
         raise errors.bad(
-            "searchsorted(sorted_sequence)", "a tensor with at least 1 dimension", described="a 0-d tensor"
+            "searchsorted(sorted_sequence)", "a tensor with at least 1 dimension", described="a 0-D tensor"
         )
     if sorted_sequence.ndim > 1 and (sorted_sequence.shape[:-1] != values.shape[:-1] or sorted_sequence.ndim != values.ndim):
         raise errors.bad("searchsorted(values)", f"leading dimensions {list(sorted_sequence.shape[:-1])}, as sorted_sequence has",

@@ -20,7 +20,7 @@ def _lines(name: str, x: Tensor, axis: Any) -> tuple[np.ndarray, Any]:
     if axis is not None:
         axis = one_axis(axis, x.ndim, f"{name}(axis)")
         if not x.ndim:
-            raise errors.bad(f"{name}(axis)", "no axis for a 0-d tensor", axis)
+            raise errors.bad(f"{name}(axis)", "no axis for a 0-D tensor", axis)
     host = x._host()
     host = host if host.dtype.isbuiltin else host.astype(np.float32)
     if axis is None or not host.size:

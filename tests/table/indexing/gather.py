@@ -86,7 +86,7 @@ TABLE = [
              Bad(call(floats(1, 3), np.array([[0], [1]]), 1, False), f"{name}(indices): expected sizes of at most arr's [1, 3] except",
                  RuntimeError),
              Bad(call(floats(2), still([0.0]), 0), f"{name}(indices): expected an integer tensor, got float64", TypeError),
-             Bad(call(floats(), np.array(0), 0), f"{name}(arr): expected a tensor with at least 1 dimension, got a 0-d tensor", AssertionError)])
+             Bad(call(floats(), np.array(0), 0), f"{name}(arr): expected a tensor with at least 1 dimension, got a 0-D tensor", AssertionError)])
       for name in ("take_along_axis", "take_along_dim")],
     Row("index_sample", [call(floats(3, 4), np.array([[0, 1], [2, 3], [0, 0]])), call(floats(2, 2), np.array([[1], [0]], np.int32)), call(floats(3,
         4), np.zeros((3, 0), int)), call(np.zeros((0, 4)), np.zeros((0, 2), int))], lambda x, index: np.take_along_axis(x, index, 1), dtypes=ALL,

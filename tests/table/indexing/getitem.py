@@ -121,7 +121,7 @@ TABLE = [
                        call(floats(2, 3), np.array([True, False, True]), 1, -1), call(NONE, np.array([1]), 0, 1), call(floats(3), np.zeros(0, int), 0,
                        9)], _index_fill, dtypes=ALL - BOOL, unchecked=BOOL,
         bad=[Bad(call(floats(4, 3), np.array([4]), 0, 1), "index_fill(index): expected indices in [-4, 3], got 4", IndexError),
-             Bad(call(floats(3), np.array([0]), 0, floats(1)), "index_fill(value): expected a number or a 0-d Tensor, got a Tensor of shape [1]"),
+             Bad(call(floats(3), np.array([0]), 0, floats(1)), "index_fill(value): expected a number or a 0-D Tensor, got a Tensor of shape [1]"),
              Bad(call(floats(3), still([0.0]), 0, 1),
                  "index_fill(index): expected an integer tensor or a mask of shape [3], got a Tensor", TypeError),
              Bad(call(floats(), np.array([0]), 0, 1), "index_fill(x): expected a tensor with at least 1 dimension, got a Tensor of shape []")]),

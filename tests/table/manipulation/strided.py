@@ -92,7 +92,7 @@ TABLE = [
              Bad(call(floats(), 0, 0, 0), "narrow(input): expected a tensor with at least 1 dimension", AssertionError),
              Bad(call(floats(4), 0, 5, 0), "narrow(start): expected an index in [-4, 4], got 5", AssertionError),
              Bad(call(floats(4), 0, 3, 2), "narrow(length): expected a length in [0, 1], got 2", AssertionError),
-             Bad(call(floats(4), 0, np.array([1]), 2), "narrow(start): expected an integer or a 0-d integer tensor, got", AssertionError),
+             Bad(call(floats(4), 0, np.array([1]), 2), "narrow(start): expected an integer or a 0-D integer tensor, got", AssertionError),
              Bad(call(floats(4), 1, 0, 1), "narrow(dim): expected an axis in [-1, 0], got 1", IndexError)]),
     Row("crop", [call(floats(3, 4)), call(floats(3, 4), [2, 2], [1, 1]), call(floats(3, 4), [2, -1], offsets=[0, 3]), call(floats(5), (2,)),
         call(floats()),

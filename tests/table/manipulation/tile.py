@@ -41,7 +41,7 @@ TABLE = [
              Bad(call(floats(2), np.array([[1, 1]])), "repeat_interleave(repeats): expected 2 integers, one for each slice along axis 0, got "),
              Bad(call(floats(2), 1.5), "repeat_interleave(repeats): expected an integer or an integer tensor, got 1.5", TypeError),
              Bad(call(floats(2), 2, 1), "repeat_interleave(axis): expected an axis in [-1, 0], got 1", IndexError),
-             Bad(call(floats(), 2, 0), "repeat_interleave(axis): expected no axis for a 0-d tensor, got 0", IndexError),
+             Bad(call(floats(), 2, 0), "repeat_interleave(axis): expected no axis for a 0-D tensor, got 0", IndexError),
              Bad(call(floats(3), 2, output_size=5), "repeat_interleave(output_size): expected 6, what the repeats add up to, got 5")]),
     Row("rot90", [call(floats(2, 3)), call(floats(2, 3), 2), call(floats(2, 3), -1), call(floats(2, 3, 2), 1, [0, -1]), call(floats(2, 3), 4),
         call(NONE, 3, (0, 2)), call(floats(2, 3), 1, range(2))], np.rot90, dtypes=ALL, skip={"0-d": "there are no two axes to turn"},

@@ -130,7 +130,7 @@ TABLE = [
     _compat("compat_max", True),
     _compat("compat_min", False),
     Row("searchsorted", _searches, _search, dtypes=REAL, out="ref", grad=0, bad=[
-        Bad(call(floats(), floats(2)), "searchsorted(sorted_sequence): expected a tensor with at least 1 dimension, got a 0-d tensor"),
+        Bad(call(floats(), floats(2)), "searchsorted(sorted_sequence): expected a tensor with at least 1 dimension, got a 0-D tensor"),
         Bad(call(_rows, floats(3)), "searchsorted(values): expected leading dimensions [2], as sorted_sequence has, got shape [3]"),
         Bad(call(_seq, np.array([True])), "searchsorted(values): expected an integer or floating-point tensor, got bool", TypeError)]),
     Row("bucketize", [call(floats(2, 3), _seq), call(floats(), _seq, True, True), call(np.zeros((0, 2)), _seq), call(floats(2), np.zeros(0))],
@@ -140,7 +140,7 @@ TABLE = [
         lambda input: np.argwhere(input).reshape(np.count_nonzero(input), input.ndim), dtypes=ALL, out="int64", grad=0, skip={"static": VALUES}),
     Row("unique", [*_uniques, call(_m, True, True, True), call(_m, True, True, True, 0), call(_m, axis=-1, return_inverse=True, dtype="int32"),
         call(np.array([[1.0, np.nan], [1.0, np.nan]]), return_counts=True, axis=0)], law=exact(_unique(False)), dtypes=REAL | BOOL, grad=0,
-        skip={"static": VALUES}, bad=[_no_axis, _no_type("unique"), Bad(call(floats(), axis=0), "unique(axis): expected no axis for a 0-d tensor")]),
+        skip={"static": VALUES}, bad=[_no_axis, _no_type("unique"), Bad(call(floats(), axis=0), "unique(axis): expected no axis for a 0-D tensor")]),
     Row("unique_consecutive", [*_uniques, call(_m, True, True, 0), call(_m, axis=-1, return_inverse=True, dtype="int32")], law=exact(_consecutive),
         dtypes=REAL | BOOL, grad=0, skip={"static": VALUES}, bad=[_no_type("unique_consecutive")]),
 ]  # fmt: skip
