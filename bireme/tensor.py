@@ -11,10 +11,10 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.base.errors import named
-from bireme.core.declare.op import EXPORTS, PUBLIC, Tensor
+from bireme.core.declare.public import EXPORTS, PUBLIC
 from bireme.core.tensor.inplace import write_out
+from bireme.core.tensor.tensor import Tensor
 from bireme.ops import concat, full, stack, to_tensor, uniform, zeros
-from bireme.ops.manipulation import tensor_attributes
 
 
 class _Callable(ModuleType):
@@ -331,8 +331,6 @@ def tensor_array_to_tensor(input: list, axis: int = 1, use_stack: bool = False, 
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-    if hasattr(tensor_attributes, name):
-        return getattr(tensor_attributes, name)
     found = PUBLIC.get(EXPORTS.get(name, name))
     if found is None:  # what is at the top level and no operator: is_tensor, create_parameter
         found = vars(sys.modules[__package__]).get(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ import numpy as np
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import BOOL, FLOAT, INT
-from bireme.core.declare.op import Extra, Ints, Key, Tensor, composite, op
+from bireme.core.declare.op import Attr, Extra, Ints, Key, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops.random.generators import bits
 
@@ -50,8 +51,9 @@ def _check_routes(where: str, routes: Tensor, experts: int) -> None:
 
 
 @composite()
-def moe_permute(hidden_states: Tensor, scale: Tensor | None, expert_routemap_topk: Tensor, expert_prob_topk: Tensor, num_experts: int,
-                tokens_per_expert: Any, padding_alignment: int, do_gather: bool = True, name: Extra = None) -> Any:  # fmt: skip
+def moe_permute(hidden_states: Tensor, scale: Tensor | None, expert_routemap_topk: Tensor, expert_prob_topk: Tensor,
+                num_experts: int, tokens_per_expert: Attr[Sequence[int]], padding_alignment: int,
+                do_gather: bool = True, name: Extra[str] = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Sort the tokens of a mixture of experts by expert.
 
     Rows of the same expert follow each other, in the order of the tokens, padded with zeros to a multiple of
@@ -118,8 +120,9 @@ def _(rows, rowmap, routes, probs):
 
 
 @composite()
-def moe_unpermute(hidden_states_unzipped: Tensor, zipped_expertwise_rowmap: Tensor, expert_routemap_topk: Tensor, token_prob_unzipped: Tensor,
-                  total_zipped_tokens: int, num_experts: int, use_mix_precision: bool = True, name: Extra = None) -> Any:  # fmt: skip
+def moe_unpermute(hidden_states_unzipped: Tensor, zipped_expertwise_rowmap: Tensor, expert_routemap_topk: Tensor,
+                  token_prob_unzipped: Tensor, total_zipped_tokens: int, num_experts: int,
+                  use_mix_precision: bool = True, name: Extra[str] = None) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Bring tokens that ``moe_permute`` sorted by expert back into their order, the rows of each token summed.
 
     Args:
@@ -181,7 +184,7 @@ class_centers.infer(lambda label, num_classes: (label, sig_of((num_classes,), la
 
 
 @composite(name_arg=False)
-def class_center_sample(label: Tensor, num_classes: int, num_samples: int, group: Any = None) -> Any:
+def class_center_sample(label: Tensor, num_classes: int, num_samples: int, group: Any = None) -> tuple[Tensor, Tensor]:
     """Sample classes for a partial softmax: all classes among the labels, and random others.
 
     Args:

@@ -344,7 +344,7 @@ multinomial_of.infer(lambda x, num_samples: sig_of((*x.shape[:-1], num_samples),
 
 
 @composite(method=True, alias={"x": "input"}, out=True)
-def multinomial(x: Tensor, num_samples: Attr = 1, replacement: bool = False) -> Tensor:
+def multinomial(x: Tensor, num_samples: Attr[int] = 1, replacement: bool = False) -> Tensor:
     """Categories drawn by their weights: from a row, or from each row of a matrix, with or without putting them back.
 
     >>> bireme.multinomial(bireme.to_tensor([0.0, 2.0]), 3, True).tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,7 +14,7 @@ from bireme.core.base import errors
 from bireme.core.base import random_state as streams
 from bireme.core.base.dtype import COMPLEX, FLOAT
 from bireme.core.declare.conversion import ints, number
-from bireme.core.declare.op import Attr, DTypeArg, Extra, Key, Shape, Tensor, composite, op
+from bireme.core.declare.op import Attr, DeviceArg, DTypeArg, Extra, Key, Shape, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops.creation.tensors import placed
 
@@ -153,8 +154,9 @@ def _sized(where: str, shape: Any) -> Any:
 
 
 @composite()
-def uniform(shape: Shape, dtype: DTypeArg = None, min: float = -1.0, max: float = 1.0, seed: int = 0, name: Extra = None, *,
-            out: Extra = None, device: Any = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
+def uniform(shape: Shape, dtype: DTypeArg = None, min: float = -1.0, max: float = 1.0, seed: int = 0,
+            name: Extra[str] = None, *, out: Extra[Tensor] = None, device: DeviceArg = None,
+            requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Uniform numbers in [min, max), [-1, 1) unless said otherwise; a `seed` other than 0 gives the same ones each time.
 
     >>> bireme.uniform([2, 3]).shape
@@ -177,7 +179,8 @@ def rand(shape: Shape, dtype: DTypeArg = None) -> Tensor:
 
 
 @composite()
-def rand_like(input: Tensor, name: Extra = None, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def rand_like(input: Tensor, name: Extra[str] = None, *, dtype: DTypeArg = None, device: DeviceArg = None,
+              requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Uniform numbers in [0, 1), of the shape and type of `input`.
 
     >>> bireme.rand_like(bireme.zeros([2])).shape
@@ -188,8 +191,8 @@ def rand_like(input: Tensor, name: Extra = None, *, dtype: DTypeArg = None, devi
 
 
 @composite(varargs="shape", alias={"shape": "size"})
-def randn(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None, requires_grad: bool = False,
-          pin_memory: bool = False) -> Tensor:  # fmt: skip
+def randn(shape: Shape, dtype: DTypeArg = None, name: Extra[str] = None, *, out: Extra[Tensor] = None,
+          device: DeviceArg = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """Standard normal numbers; complex ones have a variance of 1, half of it in either part.
 
     >>> bireme.randn([2]).shape
@@ -209,8 +212,8 @@ def randn_like(x: Tensor, dtype: DTypeArg = None) -> Tensor:
 
 
 @composite()
-def standard_normal(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None,
-                    requires_grad: bool = False) -> Tensor:  # fmt: skip
+def standard_normal(shape: Shape, dtype: DTypeArg = None, name: Extra[str] = None, *, out: Extra[Tensor] = None,
+                    device: DeviceArg = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Standard normal numbers.
 
     >>> bireme.standard_normal([2]).shape
@@ -291,7 +294,8 @@ def _between(where: str, low: Any, high: Any, shape: Any, dtype: Any) -> Tensor:
 
 
 @composite()
-def randint(low: Attr = 0, high: Attr = None, shape: Shape = [1], dtype: DTypeArg = None) -> Tensor:  # noqa: B006  # Paddle's default, not changed
+def randint(low: Attr[int] = 0, high: Attr[int] = None, shape: Shape = [1],  # noqa: B006
+            dtype: DTypeArg = None) -> Tensor:  # fmt: skip
     """Integers in [low, high), or in [0, low).
 
     >>> bireme.randint(5, shape=[2]).shape
@@ -304,7 +308,7 @@ def randint(low: Attr = 0, high: Attr = None, shape: Shape = [1], dtype: DTypeAr
 
 
 @composite()
-def randint_like(x: Tensor, low: Attr = 0, high: Attr = None, dtype: DTypeArg = None) -> Tensor:
+def randint_like(x: Tensor, low: Attr[int] = 0, high: Attr[int] = None, dtype: DTypeArg = None) -> Tensor:
     """Integers in [low, high), or in [0, low), of the shape and in the type of `x`, whatever it is.
 
     >>> bireme.randint_like(bireme.zeros([2]), 5).dtype
@@ -355,7 +359,8 @@ def _(g, p, scale, axis, key):
 
 
 @composite(method=False, plain=True)
-def dropout(x: Tensor, p: Any = 0.5, axis: Any = None, training: bool = True, mode: str = "upscale_in_train") -> Tensor:
+def dropout(x: Tensor, p: Attr[float | Tensor] = 0.5, axis: Attr[int | Sequence[int]] = None, training: bool = True,
+            mode: str = "upscale_in_train") -> Tensor:  # fmt: skip
     """Set elements to zero with probability ``p`` in training.
 
     With ``'upscale_in_train'`` the other elements are multiplied by ``1 / (1 - p)`` in training, which keeps the mean,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 
@@ -65,8 +63,9 @@ def _(x, ps, threshold, seeds):
 
 
 @composite(method=True)
-def top_p_sampling(x: Tensor, ps: Tensor, threshold: Tensor | None = None, topp_seed: Tensor | None = None, seed: int = -1, k: int = 0,
-                   mode: str = "truncated", return_top: bool = False) -> Any:  # fmt: skip
+def top_p_sampling(x: Tensor, ps: Tensor, threshold: Tensor | None = None, topp_seed: Tensor | None = None,
+                   seed: int = -1, k: int = 0, mode: str = "truncated",
+                   return_top: bool = False) -> tuple[Tensor, ...]:  # fmt: skip
     """One element of each row of probabilities and its place, drawn from the smallest set that holds the part `ps` of the
     whole; with `return_top` also the k most likely ones and their places.
 
