@@ -47,7 +47,7 @@ test: lint  ## lint, then the default test suite
 	$(PY) -m pytest -n $(JOBS) --durations=10
 
 test-all: lint  ## lint, then every test, the long sweeps included
-	$(PY) -m pytest -n $(JOBS) --durations=25 --full
+	$(PY) -m pytest -n $(JOBS) --durations=25 --full -o faulthandler_timeout=1800
 
 api: $(READY)  ## list the operators where they stand, rewrite the API snapshot, show what changed, compare with Paddle's signatures
 	@$(PY) -m tools.exports

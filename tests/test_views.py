@@ -131,7 +131,7 @@ def test_copies_do_not_share():
     copies = [x.clone(), bireme.assign(x), x.astype("float64"), x + 0.0, x[[0, 1]], x[x > 0], x.expand([2, 4, 4]), bireme.concat([x])]
     before = [c.numpy() for c in copies]
     x.scale_(0.0)
-    for c, b in zip(copies, before):
+    for c, b in zip(copies, before, strict=True):
         np.testing.assert_array_equal(c.numpy(), b)
         assert b.max() > 0
     for c in copies[:4]:

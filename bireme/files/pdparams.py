@@ -14,7 +14,8 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor, Value, sig_of
 from bireme.files import opcodes as op
-from bireme.files.allowed_globals import Array, Blob, is_key, what
+from bireme.files.allowed_globals import Array, Blob, is_key, is_shape, what
+from bireme.files.collisions import harmless
 from bireme.files.pickler import Emitter, code_of, host_of
 from bireme.files.source import BadFile, Source
 from bireme.files.unpickler import Machine
@@ -166,8 +167,17 @@ class Check(Walk):
         for key in x if isinstance(x, (dict, set, frozenset)) else ():
             if not is_key(key):
                 raise errors.bad(
-                    "save(obj)", "keys that are text, numbers of 64 bits, or tuples of them", key, kind=errors.ArgumentTypeError
+                    "save(obj)",
+                    "keys that are text, numbers of 64 bits, or tuples of them",
+                    key,
+                    kind=errors.ArgumentTypeError,
                 )
+        if isinstance(x, (dict, set, frozenset)) and not harmless(x):
+            raise errors.bad(
+                "save(obj)",
+                f"keys of a {type(x).__name__} that can be told apart quickly",
+                described="keys whose hashes collide",
+            )
 
     def leaf(self, x: Any) -> int:
         if isinstance(x, Tensor):
@@ -176,7 +186,9 @@ class Check(Walk):
         if isinstance(x, (np.ndarray, np.generic)) and not isinstance(x, (str, bytes)):
             self.count(16)
             if code_of(x.dtype) is None or isinstance(x, np.ma.MaskedArray):
-                raise errors.bad("save(obj)", "arrays of numbers", described=f"an array of {x.dtype}", kind=errors.ArgumentTypeError)
+                raise errors.bad(
+                    "save(obj)", "arrays of numbers", described=f"an array of {x.dtype}", kind=errors.ArgumentTypeError
+                )
             return 0
         if not isinstance(x, (*_LEAVES, bytearray)):
             raise _refused(x)
@@ -232,27 +244,24 @@ def _join(found: dict) -> None:
         return
     if type(table) is not dict:
         raise BadFile("a table of pieces that is not a dict")
-    used: list[Any] = []
+    used: dict[int, Array] = {}
     for key, entry in table.items():
         names: Any = entry.get("slices") if type(entry) is dict else None
         shape: Any = entry.get("OriginShape") if type(entry) is dict else None
-        if (
-            type(names) is not list
-            or not names
-            or type(shape) not in (tuple, list)
-            or not all(type(n) is int and n >= 0 for n in shape)
-        ):
+        if type(names) is not list or not names or not is_shape(shape):
             raise BadFile("a table of pieces without names or a shape")
         pieces: list[Any] = [found.pop(name, None) if type(name) is str else None for name in names]
-        used += pieces
-        if any(type(piece) is not Array for piece in pieces) or len(set(map(id, used))) < len(used):
+        ids = dict(zip(map(id, pieces), pieces, strict=True))
+        again = len(ids) < len(pieces) or not used.keys().isdisjoint(ids)
+        if again or any(type(piece) is not Array for piece in pieces):
             raise BadFile(f"pieces of {str(key)[:100]!r} that are not there, or there twice")
+        used |= ids
         hosts = [piece.value().reshape(-1) for piece in pieces]
         if len({host.dtype for host in hosts}) > 1 or sum(host.size for host in hosts) != math.prod(shape):
             raise BadFile(f"pieces of {str(key)[:100]!r} that do not make its shape {list(shape)}")
         whole = Array()
         whole.data = np.concatenate(hosts).reshape(tuple(shape))
-        found[key] = whole
+        found[key] = used[id(whole)] = whole  # no piece of another one: it would be copied again for each
 
 
 def _host(x: Array) -> np.ndarray:

@@ -119,7 +119,10 @@ def _fetch(url: str, path: str, md5sum: str | None) -> None:
             shutil.copyfileobj(answer, file)
         if not _matches(part, md5sum):
             raise errors.bad(
-                "get_path_from_url(md5sum)", f"a file with the checksum {md5sum}", described="another one", kind=RuntimeError
+                "get_path_from_url(md5sum)",
+                f"a file with the checksum {md5sum}",
+                described="another one",
+                kind=RuntimeError,
             )
         os.replace(part, path)
     finally:
@@ -135,7 +138,7 @@ def _unpack(path: str) -> str:
             names = tar.getnames()
             tops = _tops(names)
             into = folder if len(tops) == 1 else os.path.join(folder, name.split(".")[0])
-            tar.extractall(into or ".", filter="data")  # rejects links and names that lead out of the folder
+            _extract(tar, into or ".")
     else:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
@@ -143,6 +146,38 @@ def _unpack(path: str) -> str:
             into = folder if len(tops) == 1 else os.path.join(folder, name.split(".")[0])
             archive.extractall(into or ".")  # strips what would lead out of the folder from names
     return os.path.join(into, tops[0]) if len(tops) == 1 else into
+
+
+def _extract(tar: tarfile.TarFile, into: str) -> None:
+    """Files and folders, none outside of `into`. A link becomes a copy of the file it leads to, if that is in the archive."""
+    # not by extractall: its filters are younger than Python 3.11.4, and without them an archive may write anywhere
+    root = os.path.realpath(into)
+    for member in tar.getmembers():
+        path = os.path.realpath(os.path.join(root, member.name.lstrip("/")))
+        if not path.startswith(os.path.join(root, "")) and not (path == root and member.isdir()):
+            raise _refused(f"{member.name}, which is outside of it")
+        if member.isdir():
+            os.makedirs(path, exist_ok=True)
+            continue
+        try:
+            data = tar.extractfile(member)
+        except (KeyError, RecursionError):  # a link that leads nowhere, or to itself
+            data = None
+        if data is None:
+            raise _refused(f"{member.name}, which is neither")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with data, open(path, "wb") as file:
+            shutil.copyfileobj(data, file)
+        os.chmod(path, 0o755 if member.mode & 0o100 else 0o644)
+
+
+def _refused(what: str) -> Exception:
+    return errors.bad(
+        "get_path_from_url(url)",
+        "an archive of files and folders that stay in it",
+        described=what,
+        kind=tarfile.ExtractError,
+    )
 
 
 # under Paddle's names, which packages that download datasets import

@@ -90,7 +90,7 @@ class Composite:
                         if call is not None and not repeats and line[1] == key[0]:
                             path = steps.path(state, seg)
                             if path is not None:
-                                state[line] = path.nodes[0] if steps.is_one_call() else path
+                                segment.keep_call(state, line, path.nodes[0] if steps.is_one_call() else path)
                         return result
                 arguments = sign.bind(args, kwargs)
                 if key is None or key in memo or arguments.get("out") is not None:

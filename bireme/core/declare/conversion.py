@@ -247,8 +247,11 @@ def common_dtype(op: str, xs: list, mix: str = "scalars", halves: bool = False) 
 # ---------------------------------------------------------------- indices
 
 
-def check_range(where: str, t: Any, low: int, high: int, ignored: int | None = None) -> None:
-    """Raise for an index outside [low, high) that is not the ignored one. Host-made integers are checked now, others by a flag."""
+def check_range(where: str, t: Any, low: int, high: int, ignored: int | None = None, part_of: Any = None) -> None:
+    """Raise for an index outside [low, high) that is not the ignored one: now if the host knows it, else by a guard.
+
+    `part_of` is the tensor that the call reads, where it is not `t` itself.
+    """
     if not isinstance(t, Tensor):
         return
     v = read(t)
@@ -274,6 +277,7 @@ def check_range(where: str, t: Any, low: int, high: int, ignored: int | None = N
         trace, segment.local.trace = segment.local.trace, None
         try:
             flag = registry.find("any_outside")(t, low, high)
-            guards.guard(flag._value, f"{where}: expected {wanted}, got one outside", errors.OutOfRangeError)
+            of = v if part_of is None else read(part_of)
+            guards.guard(flag._value, of, f"{where}: expected {wanted}, got one outside", errors.OutOfRangeError)
         finally:
             segment.local.trace = trace

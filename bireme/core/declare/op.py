@@ -62,6 +62,7 @@ class Op:
         self.body, self.name = body, options.get("name") or body.__name__
         self.told = told_as(self.name, options)
         self.lowerings: dict[str, Callable] = {}
+        self.grad_lowerings: dict[str, Callable] = {}
         hints = hints_of(body)
         returns = hints.pop("return", Tensor)
         self.many = returns is not Tensor
@@ -119,13 +120,17 @@ class Op:
 
     # ------------------------------------------------------------ rules
 
-    def grad(self, rule: Callable | None = None, *, numpy: bool | Callable = False) -> Any:
-        """Declare the gradient; its parameters name what it reads."""
+    def grad(self, rule: Callable | None = None, *, numpy: bool | Callable = False, on: str | None = None) -> Any:
+        """Declare the gradient; its parameters name what it reads. `on` names the platform that a faster form is for."""
         if rule is None:
-            return functools.partial(self.grad, numpy=numpy)
-        self.grad_rule = rule
-        self.grad_names = tuple(inspect.signature(rule).parameters)
-        known = {*self.operand_names, *self.attr_names, "g", "out", "sigs", "needs", "platform"}
+            return functools.partial(self.grad, numpy=numpy, on=on)
+        names = tuple(inspect.signature(rule).parameters)
+        if on is not None:
+            assert set(names) == set(self.grad_names), f"{self.name}.grad on {on} reads other operands than the rule"
+            self.grad_lowerings[on] = rule
+            return rule
+        self.grad_rule, self.grad_names = rule, names
+        known = {*self.operand_names, *self.attr_names, "g", "out", "sigs", "needs"}
         assert known.issuperset(self.grad_names), f"{self.name}.grad reads {set(self.grad_names) - known}"
         self.grad_numpy = on_numpy(rule) if numpy is True else numpy or None
         return rule

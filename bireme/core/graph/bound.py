@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -316,7 +316,7 @@ class GradBound:
         elements, more, flops = self.base.amounts(self.sigs, self.outs)
         return 2 * elements, 2 * more, 2 * flops
 
-    def _split(self, arrays: tuple) -> tuple[list, list, Any]:
+    def _split(self, arrays: Sequence[Any]) -> tuple[list, list, Any]:
         n = sum(self.given)
         present = iter(arrays[:n])
         gs = [next(present) if g else None for g in self.given]
@@ -340,9 +340,9 @@ class GradBound:
         named["g"] = full if base.many else full[0]
         if self.takes_outs:
             named["out"] = outs if base.many else outs[0]
-        named["sigs"], named["platform"] = self.sigs, platform
+        named["sigs"] = self.sigs
         named["needs"] = tuple([i in self.needs for i in range(len(self.sigs))])
-        found = (rule or base.op.grad_rule)(**only(base.op.grad_names, named))
+        found = (rule or base.op.grad_lowerings.get(platform, base.op.grad_rule))(**only(base.op.grad_names, named))
         flat = flatten(found if isinstance(found, tuple) else (found,))
         return [fit(flat[i], self.sigs[i], xp) for i in self.needs]
 
@@ -387,6 +387,7 @@ class GradOp:
         self.scales: tuple[int, ...] = ()
         self.carries = self.of_the_past = self.bilinear = False
         self.lowerings: dict = {}
+        self.grad_lowerings: dict = {}
         self._next: GradOp | None = None
         self.container = list
 

@@ -89,6 +89,7 @@ class BackwardPass:
                 if passes is None:
                     passes = wiring.state.passes = {}
                 bounded(passes, 8)[wiring.key] = path
+                segment.nodes[0] += 1
         elif not path.repeat(self, wiring):
             self.run(retain, None, {}, set())
             return

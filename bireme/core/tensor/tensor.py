@@ -17,6 +17,7 @@ from bireme.core.base.device import Place
 from bireme.core.base.dtype import DType
 from bireme.core.base.host_arrays import KNOWN, OnHost, convert, host_array
 from bireme.core.graph.graph import Sig, Value, Zero, sig_of
+from bireme.core.graph.segment import guarding
 from bireme.core.record import flush, guards
 from bireme.core.record.host_integers import peek
 from bireme.core.run import lookup, loss_reads
@@ -221,7 +222,8 @@ class Tensor(OnHost):
             else:
                 if found is not array:
                     loss_reads.was_read(array)
-                    guards.check()  # those of the same program are there now
+                if guarding.used:
+                    guards.check(v, wait=True)  # those of the same program are there now
         return found
 
     def numpy(self, *_: Any) -> np.ndarray:

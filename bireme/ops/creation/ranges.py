@@ -143,7 +143,7 @@ def range(start: Attr[float | Tensor] = 0, end: Attr[float | Tensor] = None, ste
         out: Tensor that takes over the result and is returned. Default: None.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         1-D tensor of size ``floor((end - start) / step) + 1``.

@@ -138,7 +138,7 @@ def full(shape: Shape, fill_value: Attr[float | complex | Tensor], dtype: DTypeA
             wraps around.
         dtype: Dtype of the tensor. ``None`` means bool or complex128 if the number is a Python bool or complex number,
             and the default floating-point dtype for all others, integers too. Default: None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         out: Tensor that takes over the result and is returned. Default: None.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
@@ -164,7 +164,7 @@ def zeros(shape: Shape, dtype: DTypeArg = None, name: Extra[str] = None, *, out:
     Args:
         shape: Shape as a list, a tuple or an integer tensor, or integers one by one.
         dtype: Dtype of the result; ``None`` means the default floating-point dtype. Default: None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         out: Tensor that takes over the result and is returned. Default: None.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
@@ -188,7 +188,7 @@ def ones(shape: Shape, dtype: DTypeArg = None, name: Extra[str] = None, *, out: 
     Args:
         shape: Shape as a list, a tuple or an integer tensor, or integers one by one.
         dtype: Dtype of the result; ``None`` means the default floating-point dtype. Default: None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         out: Tensor that takes over the result and is returned. Default: None.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
@@ -214,7 +214,7 @@ def empty(shape: Shape, dtype: DTypeArg = None, name: Extra[str] = None, *, out:
     Args:
         shape: Shape as a list, a tuple or an integer tensor, or integers one by one.
         dtype: Dtype of the result; ``None`` means the default floating-point dtype. Default: None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         out: Tensor that takes over the result and is returned. Default: None.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
@@ -239,7 +239,7 @@ def full_like(x: Tensor, fill_value: Attr[float | complex | Tensor], dtype: DTyp
         x: Tensor whose shape is taken.
         fill_value: Number, or tensor of one element.
         dtype: Dtype of the result; ``None`` means that of ``x``. Default: None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
         pin_memory: Has no effect. Default: False.
@@ -282,7 +282,7 @@ def empty_like(x: Tensor, dtype: DTypeArg = None, name: Extra[str] = None, *, de
     Args:
         x: Tensor whose shape is taken.
         dtype: Dtype of the result; ``None`` means that of ``x``. Default: None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
         pin_memory: Has no effect. Default: False.
@@ -305,7 +305,7 @@ def zeros_like(x: Tensor, dtype: DTypeArg = None, name: Extra[str] = None, *, de
     Args:
         x: Tensor whose shape is taken.
         dtype: Dtype of the result; ``None`` means that of ``x``. Default: None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
         pin_memory: Has no effect. Default: False.
@@ -328,7 +328,7 @@ def ones_like(x: Tensor, dtype: DTypeArg = None, name: Extra[str] = None, *, dev
     Args:
         x: Tensor whose shape is taken.
         dtype: Dtype of the result; ``None`` means that of ``x``. Default: None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
         pin_memory: Has no effect. Default: False.
@@ -475,7 +475,7 @@ def arange(start: Attr[float | Tensor] = 0, end: Attr[float | Tensor] = None, st
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
         pin_memory: Has no effect. Default: False.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         1-D tensor of size ``ceil((end - start) / step)``, empty if that is negative.
@@ -536,7 +536,7 @@ def eye(num_rows: Attr[int], num_columns: Attr[int] = None, dtype: DTypeArg = No
         num_rows: Number of rows.
         num_columns: Number of columns; ``None`` means as many as rows. Default: None.
         dtype: Dtype of the result; ``None`` means the default floating-point dtype. Default: None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         out: Tensor that takes over the result and is returned. Default: None.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.

@@ -379,4 +379,5 @@ def _must_cover(window: Tensor, n_fft: int, weight: Tensor, plan: tuple[int, int
         if (np.abs(_added_numpy(np.repeat(square[:, None], count, 1), hop)[first:last]) < 1e-11).any():
             raise errors.bad("istft(window)", expected, described=got)
     elif not segment.local.segment.symbolic:
-        guards.guard((weight.abs() < 1e-11).any()._value, f"istft(window): expected {expected}, got {got}", ValueError)
+        none = (weight.abs() < 1e-11).any()
+        guards.guard(none._value, read(weight), f"istft(window): expected {expected}, got {got}", ValueError)

@@ -11,17 +11,13 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.ops._shared.precision import widen
 from bireme.ops.creation.tensors import arange
 from bireme.ops.fused.matmul import activation_of, floating
 from bireme.ops.fused.norm import dropped, normed
 from bireme.ops.linalg.matmul import matmul
 from bireme.ops.manipulation.join import concat, stack
 from bireme.ops.nn.attention import attention, attention_weights
-
-
-def _wide(x):
-    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
-
 
 # ---------------------------------------------------------------- attention to valid keys
 
@@ -37,8 +33,8 @@ def attend_valid(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None,
         """Scores by shared head and group, whether the mask has heads or not."""
         return t[:, :, None] if t.shape[1] == 1 else t.reshape(t.shape[0], shared, groups, *t.shape[2:])
 
-    q = _wide(query).reshape(b, shared, groups, n, d)
-    s = jnp.einsum("bhgqd,bhkd->bhgqk", q, _wide(key)) * scale.astype(q.dtype)
+    q = widen(query).reshape(b, shared, groups, n, d)
+    s = jnp.einsum("bhgqd,bhkd->bhgqk", q, widen(key)) * scale.astype(q.dtype)
     if mask is not None:
         s = s + grouped(mask.astype(s.dtype))
     kept = grouped(valid)
@@ -46,7 +42,7 @@ def attend_valid(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None,
     top = jnp.max(s, axis=-1, keepdims=True, initial=-np.inf)
     e = jnp.where(kept, jnp.exp(s - jnp.where(top == -np.inf, jnp.zeros_like(top), top)), jnp.zeros_like(s))
     total = jnp.sum(e, axis=-1, keepdims=True)
-    out = jnp.einsum("bhgqk,bhkd->bhgqd", e / jnp.where(total == 0, jnp.ones_like(total), total), _wide(value))
+    out = jnp.einsum("bhgqk,bhkd->bhgqd", e / jnp.where(total == 0, jnp.ones_like(total), total), widen(value))
     return out.reshape(b, h, n, value.shape[-1]).astype(query.dtype)
 
 

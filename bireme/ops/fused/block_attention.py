@@ -8,6 +8,7 @@ import numpy as np
 from bireme.core.base import errors
 from bireme.core.declare.op import Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.ops._shared.precision import widen
 from bireme.ops.fused.kv_cache import finished
 from bireme.ops.fused.matmul import dequantised
 from bireme.ops.manipulation.join import concat, stack
@@ -35,10 +36,6 @@ def blha_get_max_len(seq_lens_encoder: Tensor, seq_lens_decoder: Tensor, batch_s
         if t.dtype.kind != "i" or not t._value.sig.size:
             raise errors.bad(f"blha_get_max_len({name})", "integers, one for each sequence", t)
     return tuple([largest(t).reshape([1]).astype("int32") for t in (seq_lens_encoder, seq_lens_decoder)])
-
-
-def _wide(x):
-    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
 
 
 def _turn(x, cos, sin, halves):
@@ -82,7 +79,7 @@ def block_attention(qkv: Tensor, key_cache: Tensor, value_cache: Tensor, encoder
     sequence = jnp.clip(jnp.searchsorted(starts, token, side="right").astype(np.int32) - 1, 0, batch - 1)
     place = token - starts[sequence]
     position = decoder[sequence] + place
-    wide = _wide(qkv)
+    wide = widen(qkv)
     query, key, value = wide[:, :heads], wide[:, heads : heads + shared], wide[:, heads + shared :]
     if rope is not None:
         at = rope[:, jnp.clip(sequence, 0, rope.shape[1] - 1), jnp.clip(position, 0, rope.shape[2] - 1)][:, :, None].astype(wide.dtype)

@@ -11,17 +11,13 @@ from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Attr, DTypeArg, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor.tensor import value_of
+from bireme.ops._shared.precision import widen
 from bireme.ops.fused.fp8 import quantised_rows
 from bireme.ops.fused.matmul import floating
 from bireme.ops.indexing.gather import take_along_axis
 from bireme.ops.math.clip import clip
 from bireme.ops.reduction.reductions import sum as total
 from bireme.ops.search.sort import topk
-
-
-def _wide(x):
-    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
-
 
 # ---------------------------------------------------------------- rows there and back
 
@@ -76,7 +72,7 @@ rows_or_zero.infer(lambda x, index: sig_of((index.shape[0], x.shape[1]), x.dtype
 @op(dtypes=FLOAT)
 def weighed_rows(x: Tensor, weights: Tensor, index: Tensor) -> Tensor:
     """Sums of rows of `x` at an index of shape [tokens, k], each times its weight; use `moe_combine`."""
-    wide = _wide(x)
+    wide = widen(x)
     return jnp.einsum("sk,skd->sd", weights.astype(wide.dtype), wide[jnp.clip(index, 0, max(x.shape[0] - 1, 0))]).astype(x.dtype)
 
 

@@ -6,25 +6,21 @@ import math
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT, float32, float64
 from bireme.core.declare.conversion import one_axis
 from bireme.core.declare.op import Ints, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.ops._shared.precision import widen
 from bireme.ops.fused.matmul import quantised
 from bireme.ops.nn.normalization import layer_norm_of
 from bireme.ops.random.generators import dropout
 
 
-def _wide(x):
-    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
-
-
 def _scaled(x, axes, epsilon):
     """x over the root of its mean square, and 1 over that root."""
-    x = _wide(x)
+    x = widen(x)
     inv = 1 / jnp.sqrt(jnp.mean(x * x, axis=axes, keepdims=True) + epsilon.astype(x.dtype))
     return x * inv, inv
 
@@ -34,9 +30,9 @@ def rms_norm_of(x: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: 
     """Divided by the root of the mean square over the last axes; use `fused_rms_norm`."""
     y, _ = _scaled(x, axes, epsilon)
     if weight is not None:
-        y = y * _wide(weight)
+        y = y * widen(weight)
     if bias is not None:
-        y = y + _wide(bias)
+        y = y + widen(bias)
     return y.astype(x.dtype)
 
 
@@ -46,8 +42,8 @@ rms_norm_of.infer(lambda x: x)
 @rms_norm_of.grad(numpy=True)
 def _(g, x, weight, bias, epsilon, axes):
     y, inv = _scaled(x, axes, epsilon)
-    wide = _wide(g)
-    d = wide if weight is None else wide * _wide(weight)
+    wide = widen(g)
+    d = wide if weight is None else wide * widen(weight)
     grads = [((d - y * jnp.mean(d * y, axis=axes, keepdims=True)) * inv).astype(x.dtype)]
     front = tuple(range(x.ndim - len(axes)))
     if weight is not None:
@@ -60,7 +56,7 @@ def _(g, x, weight, bias, epsilon, axes):
 @op(dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32"})
 def row_statistics(x: Tensor, epsilon: Tensor | float, axes: Ints, centred: bool) -> list[Tensor]:
     """Mean of each row, and 1 over its deviation or over the root of its mean square; use `fused_layer_norm`."""
-    x = _wide(x)
+    x = widen(x)
     mean = jnp.mean(x, axis=axes, keepdims=True)
     d = x - mean if centred else x
     inv = 1 / jnp.sqrt(jnp.mean(d * d, axis=axes) + epsilon.astype(x.dtype))

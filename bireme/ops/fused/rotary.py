@@ -11,11 +11,8 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT, float32, float64
 from bireme.core.declare.op import DTypeArg, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.ops._shared.precision import widen
 from bireme.ops.indexing.gather import index_select
-
-
-def _wide(x):
-    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
 
 
 def _partner(x, adjacent):
@@ -32,7 +29,7 @@ def turned(x: Tensor, cos: Tensor, sin: Tensor, adjacent: bool) -> Tensor:
     """Pairs of the last axis rotated by angles, adjacent ones or those of both halves; use
     `fused_rotary_position_embedding`.
     """
-    wide = _wide(x)
+    wide = widen(x)
     return (wide * cos.astype(wide.dtype) + _partner(wide, adjacent) * sin.astype(wide.dtype)).astype(x.dtype)
 
 
@@ -42,7 +39,7 @@ turned.infer(lambda x: x)
 @turned.grad(numpy=True)
 def _(g, cos, sin, adjacent):
     # the pairs rotated back; cos and sin are a table, not learned
-    wide = _wide(g)
+    wide = widen(g)
     return (wide * cos.astype(wide.dtype) - _partner(wide * sin.astype(wide.dtype), adjacent)).astype(g.dtype), None, None
 
 

@@ -11,13 +11,10 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT, INT
 from bireme.core.declare.op import Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.ops._shared.precision import widen
 from bireme.ops.indexing.along_axis import check_filled, put_axis, take_axis
 
 POOLS = ("sum", "mean", "max", "min")
-
-
-def _wide(x):
-    return x.astype(np.float32) if x.dtype.itemsize < 4 and jnp.issubdtype(x.dtype, jnp.floating) else x
 
 
 def _counts(index, rows):
@@ -39,7 +36,7 @@ def _quotient(total, counts):
 @op(dtypes=FLOAT | INT, numpy=True, selects=lambda attrs: attrs["pool"] in ("max", "min"))
 def pool_rows(x: Tensor, index: Tensor, pool: str, rows: int) -> Tensor:
     """Rows of `x` reduced into `rows` rows at `index`, 0 where there are none; use `segment_sum` and its kin."""
-    wide = _wide(x)
+    wide = widen(x)
     dims = (rows, *x.shape[1:])
     if pool in ("sum", "mean"):
         total = put_axis(jnp.zeros(dims, wide.dtype), index, wide, 0, "add")
@@ -69,7 +66,7 @@ def _(x, index, rows):
 @pool_rows.grad(numpy=True)
 def _(g, out, x, index, pool, rows):
     if pool == "mean":
-        g = (_wide(g) / jnp.maximum(_beside(_counts(index, rows), g), 1).astype(_wide(g).dtype)).astype(g.dtype)
+        g = (widen(g) / jnp.maximum(_beside(_counts(index, rows), g), 1).astype(widen(g).dtype)).astype(g.dtype)
     part = take_axis(g, index)
     if pool in ("sum", "mean"):
         return part, None

@@ -17,6 +17,7 @@ from jax import lax
 from bireme.core.base import errors
 from bireme.core.declare.conversion import check_range
 from bireme.core.declare.op import Tensor
+from bireme.core.numpy_exec.rebinding import dual
 from bireme.core.tensor.tensor import read
 
 _UFUNCS = {"add": np.add, "multiply": np.multiply, "min": np.minimum, "max": np.maximum}
@@ -28,20 +29,41 @@ def from_front(index, n: int, total: int = 0):
     return jnp.where(index < 0, index + n, index)
 
 
+def _take_numpy(x, index, axis: int = 0):
+    return np.take(x, index, axis, mode="clip")
+
+
+@dual(_take_numpy)
 def take_axis(x, index, axis: int = 0):
-    """The elements at indices along an axis, which is replaced by the axes of `index`."""
-    if isinstance(x, np.ndarray):
-        return np.take(x, index, axis, mode="clip")
+    """The elements at indices along an axis; the axes of `index` stand in its place."""
     return x.at[(slice(None),) * axis + (index,)].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
+def _put_numpy(x, index, part, axis: int = 0, how: str = "set", unique: bool = False):
+    out = np.array(x, order="C")
+    before, n, after = math.prod(out.shape[:axis]), out.shape[axis], math.prod(out.shape[axis + 1 :])
+    if not index.size or not out.size:
+        return out
+    part, index = np.asarray(part), np.minimum(np.maximum(index.reshape(-1), 0), n - 1).astype(np.intp)
+    if how == "set":
+        out.reshape(before, n, after)[:, index] = part.reshape(before, index.size, after) if part.ndim else part
+        return out
+    # one index for each element: NumPy takes several times as long for indices of rows
+    places = index * after if after > 1 else index
+    if after > 1:
+        places = (places[:, None] + np.arange(after)).reshape(-1)
+    if before > 1:
+        places = (np.arange(0, out.size, n * after)[:, None] + places).reshape(-1)
+    _UFUNCS[how].at(out.reshape(-1), places, part.astype(out.dtype, copy=False).reshape(-1) if part.ndim else part.astype(out.dtype))
+    return out
+
+
+@dual(_put_numpy)
 def put_axis(x, index, part, axis: int = 0, how: str = "set", unique: bool = False):
     """`x` with `part`, a number or of the shape that `take_axis` gives, written at indices along an axis.
 
     `how` is "set" (the last one stays), "add", "multiply", "min" or "max".
     """
-    if isinstance(x, np.ndarray):
-        return _put_numpy(x, index, part, axis, how)
     if x.dtype == bool:
         how = {"add": "max", "multiply": "min"}.get(how, how)
     # half precision stops growing: what adds up is kept in float32 and rounded once
@@ -60,10 +82,15 @@ def single(x):
 WIDE = 8  # elements of a row that are added at a time
 
 
-def add_rows(x, index, part, axis: int = 0, platform: str = "reference"):
-    """`put_axis` with "add", for gradients: on CPU a loop over the rows takes two thirds of the time of XLA's scatter, or a seventh."""
+def add_at(x, index, part, axis: int = 0):
+    """`put_axis` with "add", for gradients."""
+    return put_axis(x, index, part, axis, "add")
+
+
+def add_rows(x, index, part, axis: int = 0):
+    """The same for XLA on CPU, where a loop over the rows takes two thirds of the time of its scatter, or a seventh."""
     width = math.prod(x.shape[axis + 1 :])
-    if platform != "cpu" or width < WIDE or math.prod(x.shape[:axis]) != 1 or not index.size or x.dtype == bool:
+    if width < WIDE or math.prod(x.shape[:axis]) != 1 or not index.size or x.dtype == bool:
         return put_axis(x, index, part, axis, "add")
     wide, at = single(x).reshape(x.shape[axis], width), index.reshape(-1)
     rows = part.astype(wide.dtype).reshape(index.size, width)
@@ -73,25 +100,6 @@ def add_rows(x, index, part, axis: int = 0, platform: str = "reference"):
         return lax.dynamic_update_slice_in_dim(table, total, at[i], 0)
 
     return lax.fori_loop(0, index.size, add, wide).reshape(x.shape).astype(x.dtype)
-
-
-def _put_numpy(x, index, part, axis, how):
-    out = np.array(x, order="C")
-    before, n, after = math.prod(out.shape[:axis]), out.shape[axis], math.prod(out.shape[axis + 1 :])
-    if not index.size or not out.size:
-        return out
-    part, index = np.asarray(part), np.minimum(np.maximum(index.reshape(-1), 0), n - 1).astype(np.intp)
-    if how == "set":
-        out.reshape(before, n, after)[:, index] = part.reshape(before, index.size, after) if part.ndim else part
-        return out
-    # one index for each element: NumPy takes several times as long for indices of rows
-    places = index * after if after > 1 else index
-    if after > 1:
-        places = (places[:, None] + np.arange(after)).reshape(-1)
-    if before > 1:
-        places = (np.arange(0, out.size, n * after)[:, None] + places).reshape(-1)
-    _UFUNCS[how].at(out.reshape(-1), places, part.astype(out.dtype, copy=False).reshape(-1) if part.ndim else part.astype(out.dtype))
-    return out
 
 
 def last_written(index, n: int):
@@ -132,7 +140,7 @@ def check_columns(where: str, index: Tensor, dims: Sequence[int]) -> None:
             check_range(where, index, -dims[0], dims[0])
             return
         for k, n in enumerate(dims):
-            check_range(where, index[..., k], -n, n)  # type: ignore[index]  # installed by ops.index
+            check_range(where, index[..., k], -n, n, part_of=index)  # type: ignore[index]  # installed by ops.index
         return
     host = np.asarray(value.array)
     for k, n in enumerate(dims):

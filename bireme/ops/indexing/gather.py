@@ -11,7 +11,7 @@ from bireme.core.base import errors
 from bireme.core.declare.conversion import check_range
 from bireme.core.declare.op import Axis, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
-from bireme.ops.indexing.along_axis import add_rows, along, check_columns, check_filled, combined, from_front, put_axis, take_axis
+from bireme.ops.indexing.along_axis import add_at, add_rows, along, check_columns, check_filled, combined, from_front, put_axis, take_axis
 from bireme.ops.indexing.getitem import pick
 from bireme.ops.manipulation import reshape
 
@@ -65,9 +65,18 @@ index_select.infer(lambda x, index, axis: sig_of((*x.shape[:axis], *index.shape,
 
 
 @index_select.grad(numpy=True)
-def _(g, index, axis, sigs, platform):
+def _(g, index, axis, sigs):
+    return _select_grad(g, index, axis, sigs, add_at)
+
+
+@index_select.grad(on="cpu")
+def _(g, index, axis, sigs):
+    return _select_grad(g, index, axis, sigs, add_rows)
+
+
+def _select_grad(g, index, axis, sigs, add):
     dims = sigs[0].shape
-    return add_rows(jnp.zeros(dims, g.dtype), from_front(index, dims[axis]), g, axis, platform), None
+    return add(jnp.zeros(dims, g.dtype), from_front(index, dims[axis]), g, axis), None
 
 
 @composite(method=True, plain=True)
@@ -112,12 +121,21 @@ gather_nd_of.infer(lambda x, index: sig_of((*index.shape[:-1], *x.shape[index.sh
 
 
 @gather_nd_of.grad(numpy=True)
-def _(g, index, sigs, platform):
+def _(g, index, sigs):
+    return _gather_nd_grad(g, index, sigs, add_at)
+
+
+@gather_nd_of.grad(on="cpu")
+def _(g, index, sigs):
+    return _gather_nd_grad(g, index, sigs, add_rows)
+
+
+def _gather_nd_grad(g, index, sigs, add):
     dims, k = sigs[0].shape, index.shape[-1]
     if not k:
         return g.sum(axis=tuple(range(index.ndim - 1))), None
     zero = jnp.zeros((math.prod(dims[:k]), *dims[k:]), g.dtype)
-    return add_rows(zero, row_places(dims[:k], index), g, 0, platform).reshape(dims), None
+    return add(zero, row_places(dims[:k], index), g, 0).reshape(dims), None
 
 
 @composite(method=True)
@@ -299,7 +317,7 @@ def take(x: Tensor, index: Tensor, mode: str = "raise") -> Tensor:
         [4, 2]
     """
     if mode not in ("raise", "wrap", "clip"):
-        raise errors.bad("take(mode)", '"raise", "wrap" or "clip"', mode)
+        raise errors.bad("take(mode)", "'raise', 'wrap' or 'clip'", mode)
     if index.dtype.kind != "i":
         raise errors.bad("take(index)", "a tensor of integers", described=index.dtype.name, kind=errors.DtypeError)
     n = x._value.sig.size

@@ -25,7 +25,7 @@ from bireme.core.graph.graph import sig_of
 from bireme.core.tensor import view
 from bireme.core.tensor.tensor import value_of
 from bireme.ops._shared.broadcast import broadcast_shape
-from bireme.ops.indexing.along_axis import add_rows, combined, take_axis
+from bireme.ops.indexing.along_axis import add_at, add_rows, combined, take_axis
 from bireme.ops.manipulation import reshape
 
 # ---------------------------------------------------------------- basic indexing: one view operator
@@ -316,10 +316,19 @@ def _(x, index, axes):
 
 
 @pick.grad(numpy=True)
-def _(g, index, axes, sigs, platform):
+def _(g, index, axes, sigs):
+    return _pick_grad(g, index, axes, sigs, add_at)
+
+
+@pick.grad(on="cpu")
+def _(g, index, axes, sigs):
+    return _pick_grad(g, index, axes, sigs, add_rows)
+
+
+def _pick_grad(g, index, axes, sigs, add):
     dims = sigs[0].shape
     zero, at = lined_up(jnp.zeros(dims, g.dtype), axes)
-    made = add_rows(zero, combined([dims[a] for a in axes], index), g, at, platform)
+    made = add(zero, combined([dims[a] for a in axes], index), g, at)
     return (put_back(made, dims, axes), *[None] * len(index))
 
 

@@ -13,6 +13,7 @@ from bireme.core.base import errors
 from bireme.core.declare.op import Size, Tensor, composite, op
 from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec.rebinding import dual
 from bireme.core.record import guards
 from bireme.core.tensor.tensor import read
 from bireme.ops._shared.broadcast import broadcast_shape, sum_to_shape
@@ -40,9 +41,8 @@ def masked_select(x: Tensor, mask: Tensor, *, size: Size) -> Tensor:
     return take_axis(x.reshape(-1), _true_places(mask, size))
 
 
+@dual(lambda mask, size: np.flatnonzero(mask))
 def _true_places(mask, size):
-    if isinstance(mask, np.ndarray):
-        return np.flatnonzero(mask)
     return jnp.nonzero(mask.reshape(-1), size=size)[0]
 
 
@@ -240,4 +240,4 @@ def _check_enough(mask: Tensor, times: int, n: int) -> None:
             raise errors.bad("masked_scatter(mask)", expected, count, kind=errors.ArgumentError)
     elif not segment.local.segment.symbolic:
         more = logic.any_outside(mask.sum(), 0, n // times + 1)  # type: ignore[attr-defined]  # installed by ops.reduce
-        guards.guard(more._value, f"masked_scatter(mask): expected {expected}, got more", errors.ArgumentError)
+        guards.guard(more._value, known, f"masked_scatter(mask): expected {expected}, got more", errors.ArgumentError)

@@ -13,6 +13,7 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare.conversion import check_range
 from bireme.core.declare.op import Attr, Axis, Shape, Tensor, composite, op
+from bireme.core.numpy_exec.rebinding import dual
 from bireme.ops.creation.tensors import zeros
 from bireme.ops.indexing.along_axis import along, check_filled, from_front, last_written, put_axis, single, take_axis
 from bireme.ops.indexing.gather import check_rows, row_places
@@ -314,8 +315,7 @@ def _product_grad(g, out, start, is_part, flat, values):
     return g * slope(start, first, out, rest, zeros), take_axis(g, flat) * slope(values, among, *there)
 
 
-def _still(x):
-    return x if isinstance(x, np.ndarray) else lax.stop_gradient(x)
+_still = dual(lambda x: x)(lax.stop_gradient)
 
 
 _REDUCTIONS = {"assign": "assign", "add": "add", "mean": "mean", "mul": "mul", "multiply": "mul", "amin": "amin", "amax": "amax"}

@@ -177,7 +177,7 @@ def atleast_1d(*inputs: Any, name: str | None = None) -> Any:
 
     Args:
         *inputs: Tensors, or numbers, lists and arrays that become tensors; also one list of tensors.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         One tensor for one input, a list of tensors for several. A 0-D input has shape ``[1]``; the others are as they
@@ -197,7 +197,7 @@ def atleast_2d(*inputs: Any, name: str | None = None) -> Any:
 
     Args:
         *inputs: Tensors, or numbers, lists and arrays that become tensors; also one list of tensors.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         One tensor for one input, a list of tensors for several. A vector of size ``n`` has shape ``[1, n]``. Results
@@ -217,7 +217,7 @@ def atleast_3d(*inputs: Any, name: str | None = None) -> Any:
 
     Args:
         *inputs: Tensors, or numbers, lists and arrays that become tensors; also one list of tensors.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         One tensor for one input, a list of tensors for several. A vector of size ``n`` has shape ``[1, n, 1]``, a

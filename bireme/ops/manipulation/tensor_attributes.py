@@ -83,7 +83,7 @@ def is_empty(x: Tensor, name: str | None = None) -> Tensor:
 
     Args:
         x: Input tensor.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         0-D bool tensor.
@@ -101,7 +101,7 @@ def numel(x: Tensor, name: str | None = None) -> Tensor:
 
     Args:
         x: Input tensor.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         0-D int64 tensor.

@@ -111,7 +111,7 @@ def repeat_interleave(x: Tensor, repeats: Attr[int | Tensor], axis: Attr[int] = 
         repeats: A positive integer, or a tensor with one count for each slice (int32 or int64, non-negative), whose
             values are waited for.
         axis: Axis to repeat along; ``None`` flattens ``x`` first. Default: None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         output_size: Size of the result along ``axis``, if it is to be checked. Default: None.
 
     Returns:

@@ -175,7 +175,7 @@ def resize_(self: Tensor, shape: Any, fill_zero: bool = False, name: str | None 
     Args:
         shape: New shape, a list or tuple.
         fill_zero: New elements are zeros in either case. Default: False.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         The tensor itself.
@@ -207,7 +207,7 @@ def set_(self: Tensor, source: Tensor | None = None, shape: Any = None, stride: 
         stride: Strides in elements; ``None`` means those of ``source``, or contiguous ones if ``shape`` is given.
             Default: None.
         offset: Bytes from the start of the storage to the first element. Default: 0.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         The tensor itself, now of shape ``shape``.

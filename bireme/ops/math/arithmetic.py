@@ -292,18 +292,23 @@ remainder.infer(elementwise("remainder"))
 remainder.on("cpu")(vectorized_math.single(vectorized_math.remainder, remainder.body))
 
 
-def _remainder_grad_numpy(g, x, y, sigs, platform):
+def _remainder_grad_numpy(g, x, y, sigs):
     if np.iscomplexobj(x):
         return sum_to(g, sigs[0]), sum_to(-g * np.conj(_nearest_numpy(x / y)), sigs[1])
     return sum_to(g, sigs[0]), sum_to(-g * np.floor_divide(x, y), sigs[1])
 
 
 @remainder.grad(numpy=_remainder_grad_numpy)
-def _(g, x, y, sigs, platform):
-    if jnp.iscomplexobj(x):
-        return sum_to(g, sigs[0]), sum_to(-g * jnp.conj(_nearest(x / y)), sigs[1])
-    divide = vectorized_math.floor_divide if platform == "cpu" and x.dtype == jnp.float32 else jnp.floor_divide
-    return sum_to(g, sigs[0]), sum_to(-g * divide(x, y), sigs[1])
+def _remainder_grad(g, x, y, sigs):
+    quotient = jnp.conj(_nearest(x / y)) if jnp.iscomplexobj(x) else jnp.floor_divide(x, y)
+    return sum_to(g, sigs[0]), sum_to(-g * quotient, sigs[1])
+
+
+@remainder.grad(on="cpu")
+def _(g, x, y, sigs):
+    if x.dtype != jnp.float32:
+        return _remainder_grad(g, x, y, sigs)
+    return sum_to(g, sigs[0]), sum_to(-g * vectorized_math.floor_divide(x, y), sigs[1])
 
 
 def _no_zero_divisor(name: str):
@@ -318,7 +323,8 @@ def _no_zero_divisor(name: str):
         if value is not None and (value.array is None or not value.device.is_cpu):
             if value.sig.size and not segment.local.segment.symbolic:
                 zero = registry.find("any")(registry.find("equal")(y, 0))
-                guards.guard(zero._value, f"{name}(y): expected divisors other than 0 for integers, got 0", ZeroDivisionError)
+                told = f"{name}(y): expected divisors other than 0 for integers, got 0"
+                guards.guard(zero._value, value, told, ZeroDivisionError)
             return
         host = np.asarray(y if value is None else value.array)
         if host.size and not host.all():

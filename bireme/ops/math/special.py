@@ -327,7 +327,7 @@ def not_negative(where, t):
             raise errors.bad(where, "numbers of 0 or more", float(np.nanmin(host)))
     elif value.sig.size and not segment.local.segment.symbolic:
         below = registry.find("any")(registry.find("less_than")(t, 0.0))
-        guards.guard(below._value, f"{where}: expected numbers of 0 or more, got a negative one", ValueError)
+        guards.guard(below._value, value, f"{where}: expected numbers of 0 or more, got a negative one", ValueError)
 
 
 @composite(method=True, inplace=True, writes=3)

@@ -16,10 +16,12 @@ from bireme.core.base.dtype import COMPLEX, FLOAT
 from bireme.core.declare.op import Axis, DTypeArg, Extra, Key, Shape, Tensor, composite, op
 from bireme.core.declare.public import PUBLIC
 from bireme.core.graph.graph import sig_of
+from bireme.core.numpy_exec.rebinding import dual
 from bireme.core.tensor import tape
 from bireme.core.tensor.inplace import assign_inplace
 from bireme.ops._shared.broadcast import conj_of, same, sum_to
 from bireme.ops._shared.compiler_hints import fresh
+from bireme.ops._shared.precision import widen
 from bireme.ops.manipulation.split import split
 from bireme.ops.math.arithmetic import cast
 from bireme.ops.math.elementwise import sigmoid
@@ -154,16 +156,21 @@ def _(x, approximate):
     return (wide * _gate(wide)).astype(x.dtype)
 
 
-@gelu.grad(numpy=lambda g, x, approximate, platform: g * _gelu_slope(x, approximate, np.tanh, special.erf, np.exp))
-def _(g, x, approximate, platform):
-    x = fresh(x, platform)
-    wide = x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
-    if platform == "cuda" and approximate and x.dtype.itemsize <= 4:
-        s = _gate(wide)
-        slope = s + s * (1 - s) * (wide * (2 * _ROOT_2_PI + 6 * 0.044715 * _ROOT_2_PI * (wide * wide)))
-        # the product in the narrow type: in the wide one, XLA would write it out for the bias that sums it up
-        return g * slope.astype(x.dtype)
-    return g * _gelu_slope(wide, approximate, jnp.tanh, lax.erf, jnp.exp).astype(x.dtype)
+@gelu.grad(numpy=lambda g, x, approximate: g * _gelu_slope(x, approximate, np.tanh, special.erf, np.exp))
+def _gelu_grad(g, x, approximate):
+    return g * _gelu_slope(widen(x), approximate, jnp.tanh, lax.erf, jnp.exp).astype(x.dtype)
+
+
+@gelu.grad(on="cuda")
+def _(g, x, approximate):
+    x = fresh(x)
+    if not approximate or x.dtype.itemsize > 4:
+        return _gelu_grad(g, x, approximate)
+    wide = widen(x)
+    s = _gate(wide)
+    slope = s + s * (1 - s) * (wide * (2 * _ROOT_2_PI + 6 * 0.044715 * _ROOT_2_PI * (wide * wide)))
+    # the product in the narrow type: in the wide one, XLA would write it out for the bias that sums it up
+    return g * slope.astype(x.dtype)
 
 
 @op(dtypes=FLOAT | COMPLEX, alias={"x": "input"}, numpy=lambda x: x * (1 / (1 + np.exp(-x)) if np.iscomplexobj(x) else special.expit(x)))
@@ -253,7 +260,10 @@ def _(beta, threshold):
 def _logistic(x):
     if jnp.iscomplexobj(x):
         return 1 / (1 + jnp.exp(-x))
-    return special.expit(x) if isinstance(x, (np.ndarray, np.generic)) else lax.logistic(x)
+    return _real_logistic(x)
+
+
+_real_logistic = dual(special.expit)(lax.logistic)
 
 
 @softplus.grad(numpy=True)

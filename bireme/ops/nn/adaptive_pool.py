@@ -14,9 +14,10 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Attr, Sizes, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
+from bireme.ops._shared.precision import widen
 from bireme.ops.nn import window_args
 from bireme.ops.nn.conv_lowering import back, move
-from bireme.ops.nn.max_pool import max_pool_of, max_pool_places, scattered, wide
+from bireme.ops.nn.max_pool import max_pool_of, max_pool_places, scattered
 from bireme.ops.random.generators import rand
 
 
@@ -46,7 +47,7 @@ def _mean(x, output_size, data_format):
     last = data_format[-1] == "C"
     if not all(window_args.spatial(x.shape, last)):  # the mean of nothing
         return jnp.full(_sized(x, output_size, last), np.nan, x.dtype)
-    image = wide(move(x, last))
+    image = widen(move(x, last))
     whole = [n % size == 0 if size else False for n, size in zip(image.shape[1:-1], output_size)]
     shape, axes = [image.shape[0]], []
     for n, size, even in zip(image.shape[1:-1], output_size, whole):
@@ -71,7 +72,7 @@ def _mean_grad(g, sigs, output_size, data_format):
     last = data_format[-1] == "C"
     if not all(window_args.spatial(sigs[0].shape, last)):
         return jnp.zeros(sigs[0].shape, g.dtype)
-    image = wide(move(g, last))
+    image = widen(move(g, last))
     for i, (n, size) in enumerate(zip(window_args.spatial(sigs[0].shape, last), output_size)):
         if size and n % size == 0:
             image = jnp.repeat(image * np.asarray(size / n, image.dtype), n // size, axis=i + 1)
@@ -195,7 +196,7 @@ def _grad(g, out, sigs):
     """Each gradient goes to the element that was the maximum."""
     if not all(sigs[0].shape[2:]):
         return jnp.zeros(sigs[0].shape, g[0].dtype)
-    found = scattered(move(wide(g[0]), False), move(out[1], False), sigs[0].shape[2:])
+    found = scattered(move(widen(g[0]), False), move(out[1], False), sigs[0].shape[2:])
     return back(found.astype(g[0].dtype), False)
 
 

@@ -203,7 +203,7 @@ def _attention_numpy(query, key, value, mask, causal):
     return _rows_numpy(query, key, value, mask, None, None, None, 0 if causal else None, None, 0.0)[0]
 
 
-def _attention_grad_numpy(g, query, key, value, mask, causal, platform):
+def _attention_grad_numpy(g, query, key, value, mask, causal):
     found = _rows_grad_numpy((g, None), query, key, value, mask, None, None, None, 0 if causal else None, None, 0.0)
     return found[: 3 if mask is None else 4]
 
@@ -284,15 +284,20 @@ def _(query, key, value, mask, causal):
 
 
 @attention.grad(numpy=_attention_grad_numpy)
-def _(g, query, key, value, mask, causal, platform):
-    fused = _fused(query, key, value, mask, causal) if platform == "cuda" else None
-    if fused is not None:
-        return jax.vjp(fused, query, key, value)[1](g)
+def _attention_grad(g, query, key, value, mask, causal):
     shift = 0 if causal else None
     if mask is None or mask.dtype == jnp.bool_:
         grads = jax.vjp(lambda q, k, v: attend(q, k, v, mask, shift=shift)[0], query, key, value)[1](g)
         return (*grads, None)[: 3 if mask is None else 4]
     return jax.vjp(lambda q, k, v, m: attend(q, k, v, m, shift=shift)[0], query, key, value, mask)[1](g)
+
+
+@attention.grad(on="cuda")
+def _(g, query, key, value, mask, causal):
+    fused = _fused(query, key, value, mask, causal)
+    if fused is None:
+        return _attention_grad(g, query, key, value, mask, causal)
+    return jax.vjp(fused, query, key, value)[1](g)
 
 
 @op(promote="query key value", dtypes=FLOAT, amp="low", numpy=_rows_numpy)
@@ -386,7 +391,7 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         dropout_p: Probability in ``[0, 1]`` of dropping a weight in training. Default: 0.0.
         is_causal: Whether query ``i`` attends to the keys 0 to ``i`` only. Default: False.
         training: Whether dropout applies. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         backend: Not used: the kernel follows from device, dtype and shapes. Default: None.
 
     Returns:

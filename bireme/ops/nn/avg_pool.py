@@ -15,9 +15,10 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Attr, Const, Padding, Sizes, Tensor, composite, op
 from bireme.core.numpy_exec.convolution import taps
+from bireme.ops._shared.precision import widen
 from bireme.ops.nn import window_args
 from bireme.ops.nn.conv_lowering import back, move
-from bireme.ops.nn.max_pool import MAX_SLICED_SIZE, axis_slices, axis_windows, fitted, max_pool_of, pooled, wide, windows
+from bireme.ops.nn.max_pool import MAX_SLICED_SIZE, axis_slices, axis_windows, fitted, max_pool_of, pooled, windows
 from bireme.ops.nn.window_args import Windows
 
 
@@ -89,7 +90,7 @@ def _mean(x, kernel_size, stride, padding, ceil_mode, exclusive, divisor_overrid
     at = windows(x.shape, last, kernel_size, stride, padding, ceil_mode)
     if 0 in at.out:
         return jnp.zeros(at.shape(x.shape, last), x.dtype)
-    image = wide(move(x, last))
+    image = widen(move(x, last))
     out = _sums(fitted(image, at, 0), at) / _divisor(at, exclusive, image.dtype)
     if divisor_override is not None:  # as Paddle has it: of the mean, not of the sum
         out = out * np.asarray(math.prod(kernel_size) / divisor_override, image.dtype)
@@ -235,7 +236,7 @@ def lp_pool_of(x: Tensor, norm_type: float, kernel_size: Attr, stride: Attr, pad
     if 0 in at.out:
         return jnp.zeros(at.shape(x.shape, last), x.dtype)
     seen = [slice(0, n + min(0, b)) for n, (_, b, _) in zip(at.dims, at.config)]  # no gradient of a power that no window has
-    image = _power(wide(move(x, last))[:, *seen], norm_type)
+    image = _power(widen(move(x, last))[:, *seen], norm_type)
     fitted = lax.pad(image, np.zeros((), image.dtype), [(0, 0, 0), *[(a, max(0, b), 0) for a, b, _ in at.config], (0, 0, 0)])
     total = _sums(fitted, at)
     out = jnp.sqrt(total) if norm_type == 2 else _power(total, 1 / norm_type)

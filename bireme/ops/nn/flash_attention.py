@@ -47,7 +47,7 @@ def flash_attention(query: Tensor, key: Tensor, value: Tensor, dropout: float = 
         fixed_seed_offset: Two integers that decide what is dropped; ``None`` draws them. Default: None.
         rng_name: Not used. Default: ``''``.
         training: Whether dropout applies. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         softmax_scale: Factor of the scores; ``None`` means ``1 / sqrt(D)``. Default: None.
 
     Returns:
@@ -97,7 +97,7 @@ def flash_attn_qkvpacked(qkv: Tensor, dropout: float = 0.0, causal: bool = False
         fixed_seed_offset: Two integers that decide what is dropped; ``None`` draws them. Default: None.
         rng_name: Not used. Default: ``''``.
         training: Whether dropout applies. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         Pair of a tensor of shape ``[N, L, H, D]`` and the weights of shape ``[N, H, L, L]``, or ``None`` in their
@@ -207,7 +207,7 @@ def flash_attn_unpadded(query: Tensor, key: Tensor, value: Tensor, cu_seqlens_q:
         fixed_seed_offset: Two integers that decide what is dropped; ``None`` draws them. Default: None.
         rng_name: Not used. Default: ``''``.
         training: Whether dropout applies. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         Pair of a tensor of shape ``[tokens, H, Dv]`` and the weights of shape
@@ -251,7 +251,7 @@ def flash_attn_varlen_qkvpacked(qkv: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k:
         varlen_padded: Whether each sequence begins at a multiple of the longest one's length, with padding behind it,
             for which the result is 0; ``False`` means they follow each other directly. Default: True.
         training: Whether dropout applies. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         Pair of a tensor of shape ``[tokens, H, D]`` and the weights of shape
@@ -375,7 +375,7 @@ def flashmask_attention(query: Tensor, key: Tensor, value: Tensor, startend_row_
         fixed_seed_offset: Two integers that decide what is dropped; ``None`` draws them. Default: None.
         rng_name: Not used. Default: ``''``.
         training: Whether dropout applies. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         softmax_scale: Factor of the scores; ``None`` means ``1 / sqrt(D)``. Default: None.
 
     Returns:

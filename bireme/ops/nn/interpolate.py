@@ -72,14 +72,14 @@ def _matrix(taps, n, dtype):
     return found.astype(dtype)
 
 
-def _wide(x):
+def _as_float(x):
     return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
 
 
 @op(dtypes=FLOAT | INT, amp="wide", numpy=True)
 def resize_of(x: Tensor, axes: Attr, sizes: Attr, scales: Attr, mode: str, align_corners: bool, align_mode: int) -> Tensor:
     """Interpolated along some axes; use `interpolate`."""
-    y = _wide(x) if mode != "nearest" else x
+    y = _as_float(x) if mode != "nearest" else x
     for axis, times, taps in _plans(x.shape, axes, sizes, scales, mode, align_corners, align_mode):
         if taps is None:
             if times > 1:
@@ -113,7 +113,7 @@ def _(x, axes, sizes):
 @resize_of.grad(numpy=True)
 def _(g, sigs, axes, sizes, scales, mode, align_corners, align_mode):
     # products with the transposed weights: a scatter of the taps is slower
-    y, shape = _wide(g), sigs[0].shape
+    y, shape = _as_float(g), sigs[0].shape
     if not y.size:
         return jnp.zeros(shape, g.dtype)
     for axis, times, taps in _plans(shape, axes, sizes, scales, mode, align_corners, align_mode):

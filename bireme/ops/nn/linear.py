@@ -21,12 +21,13 @@ from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.primitives import scatter_add_rows
 from bireme.core.tensor.grad_mode import no_grad
 from bireme.ops.creation.tensors import ones, zeros
-from bireme.ops.indexing.along_axis import add_rows
+from bireme.ops.indexing.along_axis import add_at, add_rows
 from bireme.ops.indexing.masks import where
 from bireme.ops.indexing.scatter import index_add
 from bireme.ops.manipulation import reshape
 from bireme.ops.math.clip import renorm
 from bireme.ops.nn.window_args import FORMATS
+from bireme.ops.optimizer.updates import unless_invalid
 
 
 @composite(alias={"x": "input"}, plain=True)
@@ -74,8 +75,17 @@ embedding_of.index(lambda s: [("x", 0, s["weight"].shape[0])])
 embedding_of.infer(lambda x, weight: sig_of((*x.shape, weight.shape[1]), weight.dtype))
 
 
-@embedding_of.grad(numpy=lambda g, x, padding_idx, by_count, sigs, platform: (None, _table_grad_numpy(g, x, padding_idx, by_count, sigs)))
-def _(g, x, padding_idx, by_count, sigs, platform):
+@embedding_of.grad(numpy=lambda g, x, padding_idx, by_count, sigs: (None, _table_grad_numpy(g, x, padding_idx, by_count, sigs)))
+def _(g, x, padding_idx, by_count, sigs):
+    return _table_grad(g, x, padding_idx, by_count, sigs, add_at)
+
+
+@embedding_of.grad(on="cpu")
+def _(g, x, padding_idx, by_count, sigs):
+    return _table_grad(g, x, padding_idx, by_count, sigs, add_rows)
+
+
+def _table_grad(g, x, padding_idx, by_count, sigs, add):
     rows, width = sigs[1].shape
     flat = g.reshape(x.size, width)
     if by_count:
@@ -83,7 +93,7 @@ def _(g, x, padding_idx, by_count, sigs, platform):
         flat = flat / jnp.zeros(rows, g.dtype).at[at].add(1, mode="promise_in_bounds")[at][:, None]
     if padding_idx is not None:
         flat = jnp.where((x == padding_idx).reshape(-1, 1), 0, flat)
-    return None, add_rows(jnp.zeros((rows, width), g.dtype), x.reshape(-1), flat, platform=platform)
+    return None, add(jnp.zeros((rows, width), g.dtype), x.reshape(-1), flat)
 
 
 def _table_grad_numpy(g, x, padding_idx, by_count, sigs):
@@ -159,7 +169,8 @@ def embedding_renorm_(x: Tensor, weight: Tensor, max_norm: float, norm_type: flo
         segment.local.trace.spoiled = True  # steps recorded again would leave the table as it is
     at = reshape.reshape(x, [-1])
     read = index_add(zeros([weight.shape[0]]), at, 0, ones(at.shape))
-    weight._assign_value(where(reshape.unsqueeze(read > 0, 1), renorm(weight, norm_type, 0, max_norm), weight))
+    scaled = where(reshape.unsqueeze(read > 0, 1), renorm(weight, norm_type, 0, max_norm), weight)
+    weight._assign_value(unless_invalid([weight], [scaled])[0])
     return weight
 
 

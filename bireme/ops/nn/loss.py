@@ -11,16 +11,13 @@ from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Axis, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops._shared.broadcast import broadcast_shape, sum_to
+from bireme.ops._shared.precision import widen
 from bireme.ops.manipulation import reshape
 from bireme.ops.math import logic
 from bireme.ops.math.arithmetic import cast
 from bireme.ops.math.elementwise import log
 from bireme.ops.nn.activation import log_softmax, softmax
 from bireme.ops.reduction import reductions
-
-
-def _wide(x):
-    return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
 
 
 def _lse(x):
@@ -49,7 +46,7 @@ def _nll_numpy(x, label, ignore_index):
 @op(dtypes=FLOAT, of_the_past=True, numpy=_nll_numpy, amp="high")
 def nll_of_logits(x: Tensor, label: Tensor, ignore_index: int) -> Tensor:
     """Log-sum-exp minus the labelled logit, along the last axis; 0 where the label is ignored. Use `cross_entropy`."""
-    wide = _wide(x)
+    wide = widen(x)
     top, rest = _lse(wide)
     valid = label != ignore_index
     safe = jnp.where(valid, label, 0)
@@ -62,12 +59,12 @@ nll_of_logits.infer(lambda x, label: sig_of(label.shape, x.dtype))
 
 def _nll_grad(g, x, label, ignore_index):
     """Probabilities - one_hot, never a scatter; only x and the labels are kept."""
-    wide = _wide(x)
+    wide = widen(x)
     top, rest = _lse(wide)
     p = jnp.exp((wide - top) - rest)
     valid = label != ignore_index
     hot = jnp.arange(x.shape[-1], dtype=jnp.int32) == label.astype(jnp.int32)[..., None]
-    scale = jnp.where(valid, _wide(g), 0)[..., None]
+    scale = jnp.where(valid, widen(g), 0)[..., None]
     return ((p - hot) * scale).astype(x.dtype), None
 
 

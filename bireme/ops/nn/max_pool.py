@@ -17,17 +17,13 @@ from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Attr, Padding, Sizes, Tensor, composite, op
 from bireme.core.graph.graph import Sig, sig_of
 from bireme.core.numpy_exec.convolution import taps
+from bireme.ops._shared.precision import widen
 from bireme.ops.nn import window_args
 from bireme.ops.nn.conv_lowering import back, move
 from bireme.ops.nn.window_args import Windows
 
 _UNROLLED = 25  # elements of a window that are compared one by one
 MAX_SLICED_SIZE = 16  # elements along one axis up to which it is cut into slices
-
-
-def wide(x: Any) -> Any:
-    """Half precision is added up in float32."""
-    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
 
 
 @functools.lru_cache(maxsize=1024)
@@ -167,7 +163,7 @@ def _(g, out, kernel_size, stride, padding, ceil_mode, data_format, sigs):
     at = windows(sigs[0].shape, last, kernel_size, stride, padding, ceil_mode)
     if not g[0].size:
         return jnp.zeros(sigs[0].shape, g[0].dtype)
-    gs, tap = wide(move(g[0], last)), move(out[1], last)
+    gs, tap = widen(move(g[0], last)), move(out[1], last)
     found = _gathered(gs, tap, at) if math.prod(at.size) <= _UNROLLED else scattered(gs, places_of(tap, at), at.dims)
     return back(found.astype(g[0].dtype), last)
 

@@ -68,7 +68,7 @@ def moe_permute(hidden_states: Tensor, scale: Tensor | None, expert_routemap_top
         tokens_per_expert: List with the number of tokens of each expert.
         padding_alignment: Number that the rows of each expert are padded to a multiple of.
         do_gather: Whether to fill the rows in; ``False`` leaves zeros and computes the rest. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         Tuple of four tensors: the sorted rows, of shape ``[rows, width]``; the row of each token for each expert or -1,
@@ -134,7 +134,7 @@ def moe_unpermute(hidden_states_unzipped: Tensor, zipped_expertwise_rowmap: Tens
         total_zipped_tokens: Number of tokens.
         num_experts: Number of experts.
         use_mix_precision: Whether to sum half precision in float32. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         Pair of the tokens, of shape ``[tokens, width]``, and their weights, of shape ``[tokens, k]``; rows are summed

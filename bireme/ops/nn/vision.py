@@ -128,7 +128,7 @@ def temporal_shift(x: Tensor, seg_num: int, shift_ratio: float = 0.25, name: Att
         x: Frames of shape ``[N * seg_num, C, H, W]``, of a floating-point dtype.
         seg_num: Number of frames in a clip.
         shift_ratio: Share of the channels that moves in either direction, between 0 and 0.5. Default: 0.25.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         data_format: ``'NCHW'`` or ``'NHWC'``. Default: ``'NCHW'``.
 
     Returns:

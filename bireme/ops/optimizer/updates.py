@@ -11,6 +11,9 @@ from bireme.core.base import errors
 from bireme.core.declare.op import Attr, DTypeArg, Tensor, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import traced_once
+from bireme.core.record import guards
+from bireme.core.tensor.tensor import wrap
+from bireme.ops.math.logic import logical_or
 
 # numbers travel in float64 and take the parameters' precision inside
 _NUMBERS = dict.fromkeys(("lr", "mu", "beta1", "beta2", "epsilon", "weight_decay", "clip_norm"), "float64")
@@ -161,6 +164,19 @@ def _(flag, old, new):
         raise errors.bad("keep_unless(flag)", "one bool", flag)
     if len(old) != len(new) or any(a is not b for a, b in zip(old, new)):
         raise errors.bad("keep_unless(new)", "tensors of the shapes and types of old", new)
+
+
+def invalid_so_far(skip: Tensor | None = None) -> Tensor | None:
+    """`skip`, or whether a guard of the pending program fails; None where there is neither."""
+    for flag in guards.open_guards():
+        skip = wrap(flag) if skip is None else logical_or(skip, wrap(flag))
+    return skip
+
+
+def unless_invalid(old: list[Tensor], new: list[Tensor]) -> list[Tensor]:
+    """What is written into state: `old` where a guard of the pending program fails, as for an index out of range."""
+    invalid = invalid_so_far()
+    return new if invalid is None else keep_unless(invalid, old, new)
 
 
 @op(differentiable=False, name_arg=False, numpy=True)

@@ -65,7 +65,7 @@ def _must_be_probable(where: str, x: Any) -> None:
             raise errors.bad(where, expected, float(host[~inside].ravel()[0]), kind=errors.OutOfRangeError)
     elif value.sig.size and not segment.local.segment.symbolic:
         outside = ((x >= 0) & (x <= 1)).all().logical_not()
-        guards.guard(outside._value, f"{where}: expected {expected}, got one outside", errors.OutOfRangeError)
+        guards.guard(outside._value, value, f"{where}: expected {expected}, got one outside", errors.OutOfRangeError)
 
 
 # ---------------------------------------------------------------- Bernoulli
@@ -73,10 +73,18 @@ def _must_be_probable(where: str, x: Any) -> None:
 
 @op(method=True, differentiable=False, dtypes=FLOAT, numpy=True, numbers={"p": "float64"})
 def bernoulli(x: Tensor, p: Tensor | float | None = None, key: Key = None) -> Tensor:
-    """1 with the probability given by each element, or by `p` for all of them, else 0.
+    """Draw zeros and ones, where each element is the probability of a one.
 
-    >>> bireme.bernoulli(bireme.to_tensor([0.0, 1.0])).tolist()
-    [0.0, 1.0]
+    Args:
+        x: Tensor of a floating-point dtype with probabilities in ``[0, 1]``; with ``p`` only its shape and dtype count.
+        p: One probability for all elements, a number or a tensor of one element. Default: None.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``; not differentiable.
+
+    Examples:
+        >>> bireme.bernoulli(bireme.to_tensor([0.0, 1.0])).tolist()
+        [0.0, 1.0]
     """
     wide = wide_of(x.dtype)
     return (unit(key, x.shape, wide) < (x if p is None else p).astype(wide)).astype(x.dtype)
@@ -186,10 +194,17 @@ def _poisson(x, key, repeat=lax.while_loop):
 
 @op(dtypes=FLOAT)
 def poisson(x: Tensor, key: Key = None) -> Tensor:
-    """Counts with the mean given by each element; not a number where that is negative.
+    """Draw counts from Poisson distributions.
 
-    >>> bireme.poisson(bireme.to_tensor([0.0])).tolist()
-    [0.0]
+    Args:
+        x: Tensor of a floating-point dtype with the mean of each element, non-negative.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``; NaN where the mean is negative. Its gradient is 0.
+
+    Examples:
+        >>> bireme.poisson(bireme.to_tensor([0.0])).tolist()
+        [0.0]
     """
     return _poisson(x, key)
 
@@ -239,10 +254,18 @@ binomial_of.infer(lambda count, prob: sig_of(np.broadcast_shapes(count.shape, pr
 
 @composite()
 def binomial(count: Tensor, prob: Tensor) -> Tensor:
-    """How many of `count` tries succeed, each with the probability `prob`: int64, with broadcasting.
+    """Draw from binomial distributions: the number of successes in ``count`` trials.
 
-    >>> bireme.binomial(bireme.to_tensor([5, 7]), bireme.to_tensor([1.0, 0.0])).tolist()
-    [5, 0]
+    Args:
+        count: Tensor with the number of trials.
+        prob: Tensor of a floating-point dtype with the probability of a success; it broadcasts with ``count``.
+
+    Returns:
+        int64 tensor of the broadcast shape; not differentiable.
+
+    Examples:
+        >>> bireme.binomial(bireme.to_tensor([5, 7]), bireme.to_tensor([1.0, 0.0])).tolist()
+        [5, 0]
     """
     if prob.dtype not in FLOAT:
         raise errors.bad("binomial(prob)", f"one of {', '.join(sorted(d.name for d in FLOAT))}", described=prob.dtype.name, kind=errors.DtypeError)
@@ -287,10 +310,17 @@ def _gamma(x, key, repeat=lax.while_loop):
 
 @op(differentiable=False, dtypes=FLOAT)
 def standard_gamma(x: Tensor, key: Key = None) -> Tensor:
-    """Numbers from gamma distributions of rate 1 with the shape given by each element; not a number where that is negative.
+    """Draw from gamma distributions of rate 1.
 
-    >>> bool(bireme.standard_gamma(bireme.to_tensor([2.0])) > 0)
-    True
+    Args:
+        x: Tensor of a floating-point dtype with the shape parameter (concentration) of each element, positive.
+
+    Returns:
+        Tensor of the shape and dtype of ``x``; NaN where the parameter is negative. Not differentiable.
+
+    Examples:
+        >>> bool(bireme.standard_gamma(bireme.to_tensor([2.0])) > 0)
+        True
     """
     return _gamma(x, key)
 
@@ -345,10 +375,23 @@ multinomial_of.infer(lambda x, num_samples: sig_of((*x.shape[:-1], num_samples),
 
 @composite(method=True, alias={"x": "input"}, out=True)
 def multinomial(x: Tensor, num_samples: Attr[int] = 1, replacement: bool = False) -> Tensor:
-    """Categories drawn by their weights: from a row, or from each row of a matrix, with or without putting them back.
+    """Draw indices of categories with probabilities proportional to their weights.
 
-    >>> bireme.multinomial(bireme.to_tensor([0.0, 2.0]), 3, True).tolist()
-    [1, 1, 1]
+    Args:
+        x: Tensor of a floating-point dtype with the non-negative weights of the categories, 1-D or one row for each
+            distribution.
+        num_samples: How many indices to draw from each distribution. Default: 1.
+        replacement: Whether a category may be drawn several times. Default: False.
+
+    Returns:
+        int64 tensor of shape ``[num_samples]``, or ``[x.shape[0], num_samples]`` for a matrix.
+
+    Raises:
+        ValueError: If a weight is negative, or too few are above 0.
+
+    Examples:
+        >>> bireme.multinomial(bireme.to_tensor([0.0, 2.0]), 3, True).tolist()
+        [1, 1, 1]
     """
     if x.dtype not in FLOAT:
         raise errors.bad("multinomial(x)", f"one of {', '.join(sorted(d.name for d in FLOAT))}", described=x.dtype.name, kind=errors.DtypeError)
@@ -376,4 +419,4 @@ def _must_suffice(x: Tensor, needed: int) -> None:
             raise errors.bad("multinomial(x)", expected, host.astype(np.float64).ravel()[:8].tolist())
     elif not segment.local.segment.symbolic:
         bad = ((x >= 0).all(-1) & ((x > 0).astype("int64").sum(-1) >= needed)).all().logical_not()
-        guards.guard(bad._value, f"multinomial(x): expected {expected}, got others", ValueError)
+        guards.guard(bad._value, value, f"multinomial(x): expected {expected}, got others", ValueError)

@@ -157,10 +157,26 @@ def _sized(where: str, shape: Any) -> Any:
 def uniform(shape: Shape, dtype: DTypeArg = None, min: float = -1.0, max: float = 1.0, seed: int = 0,
             name: Extra[str] = None, *, out: Extra[Tensor] = None, device: DeviceArg = None,
             requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Uniform numbers in [min, max), [-1, 1) unless said otherwise; a `seed` other than 0 gives the same ones each time.
+    """Draw random numbers from the uniform distribution over ``[min, max)``.
 
-    >>> bireme.uniform([2, 3]).shape
-    [2, 3]
+    Args:
+        shape: Shape of the result, as a list, a tuple or an integer tensor.
+        dtype: Floating-point dtype of the result; ``None`` means the default one. Default: None.
+        min: Lower bound, included. Default: -1.0.
+        max: Upper bound, excluded. Default: 1.0.
+        seed: Other than 0, a seed of this call alone, which gives the same numbers each time; 0 continues the random
+            stream. Default: 0.
+        name: Not used; kept for Paddle's signature.
+        out: Tensor that takes over the result and is returned. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Examples:
+        >>> bireme.uniform([2, 3]).shape
+        [2, 3]
     """
     kind = _float_type(dtype, "uniform(dtype)")
     with streams.seeded(seed):
@@ -170,10 +186,18 @@ def uniform(shape: Shape, dtype: DTypeArg = None, min: float = -1.0, max: float 
 
 @composite()
 def rand(shape: Shape, dtype: DTypeArg = None) -> Tensor:
-    """Uniform numbers in [0, 1).
+    """Draw random numbers from the uniform distribution over ``[0, 1)``.
 
-    >>> bireme.rand([2]).shape
-    [2]
+    Args:
+        shape: Shape of the result, as a list, a tuple or an integer tensor.
+        dtype: Floating-point dtype of the result; ``None`` means the default one. Default: None.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Examples:
+        >>> bireme.rand([2]).shape
+        [2]
     """
     return _numbered(uniform_of, dtypes.float64, "rand()", 0.0, 1.0, _sized("rand", shape), _float_type(dtype, "rand(dtype)"))
 
@@ -181,10 +205,21 @@ def rand(shape: Shape, dtype: DTypeArg = None) -> Tensor:
 @composite()
 def rand_like(input: Tensor, name: Extra[str] = None, *, dtype: DTypeArg = None, device: DeviceArg = None,
               requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Uniform numbers in [0, 1), of the shape and type of `input`.
+    """Draw random numbers from the uniform distribution over ``[0, 1)`` in the shape of a tensor.
 
-    >>> bireme.rand_like(bireme.zeros([2])).shape
-    [2]
+    Args:
+        input: Tensor whose shape is taken.
+        name: Not used; kept for Paddle's signature.
+        dtype: Floating-point dtype of the result; ``None`` means that of ``input``. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+
+    Returns:
+        Tensor of the shape of ``input``.
+
+    Examples:
+        >>> bireme.rand_like(bireme.zeros([2])).shape
+        [2]
     """
     kind = _float_type(dtype or input.dtype, "rand_like(dtype)")
     return placed(_numbered(uniform_of, dtypes.float64, "rand_like()", 0.0, 1.0, input.shape, kind), device, requires_grad)
@@ -193,20 +228,44 @@ def rand_like(input: Tensor, name: Extra[str] = None, *, dtype: DTypeArg = None,
 @composite(varargs="shape", alias={"shape": "size"})
 def randn(shape: Shape, dtype: DTypeArg = None, name: Extra[str] = None, *, out: Extra[Tensor] = None,
           device: DeviceArg = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """Standard normal numbers; complex ones have a variance of 1, half of it in either part.
+    """Draw random numbers from the standard normal distribution.
 
-    >>> bireme.randn([2]).shape
-    [2]
+    Complex numbers have a variance of 1, half of it in either part.
+
+    Args:
+        shape: Shape of the result, as a list, a tuple or an integer tensor, or integers one by one.
+        dtype: Floating-point or complex dtype of the result; ``None`` means the default floating-point dtype. Default:
+            None.
+        name: Not used; kept for Paddle's signature.
+        out: Tensor that takes over the result and is returned. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+        pin_memory: Has no effect. Default: False.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Examples:
+        >>> bireme.randn([2]).shape
+        [2]
     """
     return placed(_gaussian("randn", 0.0, 1.0, _sized("randn", shape), dtype), device, requires_grad)
 
 
 @composite()
 def randn_like(x: Tensor, dtype: DTypeArg = None) -> Tensor:
-    """Standard normal numbers of the shape and type of `x`.
+    """Draw random numbers from the standard normal distribution in the shape of a tensor.
 
-    >>> bireme.randn_like(bireme.zeros([2])).shape
-    [2]
+    Args:
+        x: Tensor whose shape is taken.
+        dtype: Floating-point or complex dtype of the result; ``None`` means that of ``x``. Default: None.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.randn_like(bireme.zeros([2])).shape
+        [2]
     """
     return _gaussian("randn_like", 0.0, 1.0, x.shape, dtype or x.dtype)
 
@@ -214,20 +273,46 @@ def randn_like(x: Tensor, dtype: DTypeArg = None) -> Tensor:
 @composite()
 def standard_normal(shape: Shape, dtype: DTypeArg = None, name: Extra[str] = None, *, out: Extra[Tensor] = None,
                     device: DeviceArg = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Standard normal numbers.
+    """Draw random numbers from the standard normal distribution.
 
-    >>> bireme.standard_normal([2]).shape
-    [2]
+    Args:
+        shape: Shape of the result, as a list, a tuple or an integer tensor.
+        dtype: Floating-point or complex dtype of the result; ``None`` means the default floating-point dtype. Default:
+            None.
+        name: Not used; kept for Paddle's signature.
+        out: Tensor that takes over the result and is returned. Default: None.
+        device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
+        requires_grad: Whether the result collects gradients. Default: False.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Examples:
+        >>> bireme.standard_normal([2]).shape
+        [2]
     """
     return placed(_gaussian("standard_normal", 0.0, 1.0, _sized("standard_normal", shape), dtype), device, requires_grad)
 
 
 @composite()
 def gaussian(shape: Shape, mean: Attr = 0.0, std: float = 1.0, seed: int = 0, dtype: DTypeArg = None) -> Tensor:
-    """Normal numbers with a mean and a standard deviation; a `seed` other than 0 gives the same ones each time.
+    """Draw random numbers from a normal distribution.
 
-    >>> bireme.tensor.random.gaussian([2]).shape
-    [2]
+    Args:
+        shape: Shape of the result, as a list, a tuple or an integer tensor.
+        mean: Mean of the distribution; a complex one must have equal parts. Default: 0.0.
+        std: Standard deviation of the distribution. Default: 1.0.
+        seed: Other than 0, a seed of this call alone, which gives the same numbers each time; 0 continues the random
+            stream. Default: 0.
+        dtype: Floating-point or complex dtype of the result; ``None`` means the default floating-point dtype, or its
+            complex counterpart if ``mean`` is complex. Default: None.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Examples:
+        >>> bireme.tensor.random.gaussian([2]).shape
+        [2]
     """
     if isinstance(mean, complex) and mean.real != mean.imag:  # as in Paddle, where a mean of numbers in general has to be a tensor
         raise errors.bad("gaussian(mean)", "a complex number whose two parts are the same", mean)
@@ -239,10 +324,19 @@ def gaussian(shape: Shape, mean: Attr = 0.0, std: float = 1.0, seed: int = 0, dt
 
 @composite()
 def normal(mean: Tensor | float = 0.0, std: Tensor | float = 1.0, shape: Shape = None) -> Tensor:
-    """Normal numbers; of the tensors' shape if mean or std is a tensor.
+    """Draw random numbers from normal distributions.
 
-    >>> bireme.normal(0.0, 1.0, [2]).shape
-    [2]
+    Args:
+        mean: Mean, a number or a tensor with a mean for each element. Default: 0.0.
+        std: Standard deviation, a number or a tensor with one for each element. Default: 1.0.
+        shape: Shape of the result if neither is a tensor; ``None`` means a 0-D tensor. Default: None.
+
+    Returns:
+        Tensor of shape ``shape``, or of the shape that the tensors broadcast to and in their dtype.
+
+    Examples:
+        >>> bireme.normal(0.0, 1.0, [2]).shape
+        [2]
     """
     given = [t for t in (mean, std) if isinstance(t, Tensor)]
     if not given:
@@ -264,10 +358,19 @@ def _common(given: list[Tensor]) -> list[int]:
 
 @composite()
 def log_normal(mean: Tensor | float = 1.0, std: Tensor | float = 2.0, shape: Shape = None) -> Tensor:
-    """Numbers whose logarithms are normal with this mean and standard deviation.
+    """Draw random numbers whose logarithms are normally distributed.
 
-    >>> bireme.log_normal(0.0, 1.0, [2]).shape
-    [2]
+    Args:
+        mean: Mean of the logarithms, a number or a tensor with one for each element. Default: 1.0.
+        std: Standard deviation of the logarithms, likewise. Default: 2.0.
+        shape: Shape of the result if neither is a tensor; ``None`` means a 0-D tensor. Default: None.
+
+    Returns:
+        Tensor of shape ``shape``, or of the shape that the tensors broadcast to and in their dtype.
+
+    Examples:
+        >>> bireme.log_normal(0.0, 1.0, [2]).shape
+        [2]
     """
     return normal(mean, std, shape).exp()
 
@@ -296,10 +399,25 @@ def _between(where: str, low: Any, high: Any, shape: Any, dtype: Any) -> Tensor:
 @composite()
 def randint(low: Attr[int] = 0, high: Attr[int] = None, shape: Shape = [1],  # noqa: B006
             dtype: DTypeArg = None) -> Tensor:  # fmt: skip
-    """Integers in [low, high), or in [0, low).
+    """Draw random integers, uniformly from ``[low, high)``.
 
-    >>> bireme.randint(5, shape=[2]).shape
-    [2]
+    With ``low`` alone they are from ``[0, low)``.
+
+    Args:
+        low: Lower bound, included. Default: 0.
+        high: Upper bound, excluded; ``None`` makes ``low`` the upper bound. Default: None.
+        shape: Shape of the result. Default: ``[1]``.
+        dtype: Integer dtype of the result; ``None`` means int64. Default: None.
+
+    Returns:
+        Tensor of shape ``shape``.
+
+    Raises:
+        ValueError: If there is no integer in the interval, or the dtype cannot hold it.
+
+    Examples:
+        >>> bireme.randint(5, shape=[2]).shape
+        [2]
     """
     kind = dtypes.int64 if dtype is None else dtype
     if not kind.is_integer:
@@ -309,20 +427,40 @@ def randint(low: Attr[int] = 0, high: Attr[int] = None, shape: Shape = [1],  # n
 
 @composite()
 def randint_like(x: Tensor, low: Attr[int] = 0, high: Attr[int] = None, dtype: DTypeArg = None) -> Tensor:
-    """Integers in [low, high), or in [0, low), of the shape and in the type of `x`, whatever it is.
+    """Draw random integers, uniformly from ``[low, high)``, in the shape of a tensor.
 
-    >>> bireme.randint_like(bireme.zeros([2]), 5).dtype
-    bireme.float32
+    With ``low`` alone they are from ``[0, low)``.
+
+    Args:
+        x: Tensor whose shape is taken.
+        low: Lower bound, included. Default: 0.
+        high: Upper bound, excluded; ``None`` makes ``low`` the upper bound. Default: None.
+        dtype: Dtype of the result, which may be a floating-point one; ``None`` means that of ``x``. Default: None.
+
+    Returns:
+        Tensor of the shape of ``x``.
+
+    Examples:
+        >>> bireme.randint_like(bireme.zeros([2]), 5).dtype
+        bireme.float32
     """
     return _between("randint_like", low, high, x.shape, dtype or x.dtype)
 
 
 @composite()
 def randperm(n: int, dtype: DTypeArg = "int64") -> Tensor:
-    """The numbers from 0 to n - 1 in random order.
+    """Draw a random permutation of the integers from 0 to ``n - 1``.
 
-    >>> sorted(bireme.randperm(3).tolist())
-    [0, 1, 2]
+    Args:
+        n: How many integers, non-negative.
+        dtype: Integer or floating-point dtype of the result. Default: ``'int64'``.
+
+    Returns:
+        1-D tensor of size ``n``.
+
+    Examples:
+        >>> sorted(bireme.randperm(3).tolist())
+        [0, 1, 2]
     """
     if n < 0:
         raise errors.bad("randperm(n)", "a count of 0 or more", n)
@@ -364,9 +502,8 @@ def dropout(x: Tensor, p: Attr[float | Tensor] = 0.5, axis: Attr[int | Sequence[
     """Set elements to zero with probability ``p`` in training.
 
     With ``'upscale_in_train'`` the other elements are multiplied by ``1 / (1 - p)`` in training, which keeps the mean,
-    and
-    nothing happens otherwise. With ``'downscale_in_infer'`` they stay, and outside of training all are multiplied by
-    ``1 - p``.
+    and nothing happens otherwise. With ``'downscale_in_infer'`` they stay, and outside of training all are multiplied
+    by ``1 - p``.
 
     Args:
         x: Input tensor.

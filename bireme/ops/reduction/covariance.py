@@ -32,10 +32,11 @@ def _weights(argument: str, weights: Tensor, x: Tensor, n: int) -> Tensor:
             raise errors.bad("cov(fweights)", "whole numbers", described="a fraction")
     elif not segment.local.segment.symbolic and n:
         plain = weights.detach()
-        guards.guard(reductions.any(plain < 0)._value, f"cov({argument}): expected weights of 0 or more, got a negative one", ValueError)
+        message = f"cov({argument}): expected weights of 0 or more, got a negative one"
+        guards.guard(reductions.any(plain < 0)._value, value, message, ValueError)
         if whole:
             broken = reductions.any(logic.not_equal(plain, plain.floor()))
-            guards.guard(broken._value, "cov(fweights): expected whole numbers, got a fraction", ValueError)
+            guards.guard(broken._value, value, "cov(fweights): expected whole numbers, got a fraction", ValueError)
     return weights.astype(x.dtype)
 
 

@@ -156,7 +156,7 @@ def _check_range(x: Tensor) -> None:
             wrong = logic.greater_equal(reductions.max(wide) - reductions.min(wide), float(np.iinfo(x.dtype.np).max))
         else:
             wrong = logic.logical_not(reductions.all(logic.isfinite(x)))
-        guards.guard(wrong._value, f"histogram(input): expected {expected}, got {got}", ValueError)
+        guards.guard(wrong._value, value, f"histogram(input): expected {expected}, got {got}", ValueError)
 
 
 @composite(method=True)

@@ -14,7 +14,7 @@ from bireme.core.base import errors
 from bireme.core.base.dtype import BOOL, FLOAT, INT
 from bireme.core.declare.op import Attr, Axis, Extra, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
-from bireme.core.numpy_exec.rebinding import on_numpy
+from bireme.core.numpy_exec.rebinding import dual, on_numpy
 from bireme.core.tensor.results import SortRetType, TopKRetType
 
 REAL = FLOAT | INT
@@ -67,32 +67,41 @@ def order_numpy(x, axis, descending=False):
     return _order_on_numpy(x, axis, descending)
 
 
+def _at_numpy(x, places, axis):
+    if x.size and axis == x.ndim - 1 and places.shape[:-1] == x.shape[:-1]:
+        rows = np.arange(0, x.size, x.shape[-1]).reshape(*x.shape[:-1], 1)
+        return x.reshape(-1).take(places + rows)
+    return np.take_along_axis(x, places, axis)
+
+
+@dual(_at_numpy)
 def at(x, places, axis):
-    """Elements at indices along an axis, all of them in range; on NumPy and jax arrays alike."""
-    if isinstance(places, np.ndarray):
-        if x.size and axis == x.ndim - 1 and places.shape[:-1] == x.shape[:-1]:
-            rows = np.arange(0, x.size, x.shape[-1]).reshape(*x.shape[:-1], 1)
-            return x.reshape(-1).take(places + rows)
-        return np.take_along_axis(x, places, axis)
+    """Elements at indices along an axis, all of them in range."""
     return jnp.take_along_axis(x, places, axis, mode="promise_in_bounds")
 
 
+def _back_numpy(g, places, axis, shape):
+    out = np.zeros(shape, g.dtype)
+    np.put_along_axis(out, places, g, axis)
+    return out
+
+
+@dual(_back_numpy)
 def back(g, places, axis, shape):
     """A gradient of elements that were picked once at most, where they were."""
-    if isinstance(places, np.ndarray):
-        out = np.zeros(shape, g.dtype)
-        np.put_along_axis(out, places, g, axis)
-        return out
     return jnp.put_along_axis(jnp.zeros(shape, g.dtype), places, g, axis, inplace=False, mode="promise_in_bounds")
 
 
+def _add_back_numpy(g, places, axis, shape):
+    out = np.zeros(shape, g.dtype)
+    np.add.at(out, tuple(places if i == axis else p for i, p in enumerate(np.indices(g.shape, sparse=True))), g)
+    return out
+
+
+@dual(_add_back_numpy)
 def add_back(g, places, axis, shape):
     """The same for elements that may have been picked several times."""
     where = tuple(places if i == axis else p for i, p in enumerate(jnp.indices(g.shape, sparse=True)))
-    if isinstance(places, np.ndarray):
-        out = np.zeros(shape, g.dtype)
-        np.add.at(out, where, g)
-        return out
     return jnp.zeros(shape, g.dtype).at[where].add(g, mode="promise_in_bounds")
 
 

@@ -20,7 +20,7 @@ def _gather_nd(x, index):
 
 def _along(arr, indices, axis, broadcast=True):
     if broadcast:
-        dims = [max(a, i) if k != axis % arr.ndim else i for k, (a, i) in enumerate(zip(arr.shape, indices.shape))]
+        dims = [max(a, i) if k != axis % arr.ndim else i for k, (a, i) in enumerate(zip(arr.shape, indices.shape, strict=True))]
         wide = [n if k == axis % arr.ndim else dims[k] for k, n in enumerate(arr.shape)]
         return np.take_along_axis(np.broadcast_to(arr, wide), np.broadcast_to(indices, dims), axis)
     arr = arr[tuple(slice(None) if k == axis % arr.ndim else slice(0, n) for k, n in enumerate(indices.shape))]
@@ -99,7 +99,7 @@ TABLE = [
                  call(floats(2, 3), np.zeros((0, 2), int)), call(NONE, np.zeros(0, int), "wrap"), call(NONE, np.zeros(0, int), "clip")],
         lambda x, index, mode="raise": np.take(x, index, mode=mode) if x.size else np.zeros(index.shape), dtypes=ALL,
         bad=[Bad(call(floats(2, 3), np.array([6])), "take(index): expected indices in [-6, 5], got 6", IndexError),
-             Bad(call(floats(2, 3), np.array([0]), "no"), 'take(mode): expected "raise", "wrap" or "clip", got no'),
+             Bad(call(floats(2, 3), np.array([0]), "no"), "take(mode): expected 'raise', 'wrap' or 'clip', got 'no'"),
              Bad(call(NONE, np.array([0]), "clip"), "take(index): expected no indices into an axis without elements, got shape [1]", IndexError),
              Bad(call(floats(2), still([0.0])), "take(index): expected a tensor of integers, got float64", TypeError)]),
     Row("masked_select", masked(), lambda x, mask: np.broadcast_arrays(x, mask)[0][np.broadcast_to(mask, np.broadcast_shapes(x.shape, mask.shape))],

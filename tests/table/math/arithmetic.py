@@ -24,11 +24,17 @@ def _extreme(name, ref, larger):
 
     def shared(w, x, y):
         first = np.where(x == y, 0.5, (x > y) == larger)
-        return w * first, w * (1 - first)
+        return unbroadcast(w * first, x), unbroadcast(w * (1 - first), y)
 
     row = pair(name, ref, [*with_number(broadcasting(), 2, 0.5), tie], dtypes=REAL, bad=[no_type(name, n=2)], unchecked=BOOL)
-    row.grad_ref = lambda w, x, y: shared(w, x, y) if np.shape(x) == np.shape(y) else None
+    row.grad_ref = lambda w, x, y: shared(w, x, y)[: 2 if isinstance(y, np.ndarray) else 1]
     return row
+
+
+def unbroadcast(g, x):
+    """The gradient of an operand that was stretched: its share of each place."""
+    g = g.sum(tuple(range(g.ndim - np.ndim(x))))
+    return g.sum(tuple(i for i, n in enumerate(np.shape(x)) if n == 1), keepdims=True)
 
 
 def _chosen(name, ref, larger):
@@ -37,10 +43,10 @@ def _chosen(name, ref, larger):
 
     def first(w, x, y):
         take = (x >= y) if larger else (x <= y)
-        return w * take, w * ~take
+        return unbroadcast(w * take, x), unbroadcast(w * ~take, y)
 
     row = pair(name, ref, [*broadcasting(), tie], dtypes=REAL, bad=[no_type(name, n=2)])
-    row.grad_ref = lambda w, x, y: first(w, x, y) if np.shape(x) == np.shape(y) else None
+    row.grad_ref = first
     return row
 
 

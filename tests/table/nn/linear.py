@@ -76,7 +76,7 @@ def _pad(x, pad, mode="constant", value=0.0, data_format="NCHW"):
         for i, p in enumerate(pairs):
             widths[last - i] = p
     grown = _pad_widths(x, [(max(a, 0), max(b, 0)) for a, b in widths], mode, value)
-    return grown[tuple(slice(max(0, -a), n - max(0, -b)) for n, (a, b) in zip(grown.shape, widths))]
+    return grown[tuple(slice(max(0, -a), n - max(0, -b)) for n, (a, b) in zip(grown.shape, widths, strict=True))]
 
 
 TABLE = [
@@ -133,7 +133,7 @@ TABLE = [
         Bad(call(floats(1, 2, 3), [1, 1], data_format="NCHW"), "pad(data_format): expected NCL or NLC for 3 axes, got 'NCHW'", AssertionError),
         Bad(call(floats(2, 3, 4), [1, 1], data_format="X"),
             "pad(data_format): expected one of NCL, NCHW, NCDHW, NLC, NHWC, NDHWC, got 'X'", AssertionError),
-        Bad(call(floats(2), [1, 1], mode="mirror"), "pad(mode): expected 'constant', 'reflect', 'replicate' or 'circular', got mirror")]),
+        Bad(call(floats(2), [1, 1], mode="mirror"), "pad(mode): expected 'constant', 'reflect', 'replicate' or 'circular', got 'mirror'")]),
     Row("layer_norm_of", [call(floats(4, 6), floats(6), floats(6, seed=1), 1e-5, (1,)), call(floats(4, 6), None, None, 1e-5, (1,)),
         call(floats(2, 3, 4), floats(3, 4), None, 1e-3, (1, 2)), call(np.zeros((0, 3)), None, floats(3), 1e-5, (1,))],
         lambda x, w, b, eps, axes: _layer_norm(x, [x.shape[a] for a in axes], w, b, float(np.float32(eps))), dtypes=FLOAT,

@@ -98,7 +98,7 @@ def _counts(values, *more, **named):
 def _multinomial(out, x, num_samples=1, replacement=False):
     rows, p = out.reshape(-1, num_samples), x.astype(float).reshape(-1, x.shape[-1])
     fine = out.dtype == np.int64 and out.shape == (*x.shape[:-1], num_samples) and bool(((out >= 0) & (out < x.shape[-1])).all())
-    fine = fine and all((w[r] > 0).all() and (replacement or len(set(r)) == len(r)) for r, w in zip(rows.tolist(), p))
+    fine = fine and all((w[r] > 0).all() and (replacement or len(set(r)) == len(r)) for r, w in zip(rows.tolist(), p, strict=True))
     if not fine or out.size < 1000:
         return fine
     if replacement:
