@@ -69,6 +69,7 @@ def top_p_sampling(x: Tensor, ps: Tensor, threshold: Tensor | None = None, topp_
     """Draw one element of each row by nucleus sampling: among the most probable ones that together reach a probability.
 
     Args:
+        x: Probabilities of shape ``[rows, elements]``.
         ps: Probability to reach, one for each row; the most probable element is never left out.
         threshold: Smallest probability of an element that may be drawn, one for each row. Default: None.
         topp_seed: Seed of each row; ``None`` continues the random stream. Default: None.
