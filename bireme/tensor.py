@@ -11,10 +11,10 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.base.errors import named
-from bireme.core.declare.op import EXPORTS, PUBLIC, Tensor
+from bireme.core.declare.public import EXPORTS, PUBLIC
 from bireme.core.tensor.inplace import write_out
+from bireme.core.tensor.tensor import Tensor
 from bireme.ops import concat, full, stack, to_tensor, uniform, zeros
-from bireme.ops.manipulation import tensor_attributes
 
 
 class _Callable(ModuleType):
@@ -56,7 +56,7 @@ def fill_constant(shape: Any, dtype: Any, value: Any, force_cpu: bool = False, o
         force_cpu: Whether to put it on the CPU. Default: False.
         out: Tensor that takes over the result and is returned. Default: None.
         place: Device to put it on, unless ``force_cpu`` is true; ``None`` means the current one. Default: None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         Tensor of shape ``shape``.
@@ -81,7 +81,7 @@ def create_global_var(shape: Any, value: Any, dtype: Any, persistable: bool = Fa
         dtype: Dtype of the tensor.
         persistable: Value of its attribute ``persistable``. Default: False.
         force_cpu: Whether to put it on the CPU. Default: False.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         The tensor.
@@ -101,7 +101,7 @@ def create_tensor(dtype: Any, name: str | None = None, persistable: bool = False
 
     Args:
         dtype: Dtype of the tensor.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         persistable: Value of its attribute ``persistable``. Default: False.
 
     Returns:
@@ -152,7 +152,7 @@ def gaussian_(x: Tensor, mean: complex = 0.0, std: float = 1.0, seed: int = 0, n
         mean: Mean of the distribution. Default: 0.0.
         std: Standard deviation of the distribution. Default: 1.0.
         seed: Has no effect. Default: 0.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         ``x`` itself.
@@ -314,7 +314,7 @@ def tensor_array_to_tensor(input: list, axis: int = 1, use_stack: bool = False, 
         input: List of tensors.
         axis: Axis to concatenate along, or the new axis. Default: 1.
         use_stack: Whether to stack along a new axis instead of concatenating. Default: False.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         The joined tensor, and an int64 tensor with the size of each input along ``axis``.
@@ -331,8 +331,6 @@ def tensor_array_to_tensor(input: list, axis: int = 1, use_stack: bool = False, 
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-    if hasattr(tensor_attributes, name):
-        return getattr(tensor_attributes, name)
     found = PUBLIC.get(EXPORTS.get(name, name))
     if found is None:  # what is at the top level and no operator: is_tensor, create_parameter
         found = vars(sys.modules[__package__]).get(name)

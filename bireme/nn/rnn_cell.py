@@ -191,7 +191,7 @@ class SimpleRNNCell(Cell):
             ``1 / sqrt(hidden_size)``.
         bias_hh_attr: Attribute of the bias of the state; ``False`` keeps it at zero. Default: None, uniform within
             ``1 / sqrt(hidden_size)``.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Shape:
         - inputs: ``[N, input_size]``
@@ -246,7 +246,7 @@ class LSTMCell(Cell):
         bias_hh_attr: Attribute of the bias of the state; ``False`` keeps it at zero. Default: None, uniform within
             ``1 / sqrt(hidden_size)``.
         proj_size: Size that the hidden state is projected to, less than ``hidden_size``. Default: 0, no projection.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Shape:
         - inputs: ``[N, input_size]``
@@ -293,7 +293,7 @@ class GRUCell(Cell):
             ``1 / sqrt(hidden_size)``.
         bias_hh_attr: Attribute of the bias of the state; ``False`` keeps it at zero. Default: None, uniform within
             ``1 / sqrt(hidden_size)``.
-        name: Accepted for compatibility and not used. Default: None.
+        name: Not used; kept for Paddle's signature.
 
     Shape:
         - inputs: ``[N, input_size]``

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 
@@ -17,15 +17,19 @@ from bireme.core.graph import segment
 from bireme.core.record import guards
 from bireme.core.tensor.tensor import Tensor, read
 
+T = TypeVar("T")
 # kinds of attributes, as annotations: what the user may pass, and the name of the conversion below
-Attr = Annotated[Any, "attr"]
+Attr = Annotated[T, "attr"]  # in brackets the types it may have: `Attr[int | Tensor]`
+Sizes = Annotated[Any, "attr"]  # of windows, strides and the like: one for all spatial axes, or one for each
+Padding = Annotated[Any, "attr"]  # of windows: sizes, pairs of them, or 'SAME' and 'VALID'
+DeviceArg = Annotated[Any, "attr"]  # anything that names a device
 Axis = Annotated[Any, "axis"]  # one axis of the first operand
 Axes = Annotated[Any, "axes"]  # None, one axis or several; a tuple of axes in range, or None
 Ints = Annotated[Any, "ints"]  # an int or several, also as tensors; a tuple
 Shape = Annotated[Any, "shape"]  # a shape, also as a tensor or with tensors in it; a tuple
 DTypeArg = Annotated[Any, "dtype"]  # anything that names a type; a DType or None
 Const = Annotated[Any, "const"]  # a number that must be part of the program
-Extra = Annotated[Any, "extra"]  # only for the operator's prepare rule: never reaches the body
+Extra = Annotated[T, "extra"]  # only for the operator's prepare rule: never reaches the body
 Key = Annotated[Any, "key"]  # a place in the random stream, given by the engine
 Size = Annotated[Any, "size"]  # a size that depends on data, computed by the operator's rule
 

@@ -238,7 +238,9 @@ class Tensor(OnHost):
         return np.array(dtypes.as_paddle_shows(self._host()))
 
     # a flag of old that Paddle takes, and that means nothing any more, is no part of it
-    numpy.__signature__ = inspect.signature(lambda self: None)  # type: ignore[attr-defined]  # functions may have one
+    numpy.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # functions may have one
+        [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)], return_annotation="np.ndarray"
+    )
 
     def item(self, *args: int) -> Any:
         """Return one element as a Python number; waits until it is computed.

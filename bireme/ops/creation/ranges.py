@@ -11,7 +11,7 @@ import numpy as np
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare.conversion import number
-from bireme.core.declare.op import DTypeArg, Extra, Tensor, composite, op
+from bireme.core.declare.op import Attr, DeviceArg, DTypeArg, Extra, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops.creation.tensors import count_up, placed
 
@@ -78,7 +78,8 @@ def _number_type(dtype: Any, where: str) -> Any:
 
 
 @composite()
-def linspace(start: Any, stop: Any, num: Any, dtype: DTypeArg = None) -> Tensor:
+def linspace(start: Attr[float | Tensor], stop: Attr[float | Tensor], num: Attr[int | Tensor],
+             dtype: DTypeArg = None) -> Tensor:  # fmt: skip
     """Create a vector of ``num`` evenly spaced numbers from ``start`` to ``stop``, both included.
 
     Args:
@@ -101,7 +102,8 @@ def linspace(start: Any, stop: Any, num: Any, dtype: DTypeArg = None) -> Tensor:
 
 
 @composite()
-def logspace(start: Any, stop: Any, num: Any, base: Any = 10.0, dtype: DTypeArg = None) -> Tensor:
+def logspace(start: Attr[float | Tensor], stop: Attr[float | Tensor], num: Attr[int | Tensor],
+             base: Attr[float | Tensor] = 10.0, dtype: DTypeArg = None) -> Tensor:  # fmt: skip
     """Create a vector of ``num`` powers of a base whose exponents are evenly spaced from ``start`` to ``stop``.
 
     Args:
@@ -125,8 +127,9 @@ def logspace(start: Any, stop: Any, num: Any, base: Any = 10.0, dtype: DTypeArg 
 
 
 @composite()
-def range(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = None, *, out: Extra = None, device: Any = None,
-          requires_grad: bool = False, name: Extra = None) -> Tensor:  # fmt: skip
+def range(start: Attr[float | Tensor] = 0, end: Attr[float | Tensor] = None, step: Attr[float | Tensor] = 1,
+          dtype: DTypeArg = None, *, out: Extra[Tensor] = None, device: DeviceArg = None, requires_grad: bool = False,
+          name: Extra[str] = None) -> Tensor:  # fmt: skip
     """Create a vector of evenly spaced numbers from ``start`` to ``end``, both included.
 
     ``arange`` stops before ``end``. With a single argument that is ``end``, and ``start`` is 0.
@@ -140,7 +143,7 @@ def range(start: Any = 0, end: Any = None, step: Any = 1, dtype: DTypeArg = None
         out: Tensor that takes over the result and is returned. Default: None.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         1-D tensor of size ``floor((end - start) / step) + 1``.

@@ -239,8 +239,9 @@ def _spread(window: Tensor, n_fft: int) -> Tensor:
 
 
 @composite(method=True)
-def stft(x: Tensor, n_fft: Attr, hop_length: Attr = None, win_length: Attr = None, window: Tensor | None = None, center: bool = True,
-         pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None) -> Tensor:  # fmt: skip
+def stft(x: Tensor, n_fft: Attr[int], hop_length: Attr[int] = None, win_length: Attr[int] = None,
+         window: Tensor | None = None, center: bool = True, pad_mode: str = "reflect", normalized: bool = False,
+         onesided: bool | None = None) -> Tensor:  # fmt: skip
     """Short-time Fourier transform: the Fourier transforms of overlapping, windowed frames of a signal.
 
     Args:
@@ -300,8 +301,9 @@ def stft(x: Tensor, n_fft: Attr, hop_length: Attr = None, win_length: Attr = Non
 
 
 @composite(method=True)
-def istft(x: Tensor, n_fft: Attr, hop_length: Attr = None, win_length: Attr = None, window: Tensor | None = None, center: bool = True,
-          normalized: bool = False, onesided: bool = True, length: Attr = None, return_complex: bool = False) -> Tensor:  # fmt: skip
+def istft(x: Tensor, n_fft: Attr[int], hop_length: Attr[int] = None, win_length: Attr[int] = None,
+          window: Tensor | None = None, center: bool = True, normalized: bool = False, onesided: bool = True,
+          length: Attr[int] = None, return_complex: bool = False) -> Tensor:  # fmt: skip
     """Inverse short-time Fourier transform: the signal from the transforms of its overlapping frames.
 
     The windowed frames are added up and divided by the sum of the squared windows, which gives the signal whose

@@ -158,12 +158,15 @@ def _project(name: str, x: Tensor, weight: Tensor, bias: Tensor | None, heads: i
 
 @composite(plain=True)
 def fused_multi_head_attention(x: Tensor, qkv_weight: Tensor, linear_weight: Tensor, pre_layer_norm: bool = False,
-                               pre_ln_scale: Tensor | None = None, pre_ln_bias: Tensor | None = None, ln_scale: Tensor | None = None,
-                               ln_bias: Tensor | None = None, pre_ln_epsilon: float = 1e-05, qkv_bias: Tensor | None = None,
-                               linear_bias: Tensor | None = None, cache_kv: Tensor | None = None, attn_mask: Tensor | None = None,
-                               dropout_rate: float = 0.5, attn_dropout_rate: float = 0.5, ln_epsilon: float = 1e-05, training: bool = True,
-                               mode: str = "upscale_in_train", ring_id: int = -1, add_residual: bool = True, num_heads: int = -1,
-                               transpose_qkv_wb: bool = False) -> Any:  # fmt: skip
+                               pre_ln_scale: Tensor | None = None, pre_ln_bias: Tensor | None = None,
+                               ln_scale: Tensor | None = None, ln_bias: Tensor | None = None,
+                               pre_ln_epsilon: float = 1e-05, qkv_bias: Tensor | None = None,
+                               linear_bias: Tensor | None = None, cache_kv: Tensor | None = None,
+                               attn_mask: Tensor | None = None, dropout_rate: float = 0.5,
+                               attn_dropout_rate: float = 0.5, ln_epsilon: float = 1e-05, training: bool = True,
+                               mode: str = "upscale_in_train", ring_id: int = -1, add_residual: bool = True,
+                               num_heads: int = -1,
+                               transpose_qkv_wb: bool = False) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Block of self-attention: projections, attention, dropout, residual, and layer normalization before or after it.
 
     Args:

@@ -16,7 +16,7 @@ from bireme.ops.reduction.reductions import max as largest
 
 
 @composite(name_arg=False)
-def blha_get_max_len(seq_lens_encoder: Tensor, seq_lens_decoder: Tensor, batch_size: Tensor) -> tuple:
+def blha_get_max_len(seq_lens_encoder: Tensor, seq_lens_decoder: Tensor, batch_size: Tensor) -> tuple[Tensor, Tensor]:
     """Greatest lengths of a batch, which ``block_multihead_attention`` takes.
 
     Args:
@@ -168,18 +168,22 @@ def _check(qkv: Tensor, key_cache: Tensor, value_cache: Tensor, tables: Tensor, 
 
 
 @composite(name_arg=False)
-def block_multihead_attention(qkv: Tensor, key_cache: Tensor, value_cache: Tensor, seq_lens_encoder: Tensor, seq_lens_decoder: Tensor,
-                              seq_lens_this_time: Tensor, padding_offsets: Tensor, cum_offsets: Tensor, cu_seqlens_q: Tensor,
-                              cu_seqlens_k: Tensor, block_tables: Tensor, pre_key_cache: Tensor | None = None,
-                              pre_value_cache: Tensor | None = None, cache_k_quant_scales: Tensor | None = None,
-                              cache_v_quant_scales: Tensor | None = None, cache_k_dequant_scales: Tensor | None = None,
-                              cache_v_dequant_scales: Tensor | None = None, qkv_out_scale: Tensor | None = None, qkv_bias: Tensor | None = None,
-                              out_shift: Tensor | None = None, out_smooth: Tensor | None = None, max_enc_len_this_time: Tensor | None = None,
-                              max_dec_len_this_time: Tensor | None = None, rope_emb: Tensor | None = None, mask: Tensor | None = None,
-                              tgt_mask: Tensor | None = None, max_seq_len: int = -1, block_size: int = 64, use_neox_style: bool = False,
-                              use_dynamic_cachekv_quant: bool = False, quant_round_type: int = 1, quant_max_bound: float = 127.0,
-                              quant_min_bound: float = -127.0, out_scale: float = -1, compute_dtype: str = "default",
-                              rope_theta: float = 10000.0) -> tuple:  # fmt: skip
+def block_multihead_attention(qkv: Tensor, key_cache: Tensor, value_cache: Tensor, seq_lens_encoder: Tensor,
+                              seq_lens_decoder: Tensor, seq_lens_this_time: Tensor, padding_offsets: Tensor,
+                              cum_offsets: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, block_tables: Tensor,
+                              pre_key_cache: Tensor | None = None, pre_value_cache: Tensor | None = None,
+                              cache_k_quant_scales: Tensor | None = None, cache_v_quant_scales: Tensor | None = None,
+                              cache_k_dequant_scales: Tensor | None = None,
+                              cache_v_dequant_scales: Tensor | None = None, qkv_out_scale: Tensor | None = None,
+                              qkv_bias: Tensor | None = None, out_shift: Tensor | None = None,
+                              out_smooth: Tensor | None = None, max_enc_len_this_time: Tensor | None = None,
+                              max_dec_len_this_time: Tensor | None = None, rope_emb: Tensor | None = None,
+                              mask: Tensor | None = None, tgt_mask: Tensor | None = None, max_seq_len: int = -1,
+                              block_size: int = 64, use_neox_style: bool = False,
+                              use_dynamic_cachekv_quant: bool = False, quant_round_type: int = 1,
+                              quant_max_bound: float = 127.0, quant_min_bound: float = -127.0, out_scale: float = -1,
+                              compute_dtype: str = "default",
+                              rope_theta: float = 10000.0) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Attention with paged caches: prompts and single steps of many sequences in one call.
 
     Tokens of all sequences follow each other without padding. The caches are divided into blocks, and ``block_tables``

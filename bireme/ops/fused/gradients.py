@@ -33,7 +33,7 @@ def _(first, weight):
 
 
 @composite(plain=True)
-def fused_swiglu_weighted_bwd(o1: Tensor, do2_s: Tensor, unzipped_probs: Tensor) -> tuple:
+def fused_swiglu_weighted_bwd(o1: Tensor, do2_s: Tensor, unzipped_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Backward pass of ``swiglu(o1) * unzipped_probs``.
 
     Args:

@@ -259,7 +259,8 @@ def fused_bias_act(x: Tensor, bias: Tensor | None = None, dequant_scales: Tensor
 
 
 @composite(plain=True)
-def fused_dropout_add(x: Tensor, y: Tensor, p: Attr = 0.5, training: bool = True, mode: str = "upscale_in_train") -> Tensor:
+def fused_dropout_add(x: Tensor, y: Tensor, p: Attr[float | Tensor] = 0.5, training: bool = True,
+                      mode: str = "upscale_in_train") -> Tensor:  # fmt: skip
     """Dropout and sum: ``dropout(x) + y``.
 
     Args:
@@ -359,7 +360,7 @@ _REDUCTIONS = {"sum": 0, "mean": 1, "none": 2}
 
 
 @composite(plain=True, name_arg=False)
-def identity_loss(x: Tensor, reduction: Any = "none") -> Tensor:
+def identity_loss(x: Tensor, reduction: Attr[int | str] = "none") -> Tensor:
     """Mark a tensor as a loss and reduce it.
 
     Args:

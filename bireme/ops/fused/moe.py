@@ -148,7 +148,8 @@ def _dispatched(name: str, x: Tensor, gate: Tensor, bias: Tensor | None, k: int,
 
 
 @composite(plain=True)
-def moe_gate_dispatch(x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, k: int, capacity: int, use_pad: bool) -> tuple:
+def moe_gate_dispatch(x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, k: int, capacity: int,
+                      use_pad: bool) -> tuple[Tensor, ...]:  # fmt: skip
     """Send each token to the ``k`` experts with the largest gates.
 
     Args:
@@ -174,7 +175,8 @@ def moe_gate_dispatch(x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, 
 
 
 @composite(plain=True)
-def moe_gate_dispatch_permute(x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, k: int, capacity: int, world_size: int) -> tuple:
+def moe_gate_dispatch_permute(x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, k: int, capacity: int,
+                              world_size: int) -> tuple[Tensor, ...]:  # fmt: skip
     """``moe_gate_dispatch`` with padding, for experts that are spread over several processes.
 
     Args:
@@ -208,8 +210,8 @@ def moe_gate_dispatch_permute(x: Tensor, gate_logits: Tensor, corr_bias: Tensor 
 
 
 @composite(plain=True, name_arg=False)
-def moe_gate_dispatch_and_quant(x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, k: int, capacity: int, use_pad: bool,
-                                use_pow2_scale: bool) -> tuple:  # fmt: skip
+def moe_gate_dispatch_and_quant(x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, k: int, capacity: int,
+                                use_pad: bool, use_pow2_scale: bool) -> tuple[Tensor, ...]:  # fmt: skip
     """``moe_gate_dispatch`` with the rows quantized to float8.
 
     Args:
@@ -237,9 +239,10 @@ def moe_gate_dispatch_and_quant(x: Tensor, gate_logits: Tensor, corr_bias: Tenso
 
 
 @composite()
-def moe_gate_dispatch_partial_nosoftmaxtopk(x: Tensor, combine_weights: Tensor, expert_id: Tensor, k: int, capacity: int, num_experts: int,
-                                            use_pad: bool, expert_start_index: int, expert_end_index: int,
-                                            reverse_token_drop: bool) -> tuple:  # fmt: skip
+def moe_gate_dispatch_partial_nosoftmaxtopk(x: Tensor, combine_weights: Tensor, expert_id: Tensor, k: int,
+                                            capacity: int, num_experts: int, use_pad: bool, expert_start_index: int,
+                                            expert_end_index: int,
+                                            reverse_token_drop: bool) -> tuple[Tensor, ...]:  # fmt: skip
     """Send tokens to a part of the experts, which are already chosen.
 
     Args:
@@ -290,8 +293,9 @@ def moe_gate_dispatch_partial_nosoftmaxtopk(x: Tensor, combine_weights: Tensor, 
 
 
 @composite(plain=True)
-def cal_aux_loss(gate_prob: Tensor, dispatch_mask: Tensor, tokens_mask: Tensor | None, dispatch_tokens_mask: Tensor | None, num_experts: int,
-                 use_group: bool, moe_k: int, clip_min: float) -> tuple:  # fmt: skip
+def cal_aux_loss(gate_prob: Tensor, dispatch_mask: Tensor, tokens_mask: Tensor | None,
+                 dispatch_tokens_mask: Tensor | None, num_experts: int, use_group: bool, moe_k: int,
+                 clip_min: float) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Loss that spreads tokens evenly over experts: ``num_experts * sum(mean gate * share of tokens)``.
 
     With ``dispatch_tokens_mask`` of another length than the gates, which counts the tokens of all processes, the loss
@@ -346,7 +350,8 @@ def cal_aux_loss(gate_prob: Tensor, dispatch_mask: Tensor, tokens_mask: Tensor |
 
 
 @composite()
-def build_src_rank_and_local_expert_id(expert_num_global_tensor: Tensor, expert_num_global: Attr, num_local_experts: int) -> tuple:
+def build_src_rank_and_local_expert_id(expert_num_global_tensor: Tensor, expert_num_global: Attr[int],
+                                       num_local_experts: int) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Origin of every token that a process receives: the rank it comes from and the index of its expert there.
 
     Args:

@@ -96,9 +96,10 @@ def _shaped(name: str, which: str, t: Tensor | None, dims: list[int]) -> Tensor 
 
 
 @composite(plain=True, name_arg=False)
-def fused_rms_norm(x: Tensor, norm_weight: Tensor | None, norm_bias: Tensor | None, epsilon: float, begin_norm_axis: int = 1,
-                   bias: Tensor | None = None, residual: Tensor | None = None, quant_scale: float = -1, quant_round_type: int = 0,
-                   quant_max_bound: float = 0, quant_min_bound: float = 0) -> tuple:  # fmt: skip
+def fused_rms_norm(x: Tensor, norm_weight: Tensor | None, norm_bias: Tensor | None, epsilon: float,
+                   begin_norm_axis: int = 1, bias: Tensor | None = None, residual: Tensor | None = None,
+                   quant_scale: float = -1, quant_round_type: int = 0, quant_max_bound: float = 0,
+                   quant_min_bound: float = 0) -> tuple[Tensor, Tensor]:  # fmt: skip
     """RMS normalization of ``bias + residual + x``, and that sum itself.
 
     The sum ``s`` becomes ``s / sqrt(mean(s ** 2) + epsilon) * norm_weight + norm_bias``.
@@ -134,7 +135,7 @@ def fused_rms_norm(x: Tensor, norm_weight: Tensor | None, norm_bias: Tensor | No
 
 
 @composite(plain=True)
-def fused_rms_norm_ext(x: Tensor, scale: Tensor, epsilon: float = 1e-05) -> tuple:
+def fused_rms_norm_ext(x: Tensor, scale: Tensor, epsilon: float = 1e-05) -> tuple[Tensor, Tensor]:
     """RMS normalization over the last axis: ``x / sqrt(mean(x ** 2) + epsilon) * scale``.
 
     Args:
@@ -158,9 +159,11 @@ def fused_rms_norm_ext(x: Tensor, scale: Tensor, epsilon: float = 1e-05) -> tupl
 
 
 @composite(plain=True, name_arg=False)
-def fused_layer_norm(x: Tensor, norm_weight: Tensor | None, norm_bias: Tensor | None, epsilon: float, residual_alpha: float = 1.0,
-                     begin_norm_axis: int = 1, bias: Tensor | None = None, residual: Tensor | None = None, quant_scale: float = -1,
-                     quant_round_type: int = 0, quant_max_bound: float = 0, quant_min_bound: float = 0) -> tuple:  # fmt: skip
+def fused_layer_norm(x: Tensor, norm_weight: Tensor | None, norm_bias: Tensor | None, epsilon: float,
+                     residual_alpha: float = 1.0, begin_norm_axis: int = 1, bias: Tensor | None = None,
+                     residual: Tensor | None = None, quant_scale: float = -1, quant_round_type: int = 0,
+                     quant_max_bound: float = 0,
+                     quant_min_bound: float = 0) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Layer normalization of ``bias + residual_alpha * residual + x``, with that sum and its statistics.
 
     Without ``norm_weight`` and ``norm_bias`` nothing is normalized: the first result is the sum.

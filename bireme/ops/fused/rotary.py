@@ -75,9 +75,11 @@ def _table(name: str, t: Tensor, length: int, width: int, longer: bool) -> Tenso
 
 
 @composite(plain=True, name_arg=False)
-def fused_rotary_position_embedding(q: Tensor, k: Tensor | None = None, v: Tensor | None = None, sin: Tensor | None = None,
-                                    cos: Tensor | None = None, position_ids: Tensor | None = None, use_neox_rotary_style: bool = True,
-                                    time_major: bool = False, rotary_emb_base: float = 10000.0) -> tuple:  # fmt: skip
+def fused_rotary_position_embedding(q: Tensor, k: Tensor | None = None, v: Tensor | None = None,
+                                    sin: Tensor | None = None, cos: Tensor | None = None,
+                                    position_ids: Tensor | None = None, use_neox_rotary_style: bool = True,
+                                    time_major: bool = False,
+                                    rotary_emb_base: float = 10000.0) -> tuple[Tensor | None, Tensor | None, Tensor | None]:  # fmt: skip
     """Rotary position embedding: pairs of elements are rotated by an angle that grows with the position.
 
     Without ``sin`` and ``cos`` the angle of pair ``i`` at position ``t`` is ``t / rotary_emb_base ** (2 * i / D)``.

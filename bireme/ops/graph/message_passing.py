@@ -6,6 +6,7 @@ as a data loader does; random numbers come from the framework's stream.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,8 @@ def _index(where: str, x: Tensor) -> None:
 
 
 @composite()
-def graph_send_recv(x: Tensor, src_index: Tensor, dst_index: Tensor, pool_type: str = "sum", out_size: Attr = None) -> Tensor:
+def graph_send_recv(x: Tensor, src_index: Tensor, dst_index: Tensor, pool_type: str = "sum",
+                    out_size: Attr[int | Tensor] = None) -> Tensor:  # fmt: skip
     """Send rows of node features along the edges of a graph and reduce them at their destinations.
 
     Args:
@@ -132,8 +134,9 @@ def _numbers(where: str, eids: Any, row: Tensor) -> Tensor:
 
 
 @composite()
-def graph_sample_neighbors(row: Tensor, colptr: Tensor, input_nodes: Tensor, eids: Tensor | None = None, perm_buffer: Tensor | None = None,
-                           sample_size: int = -1, return_eids: bool = False, flag_perm_buffer: bool = False) -> Any:  # fmt: skip
+def graph_sample_neighbors(row: Tensor, colptr: Tensor, input_nodes: Tensor, eids: Tensor | None = None,
+                           perm_buffer: Tensor | None = None, sample_size: int = -1, return_eids: bool = False,
+                           flag_perm_buffer: bool = False) -> tuple[Tensor, ...]:  # fmt: skip
     """Sample neighbors of nodes at random, without replacement.
 
     The graph is in compressed sparse column form: the neighbors of node ``i`` are ``row[colptr[i]:colptr[i + 1]]``.
@@ -211,8 +214,9 @@ def reindexed(where: str, x: Tensor, neighbors: Tensor, count: Tensor) -> tuple[
 
 
 @composite()
-def graph_reindex(x: Tensor, neighbors: Tensor, count: Tensor, value_buffer: Tensor | None = None, index_buffer: Tensor | None = None,
-                  flag_buffer_hashtable: bool = False) -> tuple:  # fmt: skip
+def graph_reindex(x: Tensor, neighbors: Tensor, count: Tensor, value_buffer: Tensor | None = None,
+                  index_buffer: Tensor | None = None,
+                  flag_buffer_hashtable: bool = False) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Renumber sampled nodes and their neighbors from 0.
 
     Nodes of ``x`` come first, then the other neighbors in order of appearance.
@@ -241,8 +245,8 @@ def graph_reindex(x: Tensor, neighbors: Tensor, count: Tensor, value_buffer: Ten
 
 
 @composite()
-def graph_khop_sampler(row: Tensor, colptr: Tensor, input_nodes: Tensor, sample_sizes: Attr, sorted_eids: Any = None,
-                       return_eids: bool = False) -> tuple:  # fmt: skip
+def graph_khop_sampler(row: Tensor, colptr: Tensor, input_nodes: Tensor, sample_sizes: Attr[Sequence[int]],
+                       sorted_eids: Attr[Tensor] = None, return_eids: bool = False) -> tuple[Tensor, ...]:  # fmt: skip
     """Sample neighbors over several hops and renumber the subgraph from 0.
 
     Each hop samples neighbors of the nodes that the one before has reached first. The graph is in compressed sparse

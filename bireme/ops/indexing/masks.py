@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import jax.numpy as jnp
 import ml_dtypes
@@ -100,7 +99,7 @@ nonzero_of.infer(lambda x, size: sig_of((size, x.ndim), dtypes.int64))
 
 
 @composite(method=True, alias={"x": "input"}, name_arg=False, out=True)
-def nonzero(x: Tensor, as_tuple: bool = False) -> Any:
+def nonzero(x: Tensor, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
     """Find the indices of the elements that are not zero; waits for the values, on which the shape depends.
 
     Numbers below the smallest normal one of the dtype count as zero.
@@ -121,7 +120,8 @@ def nonzero(x: Tensor, as_tuple: bool = False) -> Any:
 
 
 @composite(method=True, alias={"x": "input", "y": "other"}, out=True, plain=True)
-def where(condition: Tensor, x: Tensor | float | None = None, y: Tensor | float | None = None) -> Any:
+def where(condition: Tensor, x: Tensor | float | None = None,
+          y: Tensor | float | None = None) -> Tensor | tuple[Tensor, ...]:  # fmt: skip
     """Select elements from ``x`` where a condition is true and from ``y`` elsewhere.
 
     Without ``x`` and ``y`` it returns the indices where the condition is true, as

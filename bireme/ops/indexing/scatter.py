@@ -384,8 +384,8 @@ def _put(name: str, arr: Tensor, indices: Tensor, values: Any, axis: int, reduce
 
 
 @composite(method=True, inplace=True, name_arg=False, amp="one")
-def put_along_axis(arr: Tensor, indices: Tensor, values: Attr, axis: Axis, reduce: str = "assign", include_self: bool = True,
-                   broadcast: bool = True) -> Tensor:  # fmt: skip
+def put_along_axis(arr: Tensor, indices: Tensor, values: Attr[Tensor | float], axis: Axis, reduce: str = "assign",
+                   include_self: bool = True, broadcast: bool = True) -> Tensor:  # fmt: skip
     """Write values along an axis at indices of the same rank, or combine them with what is there.
 
     For a matrix and ``axis=1``: ``out[i, indices[i, j]] = values[i, j]``.
@@ -415,7 +415,7 @@ def put_along_axis(arr: Tensor, indices: Tensor, values: Attr, axis: Axis, reduc
 
 
 @composite(method=True, inplace=True, name_arg=False)
-def scatter_add(input: Tensor, dim: Axis, index: Tensor, src: Attr) -> Tensor:
+def scatter_add(input: Tensor, dim: Axis, index: Tensor, src: Attr[Tensor]) -> Tensor:
     """Add elements along an axis at indices of the same rank; where indices repeat, all are added.
 
     For a matrix and ``dim=1``: ``out[i, index[i, j]] += src[i, j]``.
@@ -442,7 +442,8 @@ def scatter_add(input: Tensor, dim: Axis, index: Tensor, src: Attr) -> Tensor:
 
 
 @composite(method=True, name_arg=False)
-def scatter_reduce(input: Tensor, dim: Axis, index: Tensor, src: Attr, reduce: str, *, include_self: bool = True) -> Tensor:
+def scatter_reduce(input: Tensor, dim: Axis, index: Tensor, src: Attr[Tensor], reduce: str, *,
+                   include_self: bool = True) -> Tensor:  # fmt: skip
     """Combine elements along an axis at indices of the same rank by a reduction.
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.declare.conversion import ints, one_axis
-from bireme.core.declare.op import Ints, Shape, Tensor, composite, op
+from bireme.core.declare.op import Attr, Ints, Shape, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor.view import in_a_row
 from bireme.ops._shared.broadcast import sum_to
@@ -120,13 +121,10 @@ class Swap(list):
     __slots__ = ()
 
 
-_PAIRS = ("dim0", "dim1", "axis0", "axis1")
-
-
 _SWAPS = "transpose swapaxes swapdims"
 
 
-@op(public=_SWAPS, method=_SWAPS, inplace=True, view=True, varargs="perm", pack=Swap, pairs=_PAIRS, alias={"x": "input"}, numpy=np.transpose)
+@op(public=_SWAPS, method=_SWAPS, inplace=True, view=True, varargs="perm", alias={"x": "input"}, numpy=np.transpose)
 def transpose(x: Tensor, perm: Ints) -> Tensor:
     """Permute the axes of a tensor, or swap two of them.
 
@@ -147,6 +145,16 @@ def transpose(x: Tensor, perm: Ints) -> Tensor:
         [[1, 3], [2, 4]]
     """
     return jnp.transpose(x, perm)
+
+
+@transpose.rewrite
+def _(args, kwargs):
+    if len(args) == 3 and isinstance(args[1], (int, np.integer)):
+        args = (args[0], Swap(args[1:]))
+    for a, b in (("dim0", "dim1"), ("axis0", "axis1")):
+        if a in kwargs and b in kwargs:
+            kwargs = {n: i for n, i in kwargs.items() if n not in (a, b)} | {"perm": Swap((kwargs[a], kwargs[b]))}
+    return args, kwargs
 
 
 @transpose.prepare
@@ -208,7 +216,7 @@ def t(input: Tensor) -> Tensor:
     return transpose(input, list(range(input.ndim))[::-1])
 
 
-@composite(method=True, varargs="dims", pack=list, name_arg=False)
+@composite(method=True, varargs="dims", name_arg=False)
 def permute(input: Tensor, dims: Ints) -> Tensor:
     """Permute the axes of a tensor.
 
@@ -246,7 +254,7 @@ def matrix_transpose(x: Tensor) -> Tensor:
 
 
 @composite(method=True)
-def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
+def moveaxis(x: Tensor, source: Attr[int | Sequence[int]], destination: Attr[int | Sequence[int]]) -> Tensor:
     """Move axes to other positions; the other axes keep their order.
 
     Args:
@@ -381,7 +389,7 @@ def ravel(input: Tensor) -> Tensor:
 
 
 @composite(method=True)
-def unflatten(x: Tensor, axis: int, shape: Any) -> Tensor:
+def unflatten(x: Tensor, axis: int, shape: Attr[Sequence[int | Tensor] | Tensor]) -> Tensor:
     """Split one axis into several.
 
     Args:

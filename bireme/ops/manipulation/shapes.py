@@ -8,7 +8,8 @@ import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.declare.conversion import ints
-from bireme.core.declare.op import PUBLIC, Tensor, composite
+from bireme.core.declare.op import Tensor, composite
+from bireme.core.declare.public import function
 from bireme.core.tensor.tensor import value_of
 from bireme.ops._shared.broadcast import broadcast_shape as common_shape
 from bireme.ops.manipulation.reshape import expand
@@ -55,6 +56,7 @@ def broadcast_tensors(input: list[Tensor]) -> list[Tensor]:
     return [expand(x, list(shape)) for x in input]
 
 
+@function(method=True)
 def broadcast_shapes(*shapes: Any) -> list[int]:
     """Compute the shape that tensors of the given shapes broadcast to.
 
@@ -84,6 +86,7 @@ def broadcast_shapes(*shapes: Any) -> list[int]:
     return found
 
 
+@function(method=True)
 def broadcast_shape(x_shape: Any, y_shape: Any) -> list[int]:
     """Compute the shape that tensors of two shapes broadcast to.
 
@@ -125,6 +128,7 @@ def shape_of(input: Tensor) -> Tensor:
     return Tensor(value_of(np.asarray(input.shape, np.int64)))
 
 
+@function()
 def check_shape(shape: Any, op_name: str, expected_shape_type: Any = list | tuple | Tensor, expected_element_type: Any = int | Tensor,
                 expected_tensor_dtype: Any = ("int32", "int64")) -> None:  # fmt: skip
     """Check that a value can be a shape.
@@ -153,6 +157,7 @@ def check_shape(shape: Any, op_name: str, expected_shape_type: Any = list | tupl
             raise errors.bad(where, f"tensors of {' or '.join(expected_tensor_dtype)}", described=n.dtype.name, kind=errors.ArgumentTypeError)
 
 
+@function()
 def tolist(x: Tensor) -> Any:
     """Convert a tensor to nested lists of Python numbers; waits for its values.
 
@@ -169,9 +174,3 @@ def tolist(x: Tensor) -> Any:
     if not isinstance(x, Tensor):
         raise errors.bad("tolist(x)", "a Tensor", x, kind=errors.NotATensorError)
     return x.tolist()
-
-
-for _f in (broadcast_shape, broadcast_shapes, check_shape, tolist):
-    PUBLIC[_f.__name__] = _f
-Tensor.broadcast_shape = broadcast_shape  # type: ignore[attr-defined]  # a method that Tensor gets here
-Tensor.broadcast_shapes = broadcast_shapes  # type: ignore[attr-defined]  # a method that Tensor gets here

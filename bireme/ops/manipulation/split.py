@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import builtins
 import itertools
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare.conversion import ints, one_axis
-from bireme.core.declare.op import Axis, Ints, Tensor, composite, op
+from bireme.core.declare.op import Attr, Axis, Ints, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops._shared.broadcast import same
 from bireme.ops.creation.tensors import clone
@@ -49,7 +48,7 @@ def _(g, axis):
 
 
 @composite(method=True, torch=False, plain=True)
-def split(x: Tensor, num_or_sections: Any, axis: Axis = 0) -> list[Tensor]:
+def split(x: Tensor, num_or_sections: Attr[int | Sequence[int]], axis: Axis = 0) -> list[Tensor]:
     """Split a tensor along an axis into equal parts or parts of given sizes.
 
     The parts are copies; ``unbind`` and slices share storage.
@@ -111,7 +110,8 @@ def chunk(x: Tensor, chunks: int, axis: Axis = 0) -> list[Tensor]:
 
 
 @composite(name="split_by_size", public="compat.split", name_arg=False)
-def split_by_size(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def split_by_size(tensor: Tensor, split_size_or_sections: Attr[int | Sequence[int]],
+                  dim: int = 0) -> tuple[Tensor, ...]:  # fmt: skip
     """Split a tensor along an axis as PyTorch does: into parts of a given size, or of the sizes listed.
 
     Args:
@@ -149,7 +149,7 @@ def split_by_size(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> 
 
 
 @composite(method=True)
-def tensor_split(x: Tensor, num_or_indices: Any, axis: int = 0) -> list[Tensor]:
+def tensor_split(x: Tensor, num_or_indices: Attr[int | Sequence[int]], axis: int = 0) -> list[Tensor]:
     """Split a tensor along an axis into nearly equal parts or at given indices.
 
     Args:
@@ -195,7 +195,7 @@ def tensor_split(x: Tensor, num_or_indices: Any, axis: int = 0) -> list[Tensor]:
 
 
 @composite(method=True)
-def hsplit(x: Tensor, num_or_indices: Any) -> list[Tensor]:
+def hsplit(x: Tensor, num_or_indices: Attr[int | Sequence[int]]) -> list[Tensor]:
     """Split a tensor along its second axis, a vector along its only one.
 
     Args:
@@ -213,7 +213,7 @@ def hsplit(x: Tensor, num_or_indices: Any) -> list[Tensor]:
 
 
 @composite(method=True)
-def vsplit(x: Tensor, num_or_indices: Any) -> list[Tensor]:
+def vsplit(x: Tensor, num_or_indices: Attr[int | Sequence[int]]) -> list[Tensor]:
     """Split a tensor along its first axis.
 
     Args:
@@ -231,7 +231,7 @@ def vsplit(x: Tensor, num_or_indices: Any) -> list[Tensor]:
 
 
 @composite(method=True)
-def dsplit(x: Tensor, num_or_indices: Any) -> list[Tensor]:
+def dsplit(x: Tensor, num_or_indices: Attr[int | Sequence[int]]) -> list[Tensor]:
     """Split a tensor along its third axis.
 
     Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare.conversion import ints, one_axis
 from bireme.core.declare.conversion import shape as checked_shape
-from bireme.core.declare.op import Ints, Tensor, composite, op
+from bireme.core.declare.op import Attr, Ints, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor.view import in_a_row, layout, root_of
 from bireme.ops.creation.tensors import clone
@@ -41,7 +42,8 @@ def _sliced(name: str, x: Tensor, axes: Any, **bounds: Any) -> Tensor:
 
 
 @composite(method=True, name_arg=False)
-def slice(input: Tensor, axes: Any, starts: Any, ends: Any) -> Tensor:
+def slice(input: Tensor, axes: Attr[Sequence[int]], starts: Attr[Sequence[int | Tensor] | Tensor],
+          ends: Attr[Sequence[int | Tensor] | Tensor]) -> Tensor:  # fmt: skip
     """Slice a tensor along axes: ``x[start:end]`` for each of them.
 
     Args:
@@ -64,7 +66,9 @@ def slice(input: Tensor, axes: Any, starts: Any, ends: Any) -> Tensor:
 
 
 @composite(method=True)
-def strided_slice(x: Tensor, axes: Any, starts: Any, ends: Any, strides: Any) -> Tensor:
+def strided_slice(x: Tensor, axes: Attr[Sequence[int]], starts: Attr[Sequence[int | Tensor] | Tensor],
+                  ends: Attr[Sequence[int | Tensor] | Tensor],
+                  strides: Attr[Sequence[int | Tensor] | Tensor]) -> Tensor:  # fmt: skip
     """Slice a tensor along axes with steps: ``x[start:end:stride]`` for each of them.
 
     Args:
@@ -86,7 +90,7 @@ def strided_slice(x: Tensor, axes: Any, starts: Any, ends: Any, strides: Any) ->
 
 
 @composite(method=True, name_arg=False)
-def narrow(input: Tensor, dim: int, start: Any, length: Any) -> Tensor:
+def narrow(input: Tensor, dim: int, start: Attr[int | Tensor], length: Attr[int | Tensor]) -> Tensor:
     """Take a range of indices along one axis: ``x[start:start + length]``.
 
     Args:
@@ -123,7 +127,8 @@ def narrow(input: Tensor, dim: int, start: Any, length: Any) -> Tensor:
 
 
 @composite()
-def crop(x: Tensor, shape: Any = None, offsets: Any = None) -> Tensor:
+def crop(x: Tensor, shape: Attr[Sequence[int | Tensor] | Tensor] = None,
+         offsets: Attr[Sequence[int | Tensor] | Tensor] = None) -> Tensor:  # fmt: skip
     """Crop a tensor to a box given by its shape and its first corner.
 
     Args:

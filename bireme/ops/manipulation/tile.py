@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.declare.conversion import MAX_ELEMENTS, ints, one_axis
-from bireme.core.declare.op import Axes, Axis, Ints, Tensor, composite, op
+from bireme.core.declare.op import Attr, Axes, Axis, Ints, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor.tensor import value_of
 from bireme.ops.indexing.gather import index_select
@@ -63,7 +63,7 @@ def _(g, repeat_times, sigs):
     return jnp.reshape(g, pairs).sum(axis=tuple(range(0, 2 * rank, 2))).reshape(sigs[0].shape)
 
 
-@composite(method=True, varargs="repeats", pack=list, name_arg=False)
+@composite(method=True, varargs="repeats", name_arg=False)
 def repeat(x: Tensor, repeats: Ints) -> Tensor:
     """Repeat a tensor along each axis, as ``tile`` does.
 
@@ -102,7 +102,8 @@ def _(g, repeats, axis, sigs):
 
 
 @composite(method=True, torch=True)
-def repeat_interleave(x: Tensor, repeats: Any, axis: Any = None, name: Any = None, *, output_size: int | None = None) -> Tensor:
+def repeat_interleave(x: Tensor, repeats: Attr[int | Tensor], axis: Attr[int] = None, name: Attr[str] = None, *,
+                      output_size: int | None = None) -> Tensor:  # fmt: skip
     """Repeat each slice along an axis several times in a row.
 
     Args:
@@ -110,7 +111,7 @@ def repeat_interleave(x: Tensor, repeats: Any, axis: Any = None, name: Any = Non
         repeats: A positive integer, or a tensor with one count for each slice (int32 or int64, non-negative), whose
             values are waited for.
         axis: Axis to repeat along; ``None`` flattens ``x`` first. Default: None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         output_size: Size of the result along ``axis``, if it is to be checked. Default: None.
 
     Returns:
@@ -191,7 +192,7 @@ flip.grad(lambda g, axis: jnp.flip(g, axis), numpy=True)
 
 
 @composite(method=True)
-def rot90(x: Tensor, k: Any = 1, axes: Any = [0, 1]) -> Tensor:  # noqa: B006  # Paddle's default, never changed
+def rot90(x: Tensor, k: Attr[int] = 1, axes: Attr[Sequence[int]] = [0, 1]) -> Tensor:  # noqa: B006  # Paddle's default, never changed
     """Rotate a tensor by 90 degrees in the plane of two axes.
 
     Args:
@@ -229,7 +230,7 @@ def rot90(x: Tensor, k: Any = 1, axes: Any = [0, 1]) -> Tensor:  # noqa: B006  #
 
 
 @op(method=True, alias={"x": "input", "axis": "dims"}, numpy=True)
-def roll(x: Tensor, shifts: Ints, axis: Any = None) -> Tensor:
+def roll(x: Tensor, shifts: Ints, axis: Attr[int | Sequence[int]] = None) -> Tensor:
     """Shift elements cyclically along axes.
 
     Args:

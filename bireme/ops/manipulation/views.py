@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,10 +12,10 @@ from jax import lax
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
-from bireme.core.base.dtype import DType
+from bireme.core.base.dtype import DType, DTypeLike
 from bireme.core.declare.conversion import ints
 from bireme.core.declare.conversion import shape as checked_shape
-from bireme.core.declare.op import DTypeArg, Tensor, composite, op
+from bireme.core.declare.op import Attr, DTypeArg, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor import grad_mode
 from bireme.core.tensor.inplace import adopt
@@ -99,7 +100,7 @@ _NO_VIEW = "x.reshape(...) copies where it must"
 
 
 @composite(method=True, varargs="shape_or_dtype", alias={"shape_or_dtype": ["dtype", "size"]})
-def view(x: Tensor, shape_or_dtype: Any) -> Tensor:
+def view(x: Tensor, shape_or_dtype: Attr[Sequence[int] | DTypeLike]) -> Tensor:
     """View the storage of a tensor in another shape, or its bytes as another dtype.
 
     Always shares storage. Where the strides do not allow the shape, use ``reshape``, which copies.
@@ -186,7 +187,7 @@ def resize_(self: Tensor, shape: Any, fill_zero: bool = False, name: str | None 
     Args:
         shape: New shape, a list or tuple.
         fill_zero: New elements are zeros in either case. Default: False.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         The tensor itself.
@@ -218,7 +219,7 @@ def set_(self: Tensor, source: Tensor | None = None, shape: Any = None, stride: 
         stride: Strides in elements; ``None`` means those of ``source``, or contiguous ones if ``shape`` is given.
             Default: None.
         offset: Bytes from the start of the storage to the first element. Default: 0.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         The tensor itself, now of shape ``shape``.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -83,7 +85,7 @@ def _(g, sigs):
 
 
 @op(method=True, inplace=True, promote="x y", wide=True, passes="x y", numpy=np.add, torch=True, out=True)
-def add(x: Tensor, y: Tensor | float, *, alpha: Extra = 1) -> Tensor:
+def add(x: Tensor, y: Tensor | float, *, alpha: Extra[float] = 1) -> Tensor:
     """Elementwise sum ``x + alpha * y`` with broadcasting.
 
     Two floating-point dtypes promote to the wider one, and a real dtype beside a complex one to complex. Other dtypes
@@ -530,7 +532,7 @@ sum_of.grad(lambda g, sigs: tuple([g if s.shape == g.shape else g.reshape(s.shap
 
 
 @composite(method=True, amp="one")
-def add_n(inputs: Extra) -> Tensor:
+def add_n(inputs: Extra[Tensor | Sequence[Tensor]]) -> Tensor:
     """Sum of several tensors of the same shape.
 
     Args:

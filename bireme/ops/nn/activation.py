@@ -13,7 +13,8 @@ from scipy import special
 
 from bireme.core.base import errors
 from bireme.core.base.dtype import COMPLEX, FLOAT
-from bireme.core.declare.op import PUBLIC, Axis, DTypeArg, Extra, Key, Shape, Tensor, composite, op
+from bireme.core.declare.op import Axis, DTypeArg, Extra, Key, Shape, Tensor, composite, op
+from bireme.core.declare.public import PUBLIC
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import dual
 from bireme.core.tensor import tape
@@ -173,7 +174,7 @@ def _(g, x, approximate):
 
 
 @op(dtypes=FLOAT | COMPLEX, alias={"x": "input"}, numpy=lambda x: x * (1 / (1 + np.exp(-x)) if np.iscomplexobj(x) else special.expit(x)))
-def silu(x: Tensor, inplace: Extra = False) -> Tensor:
+def silu(x: Tensor, inplace: Extra[bool] = False) -> Tensor:
     """Sigmoid linear unit, also known as swish: ``x * sigmoid(x)``.
 
     Args:
@@ -364,21 +365,12 @@ def torch_softmax(input: Tensor, dim: int | None = None, dtype: DTypeArg = None)
     return softmax_of(input if dtype is None or dtype is input.dtype else cast(input, dtype), axis)
 
 
-def _without_level(plain: Any) -> Any:
-    """torch's third argument tells it where to warn; it is taken, and means nothing."""
-
-    @functools.wraps(plain)
-    def softmax(*args: Any, **kwargs: Any) -> Any:
-        if len(args) > 2 and type(args[2]) is int:
-            args = (*args[:2], *args[3:])
-        kwargs.pop("_stacklevel", None)
-        return plain(*args, **kwargs)
-
-    return softmax
-
-
-torch_softmax.public = PUBLIC["torch_softmax"] = _without_level(torch_softmax.public)
-Tensor.softmax = torch_softmax.public  # type: ignore[attr-defined]  # a method that Tensor gets here
+@torch_softmax.rewrite
+def _(args, kwargs):
+    # torch's third argument tells it where to warn; it is taken, and means nothing
+    if len(args) > 2 and type(args[2]) is int:
+        args = (*args[:2], *args[3:])
+    return args, {name: x for name, x in kwargs.items() if name != "_stacklevel"}
 
 
 def _log_softmax(x, axis):

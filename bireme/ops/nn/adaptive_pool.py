@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ import numpy as np
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
-from bireme.core.declare.op import Attr, Tensor, composite, op
+from bireme.core.declare.op import Attr, Sizes, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops._shared.precision import widen
 from bireme.ops.nn import window_args
@@ -91,7 +92,7 @@ def _complete(name: str, n: int) -> Any:
 
 
 @op(dtypes=FLOAT, numpy=True)
-def adaptive_avg_pool1d(x: Tensor, output_size: Attr) -> Tensor:
+def adaptive_avg_pool1d(x: Tensor, output_size: Sizes) -> Tensor:
     """Adaptive average pooling of sequences: the mean of each of a given number of windows.
 
     Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``, so that
@@ -112,7 +113,7 @@ def adaptive_avg_pool1d(x: Tensor, output_size: Attr) -> Tensor:
 
 
 @op(dtypes=FLOAT, numpy=True)
-def adaptive_avg_pool2d(x: Tensor, output_size: Attr, data_format: str = "NCHW") -> Tensor:
+def adaptive_avg_pool2d(x: Tensor, output_size: Attr[int | Sequence[int | None]], data_format: str = "NCHW") -> Tensor:
     """Adaptive average pooling of images: the mean of each of a given number of windows.
 
     Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``, so that
@@ -135,7 +136,7 @@ def adaptive_avg_pool2d(x: Tensor, output_size: Attr, data_format: str = "NCHW")
 
 
 @op(dtypes=FLOAT, numpy=True)
-def adaptive_avg_pool3d(x: Tensor, output_size: Attr, data_format: str = "NCDHW") -> Tensor:
+def adaptive_avg_pool3d(x: Tensor, output_size: Attr[int | Sequence[int | None]], data_format: str = "NCDHW") -> Tensor:
     """Adaptive average pooling of volumes: the mean of each of a given number of windows.
 
     Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``, so that
@@ -244,7 +245,7 @@ def _adaptive_max(name: str, n: int, x: Tensor, output_size: Any, return_mask: b
 
 
 @composite(plain=True)
-def adaptive_max_pool1d(x: Tensor, output_size: Any, return_mask: bool = False) -> Any:
+def adaptive_max_pool1d(x: Tensor, output_size: Sizes, return_mask: bool = False) -> Tensor | tuple[Tensor, Tensor]:
     """Adaptive max pooling of sequences: the maximum of each of a given number of windows.
 
     Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``, so that
@@ -267,7 +268,8 @@ def adaptive_max_pool1d(x: Tensor, output_size: Any, return_mask: bool = False) 
 
 
 @composite(plain=True)
-def adaptive_max_pool2d(x: Tensor, output_size: Any, return_mask: bool = False) -> Any:
+def adaptive_max_pool2d(x: Tensor, output_size: Attr[int | Sequence[int | None]],
+                        return_mask: bool = False) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Adaptive max pooling of images: the maximum of each of a given number of windows.
 
     Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``, so that
@@ -291,7 +293,8 @@ def adaptive_max_pool2d(x: Tensor, output_size: Any, return_mask: bool = False) 
 
 
 @composite(plain=True)
-def adaptive_max_pool3d(x: Tensor, output_size: Any, return_mask: bool = False) -> Any:
+def adaptive_max_pool3d(x: Tensor, output_size: Attr[int | Sequence[int | None]],
+                        return_mask: bool = False) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Adaptive max pooling of volumes: the maximum of each of a given number of windows.
 
     Window ``i`` of ``n`` covers the elements from ``floor(i * size / n)`` to ``ceil((i + 1) * size / n)``, so that
@@ -364,7 +367,9 @@ def _fractional(name: str, n: int, x: Tensor, output_size: Any, kernel_size: Any
 
 
 @composite()
-def fractional_max_pool2d(x: Tensor, output_size: Any, kernel_size: Any = None, random_u: float | None = None, return_mask: bool = False) -> Any:
+def fractional_max_pool2d(x: Tensor, output_size: Attr[int | Sequence[int | None]], kernel_size: Sizes = None,
+                          random_u: float | None = None,
+                          return_mask: bool = False) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Fractional max pooling of images: the maximum of each window, at random positions.
 
     Sizes may shrink by any factor, not only by integers.
@@ -394,7 +399,9 @@ def fractional_max_pool2d(x: Tensor, output_size: Any, kernel_size: Any = None, 
 
 
 @composite()
-def fractional_max_pool3d(x: Tensor, output_size: Any, kernel_size: Any = None, random_u: float | None = None, return_mask: bool = False) -> Any:
+def fractional_max_pool3d(x: Tensor, output_size: Attr[int | Sequence[int | None]], kernel_size: Sizes = None,
+                          random_u: float | None = None,
+                          return_mask: bool = False) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Fractional max pooling of volumes: the maximum of each window, at random positions.
 
     Sizes may shrink by any factor, not only by integers.

@@ -13,7 +13,7 @@ from jax import lax
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import BOOL, FLOAT
-from bireme.core.declare.op import Const, Extra, Tensor, composite, op
+from bireme.core.declare.op import Attr, Const, Extra, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec import blas
 from bireme.core.numpy_exec.rebinding import on_numpy
@@ -378,9 +378,9 @@ def check_rate(where: str, rate: Any) -> None:
 
 
 @composite(plain=True)
-def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
-                                 is_causal: bool = False, training: bool = True, name: Extra = None,
-                                 backend: Any = None) -> Tensor:  # fmt: skip
+def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
+                                 dropout_p: float = 0.0, is_causal: bool = False, training: bool = True,
+                                 name: Extra[str] = None, backend: Attr[str] = None) -> Tensor:  # fmt: skip
     """Attention: ``softmax(query @ key.T / sqrt(D) + mask) @ value`` for each head.
 
     Heads are axis 2, after the sequence. Keys and values may have fewer heads, each of which consecutive heads of the
@@ -396,7 +396,7 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         dropout_p: Probability in ``[0, 1]`` of dropping a weight in training. Default: 0.0.
         is_causal: Whether query ``i`` attends to the keys 0 to ``i`` only. Default: False.
         training: Whether dropout applies. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         backend: Not used: the kernel follows from device, dtype and shapes. Default: None.
 
     Returns:

@@ -13,7 +13,7 @@ from jax import lax
 
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
-from bireme.core.declare.op import Attr, Const, Tensor, composite, op
+from bireme.core.declare.op import Attr, Const, Padding, Sizes, Tensor, composite, op
 from bireme.core.numpy_exec.convolution import taps
 from bireme.ops._shared.precision import widen
 from bireme.ops.nn import window_args
@@ -115,7 +115,8 @@ def _mean1d_numpy(x, kernel_size, stride, padding, exclusive, ceil_mode):
 
 
 @op(dtypes=FLOAT, numpy=_mean1d_numpy)
-def avg_pool1d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, exclusive: bool = True, ceil_mode: bool = False) -> Tensor:
+def avg_pool1d(x: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Padding = 0, exclusive: bool = True,
+               ceil_mode: bool = False) -> Tensor:  # fmt: skip
     """Average pooling of sequences: the mean of each window.
 
     Args:
@@ -139,8 +140,9 @@ def avg_pool1d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr 
 
 
 @op(dtypes=FLOAT, numpy=_mean_numpy)
-def avg_pool2d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, ceil_mode: bool = False, exclusive: bool = True,
-               divisor_override: Const = None, data_format: str = "NCHW") -> Tensor:  # fmt: skip
+def avg_pool2d(x: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Padding = 0, ceil_mode: bool = False,
+               exclusive: bool = True, divisor_override: Const = None,
+               data_format: str = "NCHW") -> Tensor:  # fmt: skip
     """Average pooling of images: the mean of each window.
 
     Args:
@@ -170,8 +172,9 @@ def avg_pool2d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr 
 
 
 @op(dtypes=FLOAT, numpy=_mean_numpy)
-def avg_pool3d(x: Tensor, kernel_size: Attr, stride: Attr = None, padding: Attr = 0, ceil_mode: bool = False, exclusive: bool = True,
-               divisor_override: Const = None, data_format: str = "NCDHW") -> Tensor:  # fmt: skip
+def avg_pool3d(x: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Padding = 0, ceil_mode: bool = False,
+               exclusive: bool = True, divisor_override: Const = None,
+               data_format: str = "NCDHW") -> Tensor:  # fmt: skip
     """Average pooling of volumes: the mean of each window.
 
     Args:
@@ -256,8 +259,8 @@ def _lp_pool(name: str, n: int, norm_type: float, arguments: dict[str, Any]) -> 
 
 
 @composite(plain=True)
-def lp_pool1d(x: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-              data_format: str = "NCL") -> Tensor:  # fmt: skip
+def lp_pool1d(x: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes = None, padding: Padding = 0,
+              ceil_mode: bool = False, data_format: str = "NCL") -> Tensor:  # fmt: skip
     """Power-average pooling of sequences: ``sum(x ** norm_type) ** (1 / norm_type)`` of each window.
 
     Args:
@@ -283,8 +286,8 @@ def lp_pool1d(x: Tensor, norm_type: float, kernel_size: Any, stride: Any = None,
 
 
 @composite(plain=True)
-def lp_pool2d(x: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-              data_format: str = "NCHW") -> Tensor:  # fmt: skip
+def lp_pool2d(x: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes = None, padding: Padding = 0,
+              ceil_mode: bool = False, data_format: str = "NCHW") -> Tensor:  # fmt: skip
     """Power-average pooling of images: ``sum(x ** norm_type) ** (1 / norm_type)`` of each window.
 
     Args:

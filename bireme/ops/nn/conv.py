@@ -8,7 +8,7 @@ from typing import Any
 
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
-from bireme.core.declare.op import Attr, Tensor, op
+from bireme.core.declare.op import Padding, Sizes, Tensor, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec import convolution
 from bireme.core.numpy_exec.convolution import places
@@ -240,8 +240,8 @@ def _complete_conv(made: Any, n: int) -> None:
 
 
 @op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_conv_numpy)
-def conv1d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, dilation: Attr = 1, groups: int = 1,
-           data_format: str = "NCL") -> Tensor:  # fmt: skip
+def conv1d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Padding = 0,
+           dilation: Sizes = 1, groups: int = 1, data_format: str = "NCL") -> Tensor:  # fmt: skip
     """Convolution of sequences with kernels of shape ``[C_out, C_in / groups, length]``.
 
     As usual in deep learning it is a cross-correlation: the kernel is not flipped. ``'SAME'`` pads so that the size of
@@ -274,8 +274,8 @@ def conv1d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr =
 
 
 @op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_conv_numpy)
-def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, dilation: Attr = 1, groups: int = 1,
-           data_format: str = "NCHW") -> Tensor:  # fmt: skip
+def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Padding = 0,
+           dilation: Sizes = 1, groups: int = 1, data_format: str = "NCHW") -> Tensor:  # fmt: skip
     """Convolution of images with kernels of shape ``[C_out, C_in / groups, height, width]``.
 
     As usual in deep learning it is a cross-correlation: the kernel is not flipped. ``'SAME'`` pads so that the size of
@@ -309,8 +309,8 @@ def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr =
 
 
 @op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_conv_numpy)
-def conv3d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, dilation: Attr = 1, groups: int = 1,
-           data_format: str = "NCDHW") -> Tensor:  # fmt: skip
+def conv3d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Padding = 0,
+           dilation: Sizes = 1, groups: int = 1, data_format: str = "NCDHW") -> Tensor:  # fmt: skip
     """Convolution of volumes with kernels of shape ``[C_out, C_in / groups, depth, height, width]``.
 
     As usual in deep learning it is a cross-correlation: the kernel is not flipped. ``'SAME'`` pads so that the size of
@@ -386,8 +386,9 @@ def _complete_transposed(made: Any, n: int) -> None:
 
 
 @op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_swapped_numpy)
-def conv1d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, output_padding: Attr = 0,
-                     groups: int = 1, dilation: Attr = 1, output_size: Attr = None, data_format: str = "NCL") -> Tensor:  # fmt: skip
+def conv1d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Padding = 0,
+                     output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1, output_size: Sizes = None,
+                     data_format: str = "NCL") -> Tensor:  # fmt: skip
     """Transposed convolution of sequences with kernels of shape ``[C_in, C_out / groups, length]``.
 
     It is the gradient of a convolution with respect to its input: each element adds a kernel to the result, at steps of
@@ -422,8 +423,9 @@ def conv1d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stri
 
 
 @op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_transposed_numpy)
-def conv2d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, output_padding: Attr = 0,
-                     dilation: Attr = 1, groups: int = 1, output_size: Attr = None, data_format: str = "NCHW") -> Tensor:  # fmt: skip
+def conv2d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Padding = 0,
+                     output_padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1, output_size: Sizes = None,
+                     data_format: str = "NCHW") -> Tensor:  # fmt: skip
     """Transposed convolution of images with kernels of shape ``[C_in, C_out / groups, height, width]``.
 
     It is the gradient of a convolution with respect to its input: each element adds a kernel to the result, at steps of
@@ -463,8 +465,9 @@ def conv2d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stri
 
 
 @op(dtypes=FLOAT, promote="x weight bias", mix="same", amp="low", numpy=_swapped_numpy)
-def conv3d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Attr = 1, padding: Attr = 0, output_padding: Attr = 0,
-                     groups: int = 1, dilation: Attr = 1, output_size: Attr = None, data_format: str = "NCDHW") -> Tensor:  # fmt: skip
+def conv3d_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Padding = 0,
+                     output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1, output_size: Sizes = None,
+                     data_format: str = "NCDHW") -> Tensor:  # fmt: skip
     """Transposed convolution of volumes with kernels of shape ``[C_in, C_out / groups, depth, height, width]``.
 
     It is the gradient of a convolution with respect to its input: each element adds a kernel to the result, at steps of

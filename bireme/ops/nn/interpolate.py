@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -166,8 +167,10 @@ def _target(name: str, x: Any, axes: list[int], size: Any, scale_factor: Any, re
 
 
 @composite(plain=True)
-def interpolate(x: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: Any = False, align_mode: int = 0,
-                data_format: str | None = None, recompute_scale_factor: bool | None = None) -> Tensor:  # fmt: skip
+def interpolate(x: Tensor, size: Attr[int | Sequence[int | Tensor] | Tensor] = None,
+                scale_factor: Attr[float | Sequence[float] | Tensor] = None, mode: str = "nearest",
+                align_corners: Attr[bool] = False, align_mode: int = 0, data_format: str | None = None,
+                recompute_scale_factor: bool | None = None) -> Tensor:  # fmt: skip
     """Resize sequences, images or volumes to a given size or by a factor.
 
     Exactly one of ``size`` and ``scale_factor`` is given. The modes are:
@@ -208,7 +211,9 @@ def interpolate(x: Tensor, size: Any = None, scale_factor: Any = None, mode: str
 
 
 @composite(plain=True)
-def upsample(x: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: Any = False, align_mode: int = 0,
+def upsample(x: Tensor, size: Attr[int | Sequence[int | Tensor] | Tensor] = None,
+             scale_factor: Attr[float | Sequence[float] | Tensor] = None, mode: str = "nearest",
+             align_corners: Attr[bool] = False, align_mode: int = 0,
              data_format: str | None = None) -> Tensor:  # fmt: skip
     """Resize sequences, images or volumes to a given size or by a factor; the same function as ``interpolate``.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,8 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.conversion import ints
-from bireme.core.declare.op import PUBLIC, Attr, Const, Tensor, composite, op
+from bireme.core.declare.op import Attr, Const, Tensor, composite, op
+from bireme.core.declare.public import PUBLIC
 from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.primitives import scatter_add_rows
@@ -260,7 +261,8 @@ pad_of.infer(lambda x, widths: sig_of(tuple([n + a + b for n, (a, b) in zip(x.sh
 
 
 @composite(alias={"x": "input"}, plain=True)
-def pad(x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_format: str | None = None, pad_from_left_axis: bool = True) -> Tensor:
+def pad(x: Tensor, pad: Attr[int | Sequence[int] | Tensor], mode: str = "constant", value: float = 0.0,
+        data_format: str | None = None, pad_from_left_axis: bool = True) -> Tensor:  # fmt: skip
     """Pad a tensor at the ends of its axes.
 
     ``pad`` holds two numbers for each axis: how many elements come before and after. With ``2 * x.ndim`` numbers and
@@ -340,7 +342,7 @@ def pad(x: Tensor, pad: Any, mode: str = "constant", value: float = 0.0, data_fo
 
 
 @composite(plain=True)
-def zeropad2d(x: Tensor, padding: Any, data_format: str = "NCHW") -> Tensor:
+def zeropad2d(x: Tensor, padding: Attr[int | Sequence[int] | Tensor], data_format: str = "NCHW") -> Tensor:
     """Pad images with zeros.
 
     Args:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 
@@ -315,8 +313,9 @@ def _soft(input: Tensor, soft: Tensor, weight: Tensor | None, label: Tensor | No
 
 
 @composite(plain=True, name_arg=False)
-def softmax_with_cross_entropy(logits: Tensor, label: Tensor, soft_label: bool = False, ignore_index: int = -100, numeric_stable_mode: bool = True,
-                               return_softmax: bool = False, axis: Axis = -1) -> Any:  # fmt: skip
+def softmax_with_cross_entropy(logits: Tensor, label: Tensor, soft_label: bool = False, ignore_index: int = -100,
+                               numeric_stable_mode: bool = True, return_softmax: bool = False,
+                               axis: Axis = -1) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Cross entropy of each sample, without reduction; the axis of the classes is kept with size 1.
 
     Args:

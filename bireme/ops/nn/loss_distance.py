@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
 
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT, NARROW
-from bireme.core.declare.op import Tensor, composite, op
+from bireme.core.declare.op import Attr, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops.linalg.matmul import matmul
 from bireme.ops.linalg.norms import norm
@@ -156,8 +155,10 @@ def triplet_margin_loss(input: Tensor, positive: Tensor, negative: Tensor, margi
 
 
 @composite()
-def triplet_margin_with_distance_loss(input: Tensor, positive: Tensor, negative: Tensor, distance_function: Any = None, margin: float = 1.0,
-                                      swap: bool = False, reduction: str = "mean") -> Tensor:  # fmt: skip
+def triplet_margin_with_distance_loss(input: Tensor, positive: Tensor, negative: Tensor,
+                                      distance_function: Attr[Callable[[Tensor, Tensor], Tensor]] = None,
+                                      margin: float = 1.0, swap: bool = False,
+                                      reduction: str = "mean") -> Tensor:  # fmt: skip
     """Triplet loss with any distance: ``max(0, d(input, positive) - d(input, negative) + margin)``.
 
     Args:

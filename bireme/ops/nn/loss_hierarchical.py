@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -134,8 +135,9 @@ angle_margin_of.index(lambda s: [("label", 0, s["logits"].shape[1])], "margin_cr
 
 
 @composite(plain=True, name_arg=False)
-def margin_cross_entropy(logits: Tensor, label: Tensor, margin1: float = 1.0, margin2: float = 0.5, margin3: float = 0.0, scale: float = 64.0,
-                         group: Any = None, return_softmax: bool = False, reduction: Any = "mean") -> Any:  # fmt: skip
+def margin_cross_entropy(logits: Tensor, label: Tensor, margin1: float = 1.0, margin2: float = 0.5,
+                         margin3: float = 0.0, scale: float = 64.0, group: Any = None, return_softmax: bool = False,
+                         reduction: Attr[str] = "mean") -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Cross entropy of cosines with a margin at the labelled class, as in ArcFace and CosFace.
 
     The cosine of the labelled class becomes ``cos(margin1 * angle + margin2) - margin3``; then all are multiplied by
@@ -197,7 +199,8 @@ cluster_of.index(lambda s: [("label", 0, s["cutoffs"][-1])], "adaptive_log_softm
 
 
 @composite()
-def adaptive_log_softmax_with_loss(input: Tensor, label: Tensor, head_weight: Tensor, tail_weights: Any, cutoffs: Any,
+def adaptive_log_softmax_with_loss(input: Tensor, label: Tensor, head_weight: Tensor,
+                                   tail_weights: Attr[Sequence[Sequence[Tensor]]], cutoffs: Attr[Sequence[int]],
                                    head_bias: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Adaptive softmax: log-probabilities of labels, with rare classes in clusters behind smaller maps.
 

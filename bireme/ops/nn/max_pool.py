@@ -14,7 +14,7 @@ from jax import lax
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
-from bireme.core.declare.op import Attr, Tensor, composite, op
+from bireme.core.declare.op import Attr, Padding, Sizes, Tensor, composite, op
 from bireme.core.graph.graph import Sig, sig_of
 from bireme.core.numpy_exec.convolution import taps
 from bireme.ops._shared.precision import widen
@@ -252,7 +252,8 @@ def _max_pool(name: str, n: int, return_mask: bool, arguments: dict[str, Any]) -
 
 
 @composite(plain=True)
-def max_pool1d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False) -> Any:
+def max_pool1d(x: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Padding = 0, return_mask: bool = False,
+               ceil_mode: bool = False) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Max pooling of sequences: the maximum of each window.
 
     Of equal elements the first is taken, which gets the whole gradient.
@@ -280,8 +281,8 @@ def max_pool1d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0
 
 
 @composite(plain=True)
-def max_pool2d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False,
-               data_format: str = "NCHW") -> Any:  # fmt: skip
+def max_pool2d(x: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Padding = 0, return_mask: bool = False,
+               ceil_mode: bool = False, data_format: str = "NCHW") -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Max pooling of images: the maximum of each window.
 
     Of equal elements the first is taken, which gets the whole gradient.
@@ -313,8 +314,8 @@ def max_pool2d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0
 
 
 @composite(plain=True)
-def max_pool3d(x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False,
-               data_format: str = "NCDHW") -> Any:  # fmt: skip
+def max_pool3d(x: Tensor, kernel_size: Sizes, stride: Sizes = None, padding: Padding = 0, return_mask: bool = False,
+               ceil_mode: bool = False, data_format: str = "NCDHW") -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """Max pooling of volumes: the maximum of each window.
 
     Of equal elements the first is taken, which gets the whole gradient.

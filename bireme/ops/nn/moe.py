@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ import numpy as np
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import BOOL, FLOAT, INT
-from bireme.core.declare.op import Extra, Ints, Key, Tensor, composite, op
+from bireme.core.declare.op import Attr, Extra, Ints, Key, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops.random.generators import bits
 
@@ -52,8 +53,9 @@ def _check_routes(where: str, routes: Tensor, experts: int) -> None:
 
 
 @composite()
-def moe_permute(hidden_states: Tensor, scale: Tensor | None, expert_routemap_topk: Tensor, expert_prob_topk: Tensor, num_experts: int,
-                tokens_per_expert: Any, padding_alignment: int, do_gather: bool = True, name: Extra = None) -> Any:  # fmt: skip
+def moe_permute(hidden_states: Tensor, scale: Tensor | None, expert_routemap_topk: Tensor, expert_prob_topk: Tensor,
+                num_experts: int, tokens_per_expert: Attr[Sequence[int]], padding_alignment: int,
+                do_gather: bool = True, name: Extra[str] = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Sort the tokens of a mixture of experts by expert.
 
     Rows of the same expert follow each other, in the order of the tokens, padded with zeros to a multiple of
@@ -68,7 +70,7 @@ def moe_permute(hidden_states: Tensor, scale: Tensor | None, expert_routemap_top
         tokens_per_expert: List with the number of tokens of each expert.
         padding_alignment: Number that the rows of each expert are padded to a multiple of.
         do_gather: Whether to fill the rows in; ``False`` leaves zeros and computes the rest. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         Tuple of four tensors: the sorted rows, of shape ``[rows, width]``; the row of each token for each expert or -1,
@@ -120,8 +122,9 @@ def _(rows, rowmap, routes, probs):
 
 
 @composite()
-def moe_unpermute(hidden_states_unzipped: Tensor, zipped_expertwise_rowmap: Tensor, expert_routemap_topk: Tensor, token_prob_unzipped: Tensor,
-                  total_zipped_tokens: int, num_experts: int, use_mix_precision: bool = True, name: Extra = None) -> Any:  # fmt: skip
+def moe_unpermute(hidden_states_unzipped: Tensor, zipped_expertwise_rowmap: Tensor, expert_routemap_topk: Tensor,
+                  token_prob_unzipped: Tensor, total_zipped_tokens: int, num_experts: int,
+                  use_mix_precision: bool = True, name: Extra[str] = None) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Bring tokens that ``moe_permute`` sorted by expert back into their order, the rows of each token summed.
 
     Args:
@@ -133,7 +136,7 @@ def moe_unpermute(hidden_states_unzipped: Tensor, zipped_expertwise_rowmap: Tens
         total_zipped_tokens: Number of tokens.
         num_experts: Number of experts.
         use_mix_precision: Whether to sum half precision in float32. Default: True.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
 
     Returns:
         Pair of the tokens, of shape ``[tokens, width]``, and their weights, of shape ``[tokens, k]``; rows are summed
@@ -187,7 +190,7 @@ class_centers.infer(lambda label, num_classes: (label, sig_of((num_classes,), la
 
 
 @composite(name_arg=False)
-def class_center_sample(label: Tensor, num_classes: int, num_samples: int, group: Any = None) -> Any:
+def class_center_sample(label: Tensor, num_classes: int, num_samples: int, group: Any = None) -> tuple[Tensor, Tensor]:
     """Sample classes for a partial softmax: all classes among the labels, and random others.
 
     Args:

@@ -11,7 +11,7 @@ import numpy as np
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.conversion import ints
-from bireme.core.declare.op import Ints, Tensor, composite, op
+from bireme.core.declare.op import Ints, Sizes, Tensor, composite, op
 from bireme.ops._shared.barrier import tie
 from bireme.ops._shared.compiler_hints import fresh, in_rows
 from bireme.ops._shared.precision import widen
@@ -116,7 +116,8 @@ def _norm_grads(g, x, weight, bias, axes, y, inv, d, average, dot):
 
 
 @composite(plain=True)
-def layer_norm(x: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, epsilon: float = 1e-05) -> Tensor:
+def layer_norm(x: Tensor, normalized_shape: Sizes, weight: Tensor | None = None, bias: Tensor | None = None,
+               epsilon: float = 1e-05) -> Tensor:  # fmt: skip
     """Normalize over the last axes to mean 0 and variance 1, then scale and shift.
 
     The result is ``(x - mean) / sqrt(variance + epsilon) * weight + bias``, with the biased variance; statistics of

@@ -376,7 +376,7 @@ multinomial_of.infer(lambda x, num_samples: sig_of((*x.shape[:-1], num_samples),
 
 
 @composite(method=True, alias={"x": "input"}, out=True)
-def multinomial(x: Tensor, num_samples: Attr = 1, replacement: bool = False) -> Tensor:
+def multinomial(x: Tensor, num_samples: Attr[int] = 1, replacement: bool = False) -> Tensor:
     """Draw indices of categories with probabilities proportional to their weights.
 
     Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,7 +14,7 @@ from bireme.core.base import errors
 from bireme.core.base import random_state as streams
 from bireme.core.base.dtype import COMPLEX, FLOAT
 from bireme.core.declare.conversion import ints, number
-from bireme.core.declare.op import Attr, DTypeArg, Extra, Key, Shape, Tensor, composite, op
+from bireme.core.declare.op import Attr, DeviceArg, DTypeArg, Extra, Key, Shape, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops.creation.tensors import placed
 
@@ -158,8 +159,9 @@ def _sized(where: str, shape: Any) -> Any:
 
 
 @composite()
-def uniform(shape: Shape, dtype: DTypeArg = None, min: float = -1.0, max: float = 1.0, seed: int = 0, name: Extra = None, *,
-            out: Extra = None, device: Any = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
+def uniform(shape: Shape, dtype: DTypeArg = None, min: float = -1.0, max: float = 1.0, seed: int = 0,
+            name: Extra[str] = None, *, out: Extra[Tensor] = None, device: DeviceArg = None,
+            requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Draw random numbers from the uniform distribution over ``[min, max)``.
 
     Args:
@@ -169,7 +171,7 @@ def uniform(shape: Shape, dtype: DTypeArg = None, min: float = -1.0, max: float 
         max: Upper bound, excluded. Default: 1.0.
         seed: Other than 0, a seed of this call alone, which gives the same numbers each time; 0 continues the random
             stream. Default: 0.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         out: Tensor that takes over the result and is returned. Default: None.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
@@ -206,12 +208,13 @@ def rand(shape: Shape, dtype: DTypeArg = None) -> Tensor:
 
 
 @composite()
-def rand_like(input: Tensor, name: Extra = None, *, dtype: DTypeArg = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def rand_like(input: Tensor, name: Extra[str] = None, *, dtype: DTypeArg = None, device: DeviceArg = None,
+              requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Draw random numbers from the uniform distribution over ``[0, 1)`` in the shape of a tensor.
 
     Args:
         input: Tensor whose shape is taken.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         dtype: Floating-point dtype of the result; ``None`` means that of ``input``. Default: None.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
@@ -228,8 +231,8 @@ def rand_like(input: Tensor, name: Extra = None, *, dtype: DTypeArg = None, devi
 
 
 @composite(varargs="shape", alias={"shape": "size"})
-def randn(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None, requires_grad: bool = False,
-          pin_memory: bool = False) -> Tensor:  # fmt: skip
+def randn(shape: Shape, dtype: DTypeArg = None, name: Extra[str] = None, *, out: Extra[Tensor] = None,
+          device: DeviceArg = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """Draw random numbers from the standard normal distribution.
 
     Complex numbers have a variance of 1, half of it in either part.
@@ -238,7 +241,7 @@ def randn(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extr
         shape: Shape of the result, as a list, a tuple or an integer tensor, or integers one by one.
         dtype: Floating-point or complex dtype of the result; ``None`` means the default floating-point dtype. Default:
             None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         out: Tensor that takes over the result and is returned. Default: None.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
@@ -273,15 +276,15 @@ def randn_like(x: Tensor, dtype: DTypeArg = None) -> Tensor:
 
 
 @composite()
-def standard_normal(shape: Shape, dtype: DTypeArg = None, name: Extra = None, *, out: Extra = None, device: Any = None,
-                    requires_grad: bool = False) -> Tensor:  # fmt: skip
+def standard_normal(shape: Shape, dtype: DTypeArg = None, name: Extra[str] = None, *, out: Extra[Tensor] = None,
+                    device: DeviceArg = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Draw random numbers from the standard normal distribution.
 
     Args:
         shape: Shape of the result, as a list, a tuple or an integer tensor.
         dtype: Floating-point or complex dtype of the result; ``None`` means the default floating-point dtype. Default:
             None.
-        name: Not used; it is in the signature for compatibility.
+        name: Not used; kept for Paddle's signature.
         out: Tensor that takes over the result and is returned. Default: None.
         device: Device to put it on, as ``'cpu'`` or ``'gpu:0'``; ``None`` means the current one. Default: None.
         requires_grad: Whether the result collects gradients. Default: False.
@@ -404,7 +407,8 @@ def _between(where: str, low: Any, high: Any, shape: Any, dtype: Any) -> Tensor:
 
 
 @composite()
-def randint(low: Attr = 0, high: Attr = None, shape: Shape = [1], dtype: DTypeArg = None) -> Tensor:  # noqa: B006  # Paddle's default, not changed
+def randint(low: Attr[int] = 0, high: Attr[int] = None, shape: Shape = [1],  # noqa: B006
+            dtype: DTypeArg = None) -> Tensor:  # fmt: skip
     """Draw random integers, uniformly from ``[low, high)``.
 
     With ``low`` alone they are from ``[0, low)``.
@@ -432,7 +436,7 @@ def randint(low: Attr = 0, high: Attr = None, shape: Shape = [1], dtype: DTypeAr
 
 
 @composite()
-def randint_like(x: Tensor, low: Attr = 0, high: Attr = None, dtype: DTypeArg = None) -> Tensor:
+def randint_like(x: Tensor, low: Attr[int] = 0, high: Attr[int] = None, dtype: DTypeArg = None) -> Tensor:
     """Draw random integers, uniformly from ``[low, high)``, in the shape of a tensor.
 
     With ``low`` alone they are from ``[0, low)``.
@@ -505,7 +509,8 @@ def _(g, p, scale, axis, key):
 
 
 @composite(method=False, plain=True)
-def dropout(x: Tensor, p: Any = 0.5, axis: Any = None, training: bool = True, mode: str = "upscale_in_train") -> Tensor:
+def dropout(x: Tensor, p: Attr[float | Tensor] = 0.5, axis: Attr[int | Sequence[int]] = None, training: bool = True,
+            mode: str = "upscale_in_train") -> Tensor:  # fmt: skip
     """Set elements to zero with probability ``p`` in training.
 
     With ``'upscale_in_train'`` the other elements are multiplied by ``1 / (1 - p)`` in training, which keeps the mean,

@@ -10,7 +10,7 @@ import numpy as np
 from bireme.core.base import errors
 from bireme.core.base import random_state as streams
 from bireme.core.base.dtype import COMPLEX, FLOAT
-from bireme.core.declare.op import PUBLIC, Attr, Key, Tensor, composite, op
+from bireme.core.declare.op import Attr, Key, Tensor, composite, op
 from bireme.ops.random.distributions import exponential_of, wide_of
 from bireme.ops.random.generators import complex_normal, normal_of, unit
 
@@ -50,7 +50,7 @@ uniform_like.grad(_zeros, numpy=True)
 
 
 @composite(name="uniform_", inplace="uniform_")
-def uniform_filled(x: Tensor, min: Attr = -1.0, max: Attr = 1.0, seed: int = 0) -> Tensor:
+def uniform_filled(x: Tensor, min: Attr[float] = -1.0, max: Attr[float] = 1.0, seed: int = 0) -> Tensor:
     """Fill a tensor with random numbers from the uniform distribution over ``[min, max)``, in place.
 
     Args:
@@ -258,7 +258,3 @@ def bernoulli_filled(x: Tensor, p: Tensor | float = 0.5, key: Key = None) -> Ten
 bernoulli_filled.check(lambda x, p: _fits("bernoulli_(p)", x, p))
 bernoulli_filled.infer(lambda x: x)
 bernoulli_filled.grad(_zero, numpy=True)
-
-
-for _made in (uniform_filled, normal_filled, log_normal_filled, cauchy, exponential, geometric, bernoulli_filled):
-    PUBLIC[_made.name].__doc__ = _made.doc  # there is no other form that the one in place could be told by

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 
@@ -68,11 +66,13 @@ def _(x, ps, threshold, seeds):
 
 
 @composite(method=True)
-def top_p_sampling(x: Tensor, ps: Tensor, threshold: Tensor | None = None, topp_seed: Tensor | None = None, seed: int = -1, k: int = 0,
-                   mode: str = "truncated", return_top: bool = False) -> Any:  # fmt: skip
+def top_p_sampling(x: Tensor, ps: Tensor, threshold: Tensor | None = None, topp_seed: Tensor | None = None,
+                   seed: int = -1, k: int = 0, mode: str = "truncated",
+                   return_top: bool = False) -> tuple[Tensor, ...]:  # fmt: skip
     """Draw one element of each row by nucleus sampling: among the most probable ones that together reach a probability.
 
     Args:
+        x: Probabilities of shape ``[rows, elements]``.
         ps: Probability to reach, one for each row; the most probable element is never left out.
         threshold: Smallest probability of an element that may be drawn, one for each row. Default: None.
         topp_seed: Seed of each row; ``None`` continues the random stream. Default: None.

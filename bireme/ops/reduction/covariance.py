@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any
 
 import numpy as np
 
 from bireme.core.base import errors
-from bireme.core.declare.op import Tensor, composite
+from bireme.core.declare.op import Attr, Tensor, composite
 from bireme.core.graph import segment
 from bireme.core.record import guards
 from bireme.core.tensor.tensor import read
@@ -42,7 +41,8 @@ def _weights(argument: str, weights: Tensor, x: Tensor, n: int) -> Tensor:
 
 
 @composite(method=True)
-def cov(x: Tensor, rowvar: bool = True, ddof: Any = True, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+def cov(x: Tensor, rowvar: bool = True, ddof: Attr[bool] = True, fweights: Tensor | None = None,
+        aweights: Tensor | None = None) -> Tensor:  # fmt: skip
     """Covariance matrix of variables, from observations of them.
 
     Args:

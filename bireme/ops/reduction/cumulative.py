@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -11,11 +9,11 @@ from jax import lax
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT, INT
-from bireme.core.declare.op import PUBLIC, Axis, DTypeArg, Tensor, op
+from bireme.core.declare.op import Axis, DTypeArg, Op, Tensor, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import on_numpy
 from bireme.core.tensor import tape
-from bireme.core.tensor.inplace import become
+from bireme.core.tensor.inplace import assign_inplace, become
 from bireme.ops._shared.broadcast import conj_of
 from bireme.ops._shared.precision import widen
 from bireme.ops.search.sort import add_back, at
@@ -404,31 +402,18 @@ for _op, _np in ((cummax, np.maximum), (cummin, np.minimum)):
 # ---------------------------------------------------------------- in-place forms without an axis
 
 
-def _flat_first(name: str, axis: str) -> None:
+def _inplace(scan: Op, name: str) -> None:
     """As in Paddle, `x` is converted to `dtype` first, and without an axis it becomes 1-D as the result is."""
-    inner, scan = PUBLIC[name], PUBLIC[name[:-1]]
 
-    @functools.wraps(inner)
-    def inplace(x, *args, **kwargs):
-        if not isinstance(x, Tensor):
-            return inner(x, *args, **kwargs)
-        given = args[0] if args else kwargs.get(axis, kwargs.get("dim"))
-        wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
-        kind = x.dtype if wanted is None else dtypes.of(wanted, f"{name}(dtype)")
+    @scan.inplace
+    def _(x, axis, dtype):
+        kind = x.dtype if dtype is None else dtypes.of(dtype, f"{name}(dtype)")
         if kind is not x.dtype:
-            try:
-                x.cast_(kind)
-            except errors.TELLING as e:
-                raise errors.renamed(e, name, ("x",))  # noqa: B904  # the same error, by the name that the user called
-        args, kwargs = (args, {**kwargs, "dtype": kind}) if len(args) < 2 else ((given, kind, *args[2:]), kwargs)
-        if given is None and x.ndim > 1:
-            since = tape.now()
-            return become(x, scan(x, *args, **kwargs), name, since)
-        return inner(x, *args, **kwargs)
-
-    PUBLIC[name] = inplace
-    setattr(Tensor, name, inplace)
+            x.cast_(kind)
+        since = tape.now()
+        new = scan(x, axis, kind)
+        return become(x, new, name, since) if axis is None and x.ndim > 1 else assign_inplace(x, new, name, since)
 
 
-_flat_first("cumsum_", "axis")
-_flat_first("cumprod_", "dim")
+_inplace(cumsum, "cumsum_")
+_inplace(cumprod, "cumprod_")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -45,7 +46,7 @@ count_into.infer(lambda weights, n: sig_of((n,), dtypes.int64 if weights is None
 
 
 @composite(method=True)
-def bincount(x: Tensor, weights: Tensor | None = None, minlength: Attr = 0) -> Tensor:
+def bincount(x: Tensor, weights: Tensor | None = None, minlength: Attr[int | Tensor] = 0) -> Tensor:
     """Count how often each non-negative integer occurs.
 
     The size of the result depends on the values, so the call computes them at once.
@@ -159,7 +160,9 @@ def _check_range(x: Tensor) -> None:
 
 
 @composite(method=True)
-def histogram(input: Tensor, bins: Attr = 100, min: Attr = 0.0, max: Attr = 0.0, weight: Tensor | None = None, density: bool = False) -> Tensor:
+def histogram(input: Tensor, bins: Attr[int | Tensor] = 100, min: Attr[float | Tensor] = 0.0,
+              max: Attr[float | Tensor] = 0.0, weight: Tensor | None = None,
+              density: bool = False) -> Tensor:  # fmt: skip
     """Count the elements in bins of equal width.
 
     Bin ``i`` holds ``min + i * width <= x < min + (i + 1) * width``; the last one includes ``max``. Other elements are
@@ -204,7 +207,8 @@ def histogram(input: Tensor, bins: Attr = 100, min: Attr = 0.0, max: Attr = 0.0,
 
 
 @composite(method=True)
-def histogram_bin_edges(input: Tensor, bins: Attr = 100, min: Attr = 0.0, max: Attr = 0.0) -> Tensor:
+def histogram_bin_edges(input: Tensor, bins: Attr[int | Tensor] = 100, min: Attr[float | Tensor] = 0.0,
+                        max: Attr[float | Tensor] = 0.0) -> Tensor:  # fmt: skip
     """Edges of the bins of a histogram with bins of equal width.
 
     Args:
@@ -255,7 +259,9 @@ cell_of.infer(lambda x: sig_of(x.shape[:-1], dtypes.int64))
 
 
 @composite(method=True)
-def histogramdd(x: Tensor, bins: Any = 10, ranges: Any = None, density: bool = False, weights: Tensor | None = None) -> Any:
+def histogramdd(x: Tensor, bins: Attr[int | Sequence[int] | Sequence[Tensor]] = 10,
+                ranges: Attr[Sequence[float]] = None, density: bool = False,
+                weights: Tensor | None = None) -> tuple[Tensor, list[Tensor]]:  # fmt: skip
     """Histogram in several dimensions: count points in the cells of a grid.
 
     The last bin of each dimension includes its upper edge; points outside of the grid are not counted.

@@ -12,7 +12,7 @@ import numpy as np
 
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
-from bireme.core.base.dtype import BOOL, COMPLEX, FLOAT, INT
+from bireme.core.base.dtype import BOOL, COMPLEX, FLOAT, INT, DTypeLike
 from bireme.core.declare.op import Axes, DTypeArg, Extra, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.ops._shared.broadcast import conj_of
@@ -113,7 +113,7 @@ def _mean(x, axis, keepdim):
 
 
 @op(method=True, torch=True, out=True, dtypes=FLOAT | COMPLEX | INT | BOOL, amp="high", upcast=True)
-def mean(x: Tensor, axis: Axes = None, keepdim: bool = False, *, dtype: Extra = None) -> Tensor:
+def mean(x: Tensor, axis: Axes = None, keepdim: bool = False, *, dtype: Extra[DTypeLike] = None) -> Tensor:
     """Arithmetic mean of elements over the given axes.
 
     Integers stay integers: their mean is truncated towards zero. The mean of bools is whether any of them is true. Pass

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,32 +15,10 @@ from bireme.core.base.dtype import BOOL, FLOAT, INT
 from bireme.core.declare.op import Attr, Axis, Extra, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import dual, on_numpy
+from bireme.core.tensor.results import SortRetType, TopKRetType
 
 REAL = FLOAT | INT
 ORDERED = FLOAT | INT | BOOL
-
-
-class ValuesAndIndices(NamedTuple):
-    """Elements and their indices along an axis."""
-
-    values: Tensor
-    indices: Tensor
-
-
-class TopKRetType(ValuesAndIndices):
-    """The result of `topk`."""
-
-
-class SortRetType(ValuesAndIndices):
-    """The result of `compat.sort`."""
-
-
-class MedianRetType(ValuesAndIndices):
-    """The result of `compat.median` along an axis."""
-
-
-class MinMaxRetType(ValuesAndIndices):
-    """The result of `compat.min` and `compat.max` along an axis."""
 
 
 # ---------------------------------------------------------------- orders
@@ -210,7 +189,8 @@ def msort(input: Tensor) -> Tensor:
 
 
 @composite(public="compat.sort", name_arg=False)
-def compat_sort(input: Tensor, dim: Axis = -1, descending: bool = False, stable: bool = False, out: Extra = None) -> SortRetType:
+def compat_sort(input: Tensor, dim: Axis = -1, descending: bool = False, stable: bool = False,
+                out: Extra[Sequence[Tensor]] = None) -> SortRetType:  # fmt: skip
     """Sort elements along an axis and return their indices too, as torch has it.
 
     Args:
@@ -306,7 +286,7 @@ topk_of.grad(picked_grad, numpy=True)
 
 
 @composite(method=True, torch=True, out=True, plain=True)
-def topk(x: Tensor, k: Attr, axis: Axis = None, largest: bool = True, sorted: bool = True) -> TopKRetType:
+def topk(x: Tensor, k: Attr[int | Tensor], axis: Axis = None, largest: bool = True, sorted: bool = True) -> TopKRetType:
     """The ``k`` largest or smallest elements along an axis, and their indices.
 
     NaN counts as larger than all numbers.
