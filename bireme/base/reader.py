@@ -114,7 +114,7 @@ class DataLoader:
         """
         if capacity is None:
             raise errors.bad(
-                "from_generator(capacity)", "a positive integer", None, hint="Please give value to capacity."
+                "from_generator(capacity)", "a positive integer", None, hint="Please give value to capacity.", kind=errors.for_integer(None)
             )
         return GeneratorLoader()
 

@@ -831,7 +831,7 @@ class HSigmoidLoss(Layer):
     ):
         super().__init__()
         if num_classes < 2 and not is_custom:
-            raise errors.bad("HSigmoidLoss(num_classes)", "an integer greater than 1", num_classes)
+            raise errors.bad("HSigmoidLoss(num_classes)", "an integer greater than 1", num_classes, kind=errors.for_integer(num_classes))
         self._feature_size, self._num_classes, self._is_custom, self._is_sparse, self._name = (
             feature_size,
             num_classes,

@@ -93,7 +93,7 @@ class Cell(RNNCellBase):
         super().__init__()
         name, proj_size = type(self).__name__, proj_size or 0
         if hidden_size <= 0:
-            raise errors.bad(f"{name}(hidden_size)", "a positive integer", hidden_size)
+            raise errors.bad(f"{name}(hidden_size)", "a positive integer", hidden_size, kind=errors.for_integer(hidden_size))
         if proj_size < 0 or (proj_size and proj_size >= hidden_size):
             raise errors.bad(
                 f"{name}(proj_size)", f"a non-negative integer less than hidden_size = {hidden_size}", proj_size

@@ -211,6 +211,8 @@ class Bound:
         op = self.op
         elements = sum([s.size for s in sigs]) + sum([s.size for s in outs])
         more = op.effort_rule(**only(op.effort_names, self.arguments(sigs))) if op.effort_rule is not None else 0
+        if op.draws:
+            more += cost.DRAWN * sum([s.size for s in outs])
         flops = op.flops_rule(*sigs) if op.flops_rule is not None and {1, None}.issuperset(self.layout) else 0
         return elements, more, flops
 

@@ -17,7 +17,7 @@ def _frequencies(name: str, k: Any, n: int, d: float, dtype: Any) -> Tensor:
     if kind not in dtypes.FLOAT:
         raise errors.bad(f"{name}(dtype)", "a floating-point dtype", described=kind.name, kind=errors.ArgumentTypeError)
     if n < 1:
-        raise errors.bad(f"{name}(n)", "a positive integer", n)
+        raise errors.bad(f"{name}(n)", "a positive integer", n, kind=errors.for_integer(n))
     if d == 0:
         raise errors.bad(f"{name}(d)", "a nonzero number", d)
     return k().astype(kind) / (n * d)

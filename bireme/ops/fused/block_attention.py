@@ -34,7 +34,7 @@ def blha_get_max_len(seq_lens_encoder: Tensor, seq_lens_decoder: Tensor, batch_s
     """
     for name, t in (("seq_lens_encoder", seq_lens_encoder), ("seq_lens_decoder", seq_lens_decoder)):
         if t.dtype.kind != "i" or not t._value.sig.size:
-            raise errors.bad(f"blha_get_max_len({name})", "an integer tensor, one element per sequence", t)
+            raise errors.bad(f"blha_get_max_len({name})", "an integer tensor, one element per sequence", t, kind=errors.for_integer(t))
     return tuple([largest(t).reshape([1]).astype("int32") for t in (seq_lens_encoder, seq_lens_decoder)])
 
 
@@ -160,7 +160,7 @@ def _check(qkv: Tensor, key_cache: Tensor, value_cache: Tensor, tables: Tensor, 
             kind=errors.ShapeError,
         )
     if tables.ndim != 2 or tables.dtype.kind != "i" or not tables.shape[1]:
-        raise errors.bad(f"{NAME}(block_tables)", "an integer tensor of shape [batch, blocks of a sequence]", tables)
+        raise errors.bad(f"{NAME}(block_tables)", "an integer tensor of shape [batch, blocks of a sequence]", tables, kind=errors.for_integer(tables))
     for name, t in lengths.items():
         wanted = tables.shape[0] + (name == "cu_seqlens_q")
         if t.dtype.kind != "i" or t._value.sig.size != wanted:

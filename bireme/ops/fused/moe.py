@@ -109,7 +109,7 @@ def moe_combine(x: Tensor, combine_weights: Tensor, scatter_index: Tensor) -> Te
         raise errors.bad(
             "moe_combine(scatter_index)",
             f"an integer tensor of shape {combine_weights.shape}, or transposed",
-            scatter_index,
+            scatter_index, kind=errors.for_integer(scatter_index),
         )
     index = scatter_index if scatter_index.shape == combine_weights.shape else scatter_index.transpose([1, 0])
     return weighed_rows(x, combine_weights, index)
@@ -274,7 +274,7 @@ def moe_gate_dispatch_partial_nosoftmaxtopk(x: Tensor, combine_weights: Tensor, 
     floating(f"{name}(x)", x)
     if expert_id.dtype.kind != "i" or x.ndim != 2 or expert_id.shape != [x.shape[0], k] or combine_weights.shape != expert_id.shape:
         raise errors.bad(
-            f"{name}(expert_id)", f"an integer tensor of shape [{x.shape[0]}, {k}], as the weights have", expert_id
+            f"{name}(expert_id)", f"an integer tensor of shape [{x.shape[0]}, {k}], as the weights have", expert_id, kind=errors.for_integer(expert_id)
         )
     if not 0 <= expert_start_index < expert_end_index <= num_experts or capacity < 1:
         raise errors.bad(

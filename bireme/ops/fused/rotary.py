@@ -146,5 +146,5 @@ def _angles(q: Any, sin: Any, cos: Any, position_ids: Any, batch: int, length: i
     if position_ids is None:
         return tables
     if position_ids.shape != [batch, length] or position_ids.dtype.kind != "i":
-        raise errors.bad(f"{NAME}(position_ids)", f"an integer tensor of shape [{batch}, {length}]", position_ids)
+        raise errors.bad(f"{NAME}(position_ids)", f"an integer tensor of shape [{batch}, {length}]", position_ids, kind=errors.for_integer(position_ids))
     return [index_select(t, position_ids.reshape([-1])) for t in tables]

@@ -25,7 +25,7 @@ from bireme.ops._shared.precision import widen
 from bireme.ops.manipulation.split import split
 from bireme.ops.math.arithmetic import cast
 from bireme.ops.math.elementwise import sigmoid
-from bireme.ops.random.generators import unit
+from bireme.ops.random.distributions import exponential_of
 
 _HALF_ROOT = math.sqrt(0.5)
 _ROOT_2_PI = math.sqrt(2 / math.pi)
@@ -625,8 +625,7 @@ def gumbel_softmax(x: Tensor, temperature: float = 1.0, hard: bool = False, axis
 def gumbel_of(shape: Shape, dtype: DTypeArg, key: Key = None) -> Tensor:
     """Samples of the Gumbel distribution; use `gumbel_softmax`."""
     wide = jnp.float64 if dtype.np == np.float64 else jnp.float32
-    # a middle of each step of the uniform numbers: neither logarithm meets a 0
-    return (-jnp.log(-jnp.log(unit(key, shape, wide) + np.asarray(2.0**-25, wide)))).astype(dtype.np)
+    return (-jnp.log(exponential_of(key, shape, wide))).astype(dtype.np)
 
 
 gumbel_of.infer(lambda shape, dtype: sig_of(shape, dtype))

@@ -17,7 +17,7 @@ from bireme.core.declare.op import Attr, Const, Extra, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec import blas
 from bireme.core.numpy_exec.rebinding import on_numpy
-from bireme.ops.random.generators import randint, unit
+from bireme.ops.random.generators import chance, randint
 
 BLOCK = 1 << 24  # scores that exist at a time: above it, blocks of rows come one after another
 
@@ -59,8 +59,8 @@ def _part(q, k, v, mask, bounds, drop, start, shift, scale, softcap):
     p, lse = _weights(_scores(q, k, mask, bounds, start, shift, scale, softcap))
     if drop is not None:
         rate, k0, k1 = drop
-        # another stream for each block; the hash tells neighbouring keys apart
-        keep = unit((k0 ^ (jnp.uint32(start) * np.uint32(0x9E3779B9)), k1), p.shape, jnp.float32) >= rate
+        # another stream for each block
+        keep = ~chance((k0 ^ (jnp.uint32(start) * np.uint32(0x9E3779B9)), k1), p.shape, rate)
         keep = lax.optimization_barrier(keep)  # once: fused into each of its uses, the bits would be made over and over
         p = jnp.where(keep, p * jnp.where(rate < 1, 1 / (1 - rate), 0).astype(p.dtype), np.asarray(0, p.dtype))
     b, h, rows, n = p.shape
@@ -197,11 +197,11 @@ class _Steps:
             return None
         rate, k0, k1 = self.drop
         key = (k0 ^ np.uint32(rows.start * 0x9E3779B9 & 0xFFFFFFFF), k1)
-        keep = _unit_numpy(key, (self.b, self.h, self.size, self.n), np.dtype(np.float32))[:, :, : rows.stop - rows.start] >= rate
+        keep = ~_chance_numpy(key, (self.b, self.h, self.size, self.n), rate)[:, :, : rows.stop - rows.start]
         return (keep * np.asarray(1 / (1 - rate) if rate < 1 else 0, self.wide)).reshape(shape)
 
 
-_unit_numpy = on_numpy(unit)
+_chance_numpy = on_numpy(chance)
 
 
 def _attention_numpy(query, key, value, mask, causal):

@@ -133,7 +133,7 @@ def _check(name: str, transposed: bool = False) -> Callable:
         last = _last(data_format)
         channels = x.shape[-1 if last else 1]
         if groups < 1:
-            raise errors.bad(f"{name}(groups)", "a positive integer", groups)
+            raise errors.bad(f"{name}(groups)", "a positive integer", groups, kind=errors.for_integer(groups))
         wanted = weight.shape[0] if transposed else weight.shape[1] * groups
         if channels != wanted:
             raise errors.bad(f"{name}(x)", f"{wanted} channels, as {where_in} says for groups = {groups}", channels)

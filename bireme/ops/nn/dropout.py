@@ -10,7 +10,7 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Attr, Key, Tensor, composite, op
-from bireme.ops.random.generators import dropout, unit
+from bireme.ops.random.generators import chance, dropout
 
 LEAST = -1.7580993408473766  # where SELU ends: minus the product of its two constants
 
@@ -101,7 +101,7 @@ def _kept(sig, p, whole, key):
     """Which elements stay, and by how much they are scaled so that the variance stays."""
     shape = sig.shape[:2] + (1,) * (len(sig.shape) - 2) if whole else sig.shape
     p = p.astype(jnp.float32)
-    return unit(key, shape, jnp.float32) >= p, 1 / jnp.sqrt((1 - p) * (1 + p * (LEAST * LEAST)))
+    return ~chance(key, shape, p), 1 / jnp.sqrt((1 - p) * (1 + p * (LEAST * LEAST)))
 
 
 @op(dtypes=FLOAT, numpy=True)

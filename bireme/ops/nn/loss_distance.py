@@ -281,7 +281,7 @@ def multi_margin_loss(input: Tensor, label: Tensor, p: float = 1, margin: float 
     if input.ndim != 2:
         raise errors.bad("multi_margin_loss(input)", "shape [batch, classes]", input)
     if label.shape not in ([input.shape[0]], [input.shape[0], 1]) or label.dtype.kind != "i":
-        raise errors.bad("multi_margin_loss(label)", f"an integer tensor of shape {input.shape[:1]}", label)
+        raise errors.bad("multi_margin_loss(label)", f"an integer tensor of shape {input.shape[:1]}", label, kind=errors.for_integer(label))
     if weight is not None and weight.shape != input.shape[1:]:
         raise errors.bad("multi_margin_loss(weight)", f"shape {input.shape[1:]}, one weight for each class", weight)
     label = reshape.reshape(label, [-1]) if label.ndim == 2 else label

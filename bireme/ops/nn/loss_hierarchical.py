@@ -94,7 +94,7 @@ def hsigmoid_loss(input: Tensor, label: Tensor, num_classes: int, weight: Tensor
     """
     where = "hsigmoid_loss"
     if num_classes < 2:
-        raise errors.bad(f"{where}(num_classes)", "an integer greater than 1", num_classes)
+        raise errors.bad(f"{where}(num_classes)", "an integer greater than 1", num_classes, kind=errors.for_integer(num_classes))
     if input.ndim != 2 or weight.ndim != 2 or weight.shape[1] != input.shape[1]:
         got = f"shapes {input.shape} and {weight.shape}"
         raise errors.bad(f"{where}(input, weight)", "shapes [N, width] and [nodes, width]", described=got)
@@ -102,7 +102,7 @@ def hsigmoid_loss(input: Tensor, label: Tensor, num_classes: int, weight: Tensor
         if t is not None and t.dtype.is_complex:
             raise errors.bad(f"{where}({name})", "real numbers", t, kind=errors.DtypeError)
     if label.shape not in ([input.shape[0]], [input.shape[0], 1]) or label.dtype.kind != "i":
-        raise errors.bad(f"{where}(label)", f"an integer tensor of shape {[input.shape[0], 1]}", label)
+        raise errors.bad(f"{where}(label)", f"an integer tensor of shape {[input.shape[0], 1]}", label, kind=errors.for_integer(label))
     if bias is not None and bias._value.sig.size != weight.shape[0]:
         raise errors.bad(f"{where}(bias)", f"{weight.shape[0]} elements, one for each node", bias)
     if (path_table is None) != (path_code is None):
@@ -172,7 +172,7 @@ def margin_cross_entropy(logits: Tensor, label: Tensor, margin1: float = 1.0, ma
     if logits.ndim != 2:
         raise errors.bad(f"{where}(logits)", "shape [N, classes]", logits)
     if label.shape not in ([logits.shape[0]], [logits.shape[0], 1]) or label.dtype.kind != "i":
-        raise errors.bad(f"{where}(label)", f"an integer tensor of shape {[logits.shape[0]]}", label)
+        raise errors.bad(f"{where}(label)", f"an integer tensor of shape {[logits.shape[0]]}", label, kind=errors.for_integer(label))
     label = reshape.reshape(label, [-1]) if label.ndim == 2 else label
     held = angle_margin_of(logits, label, margin1, margin2, margin3, scale)
     loss = reshape.unsqueeze(nll_of_logits(held, label, -100), -1)

@@ -46,7 +46,7 @@ def moe_permute_of(hidden: Tensor, scale: Tensor | None, routes: Tensor, probs: 
 def _check_routes(where: str, routes: Tensor, experts: int) -> None:
     if routes.ndim != 2 or routes.dtype.kind != "i":
         raise errors.bad(
-            f"{where}(expert_routemap_topk)", "an integer tensor of shape [tokens, experts per token]", routes
+            f"{where}(expert_routemap_topk)", "an integer tensor of shape [tokens, experts per token]", routes, kind=errors.for_integer(routes)
         )
     if not isinstance(experts, int) or experts < 1:
         raise errors.bad(f"{where}(num_experts)", "a positive integer", experts, kind=errors.for_integer(experts))
@@ -100,7 +100,7 @@ def moe_permute(hidden_states: Tensor, scale: Tensor | None, expert_routemap_top
     if len(counts) != num_experts or any(int(n) < 0 for n in counts):
         raise errors.bad(f"{where}(tokens_per_expert)", f"{num_experts} elements, the tokens per expert", counts)
     if padding_alignment < 1:
-        raise errors.bad(f"{where}(padding_alignment)", "a positive integer", padding_alignment)
+        raise errors.bad(f"{where}(padding_alignment)", "a positive integer", padding_alignment, kind=errors.for_integer(padding_alignment))
     places = [-(-int(n) // padding_alignment) * padding_alignment for n in counts]
     return moe_permute_of(hidden_states, scale, expert_routemap_topk, expert_prob_topk, places, do_gather)
 
@@ -221,6 +221,6 @@ def class_center_sample(label: Tensor, num_classes: int, num_samples: int, group
         raise errors.bad(f"{where}(label)", "int32 or int64", described=label.dtype.name, kind=errors.DtypeError)
     num_classes, num_samples = int(num_classes), int(num_samples)
     if not 0 < num_samples <= num_classes:
-        raise errors.bad(f"{where}(num_samples)", f"an integer in [1, {num_classes}]", num_samples)
+        raise errors.bad(f"{where}(num_samples)", f"an integer in [1, {num_classes}]", num_samples, kind=errors.for_integer(num_samples))
     places, order, count = class_centers(label, num_classes)
     return places, order[: max(num_samples, int(count))]

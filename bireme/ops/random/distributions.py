@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,8 @@ from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import on_numpy
 from bireme.core.record import guards
 from bireme.core.tensor.tensor import read
-from bireme.ops.random.generators import bits, normal_of, unit
+from bireme.ops.random import philox
+from bireme.ops.random.generators import bits, chance, normal_of, unit
 
 ROUNDS = 64  # of rejection: one round takes four of five, so nothing is left after so many
 
@@ -36,9 +38,10 @@ def _turned(key, i):
 
 
 def exponential_of(key, shape, dtype):
-    """Exponential numbers of rate 1, none of them 0: 32 bits keep the small ones apart."""
+    """Exponential numbers of rate 1, none of them 0 or infinite: 32 bits keep the small ones apart."""
     if dtype == jnp.float64:
-        return -jnp.log1p(-unit(key, shape, dtype) - 2.0**-54)
+        whole = (philox.longs(key, math.prod(shape)) >> np.uint64(12)).astype(jnp.float64).reshape(shape)
+        return -jnp.log1p(-(whole + 0.5) * 2.0**-52)
     u = (bits(key, shape).astype(jnp.float32) + np.float32(0.5)) * np.float32(2.0**-32)
     return -jnp.log1p(-jnp.minimum(u, np.float32(1 - 2.0**-24)))
 
@@ -86,8 +89,7 @@ def bernoulli(x: Tensor, p: Tensor | float | None = None, key: Key = None) -> Te
         >>> bireme.bernoulli(bireme.to_tensor([0.0, 1.0])).tolist()
         [0.0, 1.0]
     """
-    wide = wide_of(x.dtype)
-    return (unit(key, x.shape, wide) < (x if p is None else p).astype(wide)).astype(x.dtype)
+    return chance(key, x.shape, (x if p is None else p).astype(wide_of(x.dtype))).astype(x.dtype)
 
 
 bernoulli.infer(lambda x: x)
@@ -403,7 +405,7 @@ def multinomial(x: Tensor, num_samples: Attr[int] = 1, replacement: bool = False
     if isinstance(n, bool) or not isinstance(n, (int, float, np.number)) or n != int(n):
         raise errors.bad("multinomial(num_samples)", "an integer", num_samples, kind=errors.ArgumentTypeError)
     if n < 1:
-        raise errors.bad("multinomial(num_samples)", "a positive integer", n)
+        raise errors.bad("multinomial(num_samples)", "a positive integer", n, kind=errors.for_integer(n))
     _must_suffice(x, 1 if replacement else int(n))
     return multinomial_of(x, int(n), replacement)
 

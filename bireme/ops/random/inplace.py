@@ -10,9 +10,9 @@ import numpy as np
 from bireme.core.base import errors
 from bireme.core.base import random_state as streams
 from bireme.core.base.dtype import COMPLEX, FLOAT
-from bireme.core.declare.op import Attr, Key, Tensor, composite, op
+from bireme.core.declare.op import Attr, DTypeArg, Key, Tensor, composite, op
 from bireme.ops.random.distributions import exponential_of, wide_of
-from bireme.ops.random.generators import complex_normal, normal_of, unit
+from bireme.ops.random.generators import between, chance, complex_normal, normal_of, unit
 
 
 def _fits(where: str, x: Any, other: Any) -> None:
@@ -35,14 +35,19 @@ def _zeros(g):
 
 
 @op(numpy=True, dtypes=FLOAT, numbers={"min": "float64", "max": "float64"})
-def uniform_like(x: Tensor, min: Tensor | float, max: Tensor | float, key: Key = None) -> Tensor:
+def uniform_like(x: Tensor, min: Tensor | float, max: Tensor | float, dtype: DTypeArg = None, key: Key = None) -> Tensor:
     """Uniform numbers in [min, max) in the shape of `x`; use `uniform_`.
 
     >>> bireme.zeros([2]).uniform_(1.0, 1.5).astype("int32").tolist()
     [1, 1]
     """
-    wide = wide_of(x.dtype)
-    return (min.astype(wide) + unit(key, x.shape, wide) * (max - min).astype(wide)).astype(x.dtype)
+    return between(key, x.shape, min, max, dtype.np)
+
+
+@uniform_like.prepare
+def _(arguments):
+    if isinstance(arguments["x"], Tensor):  # said by name: the interpreter computes half precision in float32
+        arguments["dtype"] = arguments["x"]._value.sig.dtype
 
 
 uniform_like.infer(lambda x: x)
@@ -68,7 +73,7 @@ def uniform_filled(x: Tensor, min: Attr[float] = -1.0, max: Attr[float] = 1.0, s
     """
     low, high = [v.item() if isinstance(v, Tensor) and v._value.sig.size == 1 else v for v in (min, max)]
     if not low < high:
-        raise errors.bad("uniform_(max)", f"a number greater than min = {low}", high)
+        raise errors.bad("uniform_(max)", f"a number greater than min = {low}", high, kind=errors.for_number(high))
     with streams.seeded(seed):
         return uniform_like(x, low, high)
 
@@ -190,7 +195,8 @@ def exponential(x: Tensor, lam: Tensor | float = 1.0, key: Key = None) -> Tensor
         True
     """
     wide = wide_of(x.dtype)
-    return (exponential_of(key, x.shape, wide) / lam.astype(wide)).astype(x.dtype)
+    drawn = jnp.maximum(exponential_of(key, x.shape, wide), np.asarray(2.0**-24, wide))  # the least that float16 has
+    return (drawn / lam.astype(wide)).astype(x.dtype)
 
 
 @exponential.prepare
@@ -251,8 +257,7 @@ def bernoulli_filled(x: Tensor, p: Tensor | float = 0.5, key: Key = None) -> Ten
         >>> bireme.zeros([2]).bernoulli_(1.0).tolist()
         [1.0, 1.0]
     """
-    wide = wide_of(x.dtype)
-    return (unit(key, x.shape, wide) < p.astype(wide)).astype(x.dtype)
+    return chance(key, x.shape, p.astype(wide_of(x.dtype))).astype(x.dtype)
 
 
 bernoulli_filled.check(lambda x, p: _fits("bernoulli_(p)", x, p))

@@ -23,7 +23,7 @@ def top_p_of(x: Tensor, ps: Tensor, threshold: Tensor | None, seeds: Tensor | No
     [[1]]
     """
     rows = x.shape[0]
-    own = key if seeds is None else (np.uint32(0x9E3779B9), seeds.reshape(rows).astype(jnp.uint32) * np.uint32(0x85EBCA6B))
+    own = key if seeds is None else (jnp.uint32(0x9E3779B9), seeds.reshape(rows).astype(jnp.uint32) * np.uint32(0x85EBCA6B))
     draws = unit(own, (rows,), jnp.float32)[:, None]
     places = order(x, 1, True)
     chances = at(x, places, 1)

@@ -312,7 +312,7 @@ def topk(x: Tensor, k: Attr[int | Tensor], axis: Axis = None, largest: bool = Tr
     n = x.shape[axis] if x.ndim else 1
     k = _count("topk", k)
     if not 1 <= k <= n:
-        raise errors.bad("topk(k)", f"an integer in [1, {n}], the size of axis {axis}", k)
+        raise errors.bad("topk(k)", f"an integer in [1, {n}], the size of axis {axis}", k, kind=errors.for_integer(k))
     return TopKRetType(*topk_of(x, k, axis, largest))
 
 
@@ -374,7 +374,7 @@ kthvalue.grad(picked_grad, numpy=True)
 def _(x, k, axis):
     n = x.shape[axis] if x.ndim else 1
     if not 1 <= k <= n:
-        raise errors.bad("kthvalue(k)", f"an integer in [1, {n}], the size of axis {axis}", k)
+        raise errors.bad("kthvalue(k)", f"an integer in [1, {n}], the size of axis {axis}", k, kind=errors.for_integer(k))
 
 
 @op(method=True, dtypes=REAL, selects=True)
