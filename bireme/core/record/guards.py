@@ -7,7 +7,7 @@ it is read, in any thread. See decisions/023.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 from weakref import ref
 
@@ -73,6 +73,35 @@ def guard(
                 return
     if new.failed(wait=True):  # it has run by itself, so this waits for nothing else
         raise new.error()
+
+
+def require(
+    operand: Value,
+    where: str,
+    expected: str,
+    *,
+    host: Callable[[np.ndarray], Any],
+    device: Callable[[], Any],
+    got: str,
+    kind: type[Exception] = errors.ArgumentError,
+    of: Value | None = None,
+) -> None:
+    """Refuse a call whose operand holds what it must not: now if its numbers are on the host, else when the program has run.
+
+    `host` looks at the array and returns what is wrong in it: a value to show, True where `got` says it, None or False if
+    nothing is. `device` records the same question and returns the tensor of its answer. The call is the next one that
+    reads `operand`, or `of` where that is another value.
+    """
+    if not operand.sig.size:
+        return
+    if operand.array is not None and operand.device.is_cpu:
+        wrong = host(np.asarray(operand.array))
+        if wrong is True:
+            raise errors.bad(where, expected, described=got, kind=kind)
+        if wrong is not None and wrong is not False:
+            raise errors.bad(where, expected, wrong, kind=kind)
+    elif not local.segment.symbolic:
+        guard(device()._value, of or operand, f"{where}: expected {expected}, got {got}", kind)
 
 
 def _add(new: Guard, seg: Segment, of: Value | None, result: Value | None) -> None:

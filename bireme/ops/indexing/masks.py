@@ -11,7 +11,6 @@ import numpy as np
 from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.declare.op import Size, Tensor, composite, op
-from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import dual
 from bireme.core.record import guards
@@ -233,13 +232,17 @@ def masked_scatter(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
 
 
 def _check_enough(mask: Tensor, times: int, n: int) -> None:
-    """Raise for a mask that is true more than `n` times; one that is not there yet is looked at when it is."""
-    expected = f"at most {n} true elements, as value has"
-    known = read(mask)
-    if known.array is not None and known.device.is_cpu:
-        count = int(np.count_nonzero(known.array)) * times
-        if count > n:
-            raise errors.bad("masked_scatter(mask)", expected, count, kind=errors.ArgumentError)
-    elif not segment.local.segment.symbolic:
-        more = logic.any_outside(mask.sum(), 0, n // times + 1)  # type: ignore[attr-defined]  # installed by ops.reduce
-        guards.guard(more._value, known, f"masked_scatter(mask): expected {expected}, got more", errors.ArgumentError)
+    """Raise for a mask that is true more than `n` times."""
+
+    def count(array: np.ndarray) -> int | None:
+        found = int(np.count_nonzero(array)) * times
+        return found if found > n else None
+
+    guards.require(
+        read(mask),
+        "masked_scatter(mask)",
+        f"at most {n} true elements, as value has",
+        host=count,
+        device=lambda: logic.any_outside(mask.sum(), 0, n // times + 1),
+        got="more",
+    )

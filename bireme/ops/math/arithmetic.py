@@ -14,7 +14,6 @@ from bireme.core.base import errors, registry
 from bireme.core.base.dtype import COMPLEX, FLOAT, INT
 from bireme.core.base.host_arrays import convert
 from bireme.core.declare.op import Const, DTypeArg, Extra, Tensor, composite, op
-from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
 from bireme.core.record import guards
 from bireme.core.tensor.grad_mode import no_grad
@@ -319,16 +318,20 @@ def _no_zero_divisor(name: str):
         kinds = [v.dtype if isinstance(v, Tensor) else dtypes.of_number(v) for v in (x, y)]
         if isinstance(y, float) or not all(k.kind in "bi" for k in kinds):
             return
-        value = read(y) if isinstance(y, Tensor) else None
-        if value is not None and (value.array is None or not value.device.is_cpu):
-            if value.sig.size and not segment.local.segment.symbolic:
-                zero = registry.find("any")(registry.find("equal")(y, 0))
-                told = f"{name}(y): expected divisors other than 0 for integers, got 0"
-                guards.guard(zero._value, value, told, ZeroDivisionError)
+        expected = "nonzero divisors for integers"
+        if not isinstance(y, Tensor):
+            if not np.all(y):
+                raise errors.bad(f"{name}(y)", expected, 0, kind=ZeroDivisionError)
             return
-        host = np.asarray(y if value is None else value.array)
-        if host.size and not host.all():
-            raise errors.bad(f"{name}(y)", "nonzero divisors for integers", 0, kind=ZeroDivisionError)
+        guards.require(
+            read(y),
+            f"{name}(y)",
+            expected,
+            host=lambda array: not array.all(),
+            device=lambda: registry.find("any")(registry.find("equal")(y, 0)),
+            got="0",
+            kind=ZeroDivisionError,
+        )
 
     return prepare
 

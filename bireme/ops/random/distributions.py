@@ -15,7 +15,6 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT
 from bireme.core.declare.op import Attr, Key, Tensor, composite, op
-from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import on_numpy
 from bireme.core.record import guards
@@ -54,21 +53,26 @@ def _while(condition, step, state):
 
 
 def _must_be_probable(where: str, x: Any) -> None:
-    """Numbers in [0, 1]: what the host knows is looked at now, anything else by a flag of the program."""
+    """Raise unless all numbers are in [0, 1]."""
     expected = "probabilities in [0, 1]"
     if not isinstance(x, Tensor):
         if not 0 <= x <= 1:
             raise errors.bad(where, expected, x, kind=errors.OutOfRangeError)
         return
-    value = read(x)
-    if value.array is not None and value.device.is_cpu:
-        host = np.asarray(value.array)
-        inside = (host >= 0) & (host <= 1)
-        if not inside.all():
-            raise errors.bad(where, expected, float(host[~inside].ravel()[0]), kind=errors.OutOfRangeError)
-    elif value.sig.size and not segment.local.segment.symbolic:
-        outside = ((x >= 0) & (x <= 1)).all().logical_not()
-        guards.guard(outside._value, value, f"{where}: expected {expected}, got one outside", errors.OutOfRangeError)
+
+    def outside(array: np.ndarray) -> float | None:
+        wrong = array[~((array >= 0) & (array <= 1))]
+        return float(wrong.ravel()[0]) if wrong.size else None
+
+    guards.require(
+        read(x),
+        where,
+        expected,
+        host=outside,
+        device=lambda: ((x >= 0) & (x <= 1)).all().logical_not(),
+        got="a number out of range",
+        kind=errors.OutOfRangeError,
+    )
 
 
 # ---------------------------------------------------------------- Bernoulli
@@ -411,16 +415,24 @@ def multinomial(x: Tensor, num_samples: Attr[int] = 1, replacement: bool = False
 
 
 def _must_suffice(x: Tensor, needed: int) -> None:
-    """Weights of 0 or more, and enough of them above 0 in each row."""
+    """Raise unless weights are non-negative, and enough of them positive in each row."""
     if needed > x.shape[-1]:
-        expected = "at least one category" if needed == 1 else f"at least {needed} categories, as many as are drawn without replacement"
+        expected = (
+            "at least one category"
+            if needed == 1
+            else f"at least {needed} categories, as many as are drawn without replacement"
+        )
         raise errors.bad("multinomial(x)", expected, x)
-    value = read(x)
-    expected = f"non-negative weights, at least {needed} of them positive in each row"
-    if value.array is not None and value.device.is_cpu:
-        host = np.asarray(value.array)
-        if not (host >= 0).all() or not ((host > 0).sum(-1) >= needed).all():
-            raise errors.bad("multinomial(x)", expected, host.astype(np.float64).ravel()[:8].tolist())
-    elif not segment.local.segment.symbolic:
-        bad = ((x >= 0).all(-1) & ((x > 0).astype("int64").sum(-1) >= needed)).all().logical_not()
-        guards.guard(bad._value, value, f"multinomial(x): expected {expected}, got others", ValueError)
+
+    def wrong(array: np.ndarray) -> list | None:
+        fine = (array >= 0).all() and ((array > 0).sum(-1) >= needed).all()
+        return None if fine else array.astype(np.float64).ravel()[:8].tolist()
+
+    guards.require(
+        read(x),
+        "multinomial(x)",
+        f"non-negative weights, at least {needed} of them positive in each row",
+        host=wrong,
+        device=lambda: ((x >= 0).all(-1) & ((x > 0).astype("int64").sum(-1) >= needed)).all().logical_not(),
+        got="others",
+    )

@@ -8,7 +8,6 @@ import numpy as np
 
 from bireme.core.base import errors
 from bireme.core.declare.op import Attr, Tensor, composite
-from bireme.core.graph import segment
 from bireme.core.record import guards
 from bireme.core.tensor.tensor import read
 from bireme.ops._shared.matrix import turned
@@ -19,24 +18,28 @@ from bireme.ops.reduction import reductions
 
 
 def _weights(argument: str, weights: Tensor, x: Tensor, n: int) -> Tensor:
-    """Weights in the dtype of `x`, non-negative, and counts integers: host values are checked now, others by a flag."""
+    """Weights in the dtype of `x`, non-negative, and counts integers."""
     if weights.ndim != 1 or weights.shape[0] != n:
         raise errors.bad(f"cov({argument})", f"{n} weights, one for each observation", described=f"shape {weights.shape}", kind=errors.ShapeError)
     whole = argument == "fweights" and weights.dtype.is_floating
-    value = read(weights)
-    if value.array is not None and value.device.is_cpu:
-        host = np.asarray(value.array)
-        if (host < 0).any():
-            raise errors.bad(f"cov({argument})", "non-negative weights", described="a negative number")
-        if whole and (host != np.floor(host)).any():
-            raise errors.bad("cov(fweights)", "integers", described="a fraction")
-    elif not segment.local.segment.symbolic and n:
-        plain = weights.detach()
-        message = f"cov({argument}): expected weights of 0 or more, got a negative one"
-        guards.guard(reductions.any(plain < 0)._value, value, message, ValueError)
-        if whole:
-            broken = reductions.any(logic.not_equal(plain, plain.floor()))
-            guards.guard(broken._value, value, "cov(fweights): expected whole numbers, got a fraction", ValueError)
+    plain, value = weights.detach(), read(weights)
+    guards.require(
+        value,
+        f"cov({argument})",
+        "non-negative weights",
+        host=lambda array: bool((array < 0).any()),
+        device=lambda: reductions.any(plain < 0),
+        got="a negative number",
+    )
+    if whole:
+        guards.require(
+            value,
+            "cov(fweights)",
+            "integers",
+            host=lambda array: bool((array != np.floor(array)).any()),
+            device=lambda: reductions.any(logic.not_equal(plain, plain.floor())),
+            got="a fraction",
+        )
     return weights.astype(x.dtype)
 
 

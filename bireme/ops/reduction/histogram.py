@@ -13,7 +13,6 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.base.dtype import FLOAT, INT
 from bireme.core.declare.op import Attr, Tensor, composite, op
-from bireme.core.graph import segment
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import on_numpy
 from bireme.core.record import guards
@@ -141,22 +140,31 @@ def _check_bins(name: str, bins: Any, low: Any, high: Any) -> tuple[int, float, 
 
 
 def _check_range(x: Tensor) -> None:
-    """Raise unless bins can span all elements: host values are checked now, others by a flag of the program."""
-    whole = x.dtype in INT
-    expected = f"a range that {x.dtype.name} holds" if whole else "finite numbers where min and max are not given"
-    got = "a wider range" if whole else "NaN or infinity"
-    value = read(x)
-    if value.array is not None and value.device.is_cpu:
-        host = np.asarray(value.array)
-        if float(host.max()) - float(host.min()) >= np.iinfo(x.dtype.np).max if whole else not np.isfinite(host).all():
-            raise errors.bad("histogram(input)", expected, described=got)
-    elif not segment.local.segment.symbolic:
-        if whole:
+    """Raise unless bins can span all elements."""
+    if x.dtype in INT:
+        limit = np.iinfo(x.dtype.np).max
+
+        def spread() -> Tensor:
             wide = x.astype(dtypes.float64)
-            wrong = logic.greater_equal(reductions.max(wide) - reductions.min(wide), float(np.iinfo(x.dtype.np).max))
-        else:
-            wrong = logic.logical_not(reductions.all(logic.isfinite(x)))
-        guards.guard(wrong._value, value, f"histogram(input): expected {expected}, got {got}", ValueError)
+            return logic.greater_equal(reductions.max(wide) - reductions.min(wide), float(limit))
+
+        guards.require(
+            read(x),
+            "histogram(input)",
+            f"a range that {x.dtype.name} holds",
+            host=lambda array: float(array.max()) - float(array.min()) >= limit,
+            device=spread,
+            got="a wider range",
+        )
+    else:
+        guards.require(
+            read(x),
+            "histogram(input)",
+            "finite numbers where min and max are not given",
+            host=lambda array: not np.isfinite(array).all(),
+            device=lambda: logic.logical_not(reductions.all(logic.isfinite(x))),
+            got="NaN or infinity",
+        )
 
 
 @composite(method=True)
