@@ -202,6 +202,7 @@ def test_compiled(full):
     """Many indices in one program."""
     kept = []
     held(lambda case: kept.append(case), SEEDS.map(write_of), 120 if full else 7)
+    assert len(kept) >= 7
     with executor.use("xla"):
         for found, wanted in [pair for case in kept for pair in zip(*gradients(case), strict=True)]:
             same(found, wanted)
