@@ -123,7 +123,7 @@ def test_what_does_not_fit():
             F.scaled_dot_product_attention(*wrong)
     with pytest.raises(ValueError, match=r"a mask that broadcasts to \[2, 4, 3, 3\], got shape \[2, 3\]"):
         F.scaled_dot_product_attention(q, k, v, attn_mask=bireme.zeros([2, 3]))
-    with pytest.raises(TypeError, match="a bool or floating mask"):
+    with pytest.raises(TypeError, match="a bool or floating-point mask"):
         F.scaled_dot_product_attention(q, k, v, attn_mask=bireme.zeros([3, 3], "int64"))
 
 

@@ -96,7 +96,7 @@ def test_spectral_norm_takes_other_axes_and_two_forwards_before_one_backward():
     [
         (lambda: utils.weight_norm(utils.weight_norm(linear())), RuntimeError, "a layer without weight_norm on weight"),
         (lambda: utils.spectral_norm(utils.spectral_norm(linear())), RuntimeError, "a layer without spectral_norm on weight"),
-        (lambda: utils.weight_norm(linear(), "wait"), KeyError, "one of weight, bias"),
+        (lambda: utils.weight_norm(linear(), "wait"), KeyError, "one of 'weight', 'bias'"),
         (lambda: utils.weight_norm(linear(), dim=2), AssertionError, r"weight_norm\(dim\)"),
         (lambda: utils.spectral_norm(linear(), dim=2), ValueError, r"spectral_norm\(dim\)"),
         (lambda: utils.spectral_norm(linear(), n_power_iterations=0), ValueError, r"spectral_norm\(n_power_iterations\)"),

@@ -387,10 +387,10 @@ class Layer(State, Conversions):
             raise errors.bad(f"{where}(name)", "a str", name, hint=f"the name of {what} should be a string", kind=errors.ArgumentTypeError)
         if not name or "." in name:
             hint = f"the name of {what} can not {'contain a dot' if name else 'be empty'}"
-            raise errors.bad(f"{where}(name)", "a name without dots", name or "''", hint=hint, kind=KeyError)
+            raise errors.bad(f"{where}(name)", "a name without dots", name or "''", hint=hint, kind=errors.MissingKeyError)
         if name not in store and hasattr(self, name):
             hint = f"an attribute {name} already exists"
-            raise errors.bad(f"{where}(name)", "a name that is not an attribute yet", name, hint=hint, kind=KeyError)
+            raise errors.bad(f"{where}(name)", "a name that is not an attribute yet", name, hint=hint, kind=errors.MissingKeyError)
 
     def parameters(self, include_sublayers: bool = True) -> list[Parameter]:
         """Return all parameters, each once.

@@ -103,6 +103,20 @@ class OutOfRangeError(ArgumentError, IndexError, RuntimeError):
     """
 
 
+class MissingKeyError(ArgumentError, KeyError):
+    """A name is not one of those that are known, or is not free.
+
+    Examples:
+        >>> try:
+        ...     bireme.nn.utils.weight_norm(bireme.nn.Linear(2, 3), name="w")
+        ... except bireme.errors.MissingKeyError as e:
+        ...     print(str(e).splitlines()[0])
+        weight_norm(name): expected one of 'weight', 'bias', got 'w'
+    """
+
+    __str__ = ValueError.__str__  # KeyError would show the repr of the message
+
+
 class FileFormatError(ArgumentError):
     """A file is damaged, not of a known format, or holds something other than tensors and plain data.
 

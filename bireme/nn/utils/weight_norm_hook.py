@@ -199,7 +199,7 @@ def _taken(where: str, layer: Layer, name: str, kind: type) -> Parameter:
             )
     weight = layer._parameters.get(name)
     if weight is None:
-        raise errors.bad(f"{where}(name)", f"one of {', '.join(map(repr, layer._parameters))}", name, kind=KeyError)
+        raise errors.bad(f"{where}(name)", f"one of {', '.join(map(repr, layer._parameters))}", name, kind=errors.MissingKeyError)
     return weight
 
 
