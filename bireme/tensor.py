@@ -172,7 +172,7 @@ def _aligned(x: Tensor, y: Tensor, axis: int, where: str) -> Tensor:
     if axis == -1 or y.ndim >= x.ndim:
         return y
     if not 0 <= axis <= x.ndim - y.ndim:
-        raise errors.bad(where, f"-1, or a place in [0, {x.ndim - y.ndim}]", axis)
+        raise errors.bad(where, f"-1, or an axis in [0, {x.ndim - y.ndim}]", axis)
     return y.reshape([*y.shape, *[1] * (x.ndim - axis - y.ndim)])
 
 
@@ -232,7 +232,7 @@ def create_array(dtype: Any, initialized_list: Any = None) -> list:
         raise errors.bad("create_array(initialized_list)", "a list of Tensors", array, kind=errors.NotATensorError)
     for x in array:
         if not isinstance(x, Tensor):
-            raise errors.bad("create_array(initialized_list)", "Tensors alone", x, kind=errors.NotATensorError)
+            raise errors.bad("create_array(initialized_list)", "only Tensors", x, kind=errors.NotATensorError)
     return list(array)
 
 
@@ -257,7 +257,7 @@ def array_write(x: Tensor, i: Tensor, array: list | None = None) -> list:
     at = _place(i, "array_write(i)")
     array = _array([] if array is None else array, "array_write(array)")
     if at > len(array):
-        raise errors.bad("array_write(i)", f"a place in [0, {len(array)}]", at, kind=errors.OutOfRangeError)
+        raise errors.bad("array_write(i)", f"an index in [0, {len(array)}]", at, kind=errors.OutOfRangeError)
     if at < len(array):
         array[at] = x
     else:
@@ -285,7 +285,7 @@ def array_read(array: list, i: Tensor) -> Tensor:
     """
     array, at = _array(array, "array_read(array)"), _place(i, "array_read(i)")
     if not -len(array) <= at < len(array):
-        raise errors.bad("array_read(i)", f"a place in [0, {len(array) - 1}]", at, kind=IndexError)
+        raise errors.bad("array_read(i)", f"an index in [0, {len(array) - 1}]", at, kind=errors.OutOfRangeError)
     return array[at]
 
 

@@ -364,7 +364,7 @@ def test_a_model_may_be_saved_in_another_type():
 def test_the_older_scaler_has_its_own_defaults():
     scaler = bireme.amp.AmpScaler()
     assert (scaler.get_init_loss_scaling(), scaler.get_incr_every_n_steps()) == (32768.0, 1000)
-    with pytest.raises(AssertionError, match="a number over 1"):
+    with pytest.raises(AssertionError, match="a number greater than 1"):
         bireme.amp.AmpScaler(incr_ratio=0.5)
 
 

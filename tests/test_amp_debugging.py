@@ -35,7 +35,7 @@ def test_figures_of_a_tensor(capsys):
     assert capsys.readouterr().out == ""
     d.check_numerics(bireme.to_tensor([1e6]), "op", "x", DebugMode.CHECK_ALL_FOR_OVERFLOW)
     assert "[WARNING]" in capsys.readouterr().out
-    with pytest.raises(TypeError, match="a floating Tensor"):
+    with pytest.raises(TypeError, match="a floating-point Tensor"):
         d.check_numerics(bireme.to_tensor([1]), "op", "x")
 
 
@@ -98,7 +98,7 @@ def test_a_checked_layer():
     assert Inverse()(bireme.to_tensor([4.0])).tolist() == [0.25]
     with pytest.raises(RuntimeError, match=r"Inverse: \w+: There are NAN or INF(.|\n)*test_amp_debugging.py"):
         Inverse()(bireme.to_tensor([0.0]))
-    with pytest.raises(RuntimeError, match="an input by position"):
+    with pytest.raises(RuntimeError, match="a positional input"):
         Inverse()()
     with pytest.raises(RuntimeError, match="a Tensor as first input"):
         Inverse()(3)

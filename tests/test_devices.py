@@ -315,7 +315,7 @@ def test_names_of_types():
 @pytest.mark.parametrize("call", [lambda: bireme.ones([10**12]), lambda: bireme.randn([10**6, 10**7]), lambda: bireme.ones([2]).expand([10**13, 2])])
 def test_what_no_memory_can_hold_is_refused_before_it_is_tried(call):
     with pytest.raises(
-        MemoryError, match=r"(ones|randn|expand)\(\w*\): expected a (result that fits into .* GiB of memory|tensor that can exist), got shape \["
+        MemoryError, match=r"(ones|randn|expand)\(\w*\): expected a (result that fits into .* GiB of memory|shape of at most .* elements), got shape \["
     ):
         call()
     assert (bireme.ones([2]) + 1).tolist() == [2.0, 2.0]

@@ -10,7 +10,8 @@ import pytest
 from tools.docs_code import blocks, run
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "decisions").glob("*.md"))]
+KINDS = {"python", "text", ""}  # of blocks: code by another name would not run
 WITH_CODE = [page for page in PAGES if blocks(page.read_text())]
 
 
@@ -28,6 +29,7 @@ def test_pages_have_code_and_all_of_it_is_found():
         marked = re.findall(r"^\s*```python", page.read_text(), re.MULTILINE)
         skipped = re.findall(r"^<!-- not run: \S.*-->\n```python", page.read_text(), re.MULTILINE)
         assert len(blocks(page.read_text())) == len(marked) - len(skipped), page.name
+        assert set(re.findall(r"^\s*(?:```+|~~~+) *([^\n`]*)$", page.read_text(), re.MULTILINE)) <= KINDS, page.name
 
 
 def test_mistakes_on_a_page_are_found(tmp_path):

@@ -33,7 +33,7 @@ TYPES = [
     "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "float8_e4m3fn",
     "float8_e5m2", "complex64", "complex128",
 ]  # fmt: skip
-SURE = "expected a whole file of tensors and plain data, got "
+SURE = "expected an undamaged file of tensors and plain data, got "
 
 
 @pytest.fixture
@@ -121,9 +121,9 @@ def test_open_files(tmp_path, path):
         archive.write(tmp_path / "a", "inner")
     with zipfile.ZipFile(tmp_path / "zip") as archive, archive.open("inner") as file:
         assert load(file)["a"].tolist() == [1.0, 1.0]
-    with open(tmp_path / "text", "w") as text, pytest.raises(TypeError, match="open for bytes"):
+    with open(tmp_path / "text", "w") as text, pytest.raises(TypeError, match="binary mode"):
         save(1, text)
-    with open(tmp_path / "text") as text, pytest.raises(TypeError, match="open for bytes"):
+    with open(tmp_path / "text") as text, pytest.raises(TypeError, match="binary mode"):
         load(text)
     read, write = os.pipe()
     with open(read, "rb") as there, open(write, "wb", buffering=0) as here:
@@ -186,17 +186,17 @@ def doubled(n):
     [
         (lambda p: save(object(), p), TypeError, r"save\(obj\): expected tensors, .*, got object"),
         (lambda p: save({"a": [print]}, p), TypeError, "got builtin_function"),
-        (lambda p: save(np.array(["a"]), p), TypeError, "expected arrays of numbers"),
-        (lambda p: save({"a": np.array([object()])}, p), TypeError, "expected arrays of numbers"),
-        (lambda p: save({1j: 1}, p), TypeError, "expected keys that are text"),
+        (lambda p: save(np.array(["a"]), p), TypeError, "expected numeric arrays"),
+        (lambda p: save({"a": np.array([object()])}, p), TypeError, "expected numeric arrays"),
+        (lambda p: save({1j: 1}, p), TypeError, "expected keys that are str"),
         (lambda p: save(1 << 9000, p), ValueError, "at most 8000 bits"),
         (lambda p: save(nn.ReLU(), p), ValueError, r"hint: save ReLU.state_dict\(\)"),
         (lambda p: save(holds_itself(), p), ValueError, "got a list that contains itself"),
         (lambda p: save(deep(102), p), ValueError, "got data nested more than 100 deep"),
         (lambda p: save(deep(101, bireme.ones([1])), p), ValueError, "got data nested more than 100 deep"),
-        (lambda p: save(doubled(40), p), ValueError, "got data that unfolds to more than"),
-        (lambda p: save({2**64: 1}, p), TypeError, "keys that are text, numbers of 64 bits"),
-        (lambda p: save(np.ma.masked_array([1.0], [True]), p), TypeError, "expected arrays of numbers"),
+        (lambda p: save(doubled(40), p), ValueError, "got data of more than"),
+        (lambda p: save({2**64: 1}, p), TypeError, "keys that are str, 64-bit numbers"),
+        (lambda p: save(np.ma.masked_array([1.0], [True]), p), TypeError, "expected numeric arrays"),
         (lambda p: save(range(3), p), NotImplementedError, r"save\(obj\): expected tensors, .*, got range"),
         (lambda p: save(1, ""), ValueError, r"save\(path\)"),
         (lambda p: save(1, os.path.dirname(p) + os.sep), ValueError, r"save\(path\)"),
@@ -458,8 +458,8 @@ def test_a_name_without_the_ending(path):
         ({"a": 1}, {}, "got 'a': 1"),
         ({1: bireme.ones([1])}, {}, "a dict of name to Tensor"),
         ({"a": {"b": bireme.ones([1])}}, {}, "got 'a': dict"),
-        ({"a": bireme.ones([1]).astype("complex128")}, {}, "types that a safetensors file can hold, got complex128 for 'a'"),
-        ({"a": bireme.ones([1])}, {"metadata": {"a": 1}}, r"save\(metadata\): expected a dict of text to text"),
+        ({"a": bireme.ones([1]).astype("complex128")}, {}, "dtypes that safetensors supports, got complex128 for 'a'"),
+        ({"a": bireme.ones([1])}, {"metadata": {"a": 1}}, r"save\(metadata\): expected a dict of str to str"),
     ],
 )
 def test_what_a_safetensors_file_cannot_hold(obj, options, message, tensors):
@@ -483,32 +483,32 @@ def one(path, given, data=b"1234"):
 @pytest.mark.parametrize(
     ("write", "message"),
     [
-        (lambda p: Path(p).write_bytes(b""), "too short"),
-        (lambda p: Path(p).write_bytes(b"\xff" * 64), "announces a header of 18446744073709551615"),
-        (lambda p: header(p, b"[]"), "not a table"),
+        (lambda p: Path(p).write_bytes(b""), "truncated"),
+        (lambda p: Path(p).write_bytes(b"\xff" * 64), "header would be 18446744073709551615 bytes long"),
+        (lambda p: header(p, b"[]"), "not a JSON object"),
         (lambda p: header(p, b"{" * 100_000), "not JSON"),
         (lambda p: header(p, b"\xff\xfe{}"), "not JSON"),
-        (lambda p: header(p, b'{"a":1,"a":2}'), "names something twice"),
-        (lambda p: header(p, b'{"__metadata__":{"format":3}}'), "metadata that is not text"),
-        (lambda p: header(p, b'{"__metadata__":3}'), "metadata that is not text"),
+        (lambda p: header(p, b'{"a":1,"a":2}'), "duplicate keys"),
+        (lambda p: header(p, b'{"__metadata__":{"format":3}}'), "metadata that is not a dict of str to str"),
+        (lambda p: header(p, b'{"__metadata__":3}'), "metadata that is not a dict of str to str"),
         (lambda p: one(p, entry(shape=(2**60,))), r"'a' of shape \[1152921504606846976\] in 4 bytes"),
         (lambda p: one(p, entry(shape=(2**40, 0))), "in 4 bytes"),
         (lambda p: one(p, entry(shape=(2**40, 2**40, 0), extent=(0, 0)), b""), "in 0 bytes"),
-        (lambda p: one(p, entry(shape=(-1,))), "not sizes"),
-        (lambda p: one(p, entry(shape=(True,))), "not sizes"),
-        (lambda p: header(p, json.dumps({"a\x1b[31m\n": entry(shape=(-1,))}).encode(), b"1234"), r"sizes of 'a\\x1b\[31m\\n' that are not sizes"),
-        (lambda p: one(p, entry(shape=("1",))), "not sizes"),
-        (lambda p: one(p, entry(shape=(1,) * 70)), "not sizes"),
-        (lambda p: one(p, entry(extent=(0, 4, 4))), "not sizes"),
+        (lambda p: one(p, entry(shape=(-1,))), "invalid shape or data_offsets"),
+        (lambda p: one(p, entry(shape=(True,))), "invalid shape or data_offsets"),
+        (lambda p: header(p, json.dumps({"a\x1b[31m\n": entry(shape=(-1,))}).encode(), b"1234"), r"'a\\x1b\[31m\\n' with an invalid shape"),
+        (lambda p: one(p, entry(shape=("1",))), "invalid shape or data_offsets"),
+        (lambda p: one(p, entry(shape=(1,) * 70)), "invalid shape or data_offsets"),
+        (lambda p: one(p, entry(extent=(0, 4, 4))), "invalid shape or data_offsets"),
         (lambda p: one(p, entry(extent=(4, 0))), "in -4 bytes"),
-        (lambda p: one(p, entry(dtype="PICKLE")), "unknown type 'PICKLE'"),
-        (lambda p: one(p, entry(dtype=5)), "unknown type '5'"),
+        (lambda p: one(p, entry(dtype="PICKLE")), "unknown dtype 'PICKLE'"),
+        (lambda p: one(p, entry(dtype=5)), "unknown dtype '5'"),
         (lambda p: one(p, {"dtype": "F32"}), "incomplete entry"),
         (lambda p: header(p, b'{"a":3}'), "incomplete entry"),
-        (lambda p: one(p, entry(extent=(4, 8))), "overlap or leave holes"),
-        (lambda p: one(p, {"a": entry(), "b": entry()}), "overlap or leave holes"),
-        (lambda p: one(p, entry(), b"12345678"), "8 bytes of arrays where its header says 4"),
-        (lambda p: one(p, entry(), b"1"), "1 bytes of arrays where its header says 4"),
+        (lambda p: one(p, entry(extent=(4, 8))), "overlap or leave gaps"),
+        (lambda p: one(p, {"a": entry(), "b": entry()}), "overlap or leave gaps"),
+        (lambda p: one(p, entry(), b"12345678"), "8 bytes of data where its header says 4"),
+        (lambda p: one(p, entry(), b"1"), "1 bytes of data where its header says 4"),
     ],
 )
 def test_hostile_headers(write, message, tensors):

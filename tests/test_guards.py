@@ -149,9 +149,8 @@ def test_a_cut_between_the_question_and_the_call():
 def test_run_at_once_it_is_told_by_the_call():
     bireme.set_flags({"FLAGS_op_at_once": True})
     try:
-        told(
-            lambda: gathered(0, 3), r"index_select\(index\): expected indices in \[-3, 2\], got 3\n  at test_guards\.py"
-        )
+        # on an accelerator a flag is asked for, on CPU the host knows the index by then
+        told(lambda: gathered(0, 3), r"expected indices in \[-3, 2\], got (3|one outside)\n  at test_guards\.py:\d+")
         assert gathered(0, 2).tolist() == [10.0, 30.0]
     finally:
         bireme.set_flags({"FLAGS_op_at_once": False})

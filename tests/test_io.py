@@ -272,7 +272,7 @@ def test_samplers():
         (lambda: io.RandomSampler(range(3), False, 4), ValueError, "at most 3"),
         (lambda: io.RandomSampler(range(0)), ValueError, "positive integer"),
         (lambda: io.WeightedRandomSampler([1.0], 0), ValueError, "positive integer"),
-        (lambda: list(io.WeightedRandomSampler([-1.0, 2.0], 1)), AssertionError, "at least 0"),
+        (lambda: list(io.WeightedRandomSampler([-1.0, 2.0], 1)), AssertionError, "non-negative"),
         (lambda: list(io.WeightedRandomSampler([math.nan, 2.0], 1)), AssertionError, "finite"),
         (lambda: list(io.WeightedRandomSampler([0.0, 2.0], 2, False)), AssertionError, "at least 2 positive"),
         (lambda: io.SubsetRandomSampler([]), ValueError, "at least one"),
@@ -282,7 +282,7 @@ def test_samplers():
         (lambda: io.BatchSampler(range(3), batch_size=0), AssertionError, "positive integer"),
         (lambda: io.BatchSampler(Stream(3)), AssertionError, "length"),
         (lambda: io.DistributedBatchSampler(range(3), 0), AssertionError, "positive integer"),
-        (lambda: io.DistributedBatchSampler(range(3), 1, rank=-1), AssertionError, "at least 0"),
+        (lambda: io.DistributedBatchSampler(range(3), 1, rank=-1), AssertionError, r"in \[0, 0\]"),
         (lambda: io.DataLoader(range(3), num_workers=-1), AssertionError, "num_workers"),
         (lambda: io.DataLoader(range(3), batch_size=0), AssertionError, "batch_size"),
         (lambda: io.DataLoader(range(3), prefetch_factor=0), AssertionError, "prefetch_factor"),
@@ -399,7 +399,7 @@ def test_fields():
     assert one(lambda i: i, collate_fn=lambda batch: {"n": len(batch)}) == {"n": 2}
     tensors = one(lambda i: bireme.full([1], i), collate_fn=lambda batch: io.collate.default_collate_fn(batch).astype("int32"))
     assert tensors == ("int32", [[0], [1]])
-    with pytest.raises(RuntimeError, match="different numbers of fields"):
+    with pytest.raises(RuntimeError, match="equal numbers of fields, got samples of 1 and 2 fields"):
         one(lambda i: [1] * (i + 1))
     with pytest.raises(ValueError, match=r"\[1\] \(sample 0\) and \[2\] \(sample 1\)"):
         one(lambda i: np.zeros(i + 1))

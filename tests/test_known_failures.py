@@ -46,12 +46,12 @@ REFUSED = [
     ("CVE-2023-52302", lambda: bireme.nextafter(bireme.ones([1, 2]), bireme.zeros([0])), r"nextafter\(\): expected shapes that broadcast"),
     ("CVE-2023-52305", lambda: bireme.topk(bireme.zeros([2, 0]), 1), r"topk\(k\): expected"),
     ("CVE-2023-52306", lambda: bireme.lerp(bireme.ones([2]), bireme.zeros([0]), 0.5), r"lerp\([^)]*\): expected"),
-    ("CVE-2023-52308", lambda: bireme.amin(bireme.zeros([0, 0])), r"amin\(x\): expected an element"),
-    ("CVE-2023-52308", lambda: bireme.amax(bireme.zeros([2, 0]), axis=1), r"amax\(x\): expected an element along axis 1"),
-    ("CVE-2023-52312", lambda: bireme.crop(grid(), [-1, 0], []), r"crop\(offsets\): expected 2 numbers"),
-    ("CVE-2023-52312", lambda: bireme.crop(grid(), [1, 1], [5, 5]), r"crop\(offsets\): expected a place"),
-    ("CVE-2023-52313", lambda: bireme.argmin(bireme.zeros([0])), r"argmin\(x\): expected an element"),
-    ("CVE-2023-52313", lambda: bireme.argmax(bireme.zeros([2, 0]), axis=1), r"argmax\(x\): expected an element"),
+    ("CVE-2023-52308", lambda: bireme.amin(bireme.zeros([0, 0])), r"amin\(x\): expected at least one element"),
+    ("CVE-2023-52308", lambda: bireme.amax(bireme.zeros([2, 0]), axis=1), r"amax\(x\): expected at least one element along axis 1"),
+    ("CVE-2023-52312", lambda: bireme.crop(grid(), [-1, 0], []), r"crop\(offsets\): expected 2 integers"),
+    ("CVE-2023-52312", lambda: bireme.crop(grid(), [1, 1], [5, 5]), r"crop\(offsets\): expected an offset"),
+    ("CVE-2023-52313", lambda: bireme.argmin(bireme.zeros([0])), r"argmin\(x\): expected at least one element"),
+    ("CVE-2023-52313", lambda: bireme.argmax(bireme.zeros([2, 0]), axis=1), r"argmax\(x\): expected at least one element"),
     ("CVE-2023-38677", lambda: bireme.linalg.eig(bireme.zeros([0, 3])), r"eig\(x\): expected square matrices"),
     ("CVE-2023-38672", lambda: bireme.linalg.matrix_power(bireme.zeros([2, 0, 3]), -1), r"matrix_power\(x\): expected square matrices"),
     # indices out of range: writing and reading foreign memory
@@ -64,7 +64,7 @@ REFUSED = [
     ("embedding", lambda: bireme.nn.functional.embedding(numbers(9), grid()), r"embedding\(x\): expected indices"),
     ("gather_tree", lambda: bireme.nn.functional.gather_tree(numbers([1]), numbers([1])), r"gather_tree\(\w+\): expected the shape"),
     ("multiplex", lambda: bireme.multiplex([grid(), grid()], numbers([7], [0])), r"multiplex\(index\): expected indices"),
-    ("as_strided", lambda: bireme.as_strided(grid(), [3], [2**40]), r"as_strided\(shape\): expected elements within the 6 of the storage"),
+    ("as_strided", lambda: bireme.as_strided(grid(), [3], [2**40]), r"as_strided\(shape\): expected indices in \[0, 5\] of the storage"),
     ("as_strided", lambda: bireme.as_strided(grid(), [2], [1], -8), r"as_strided\(\w+\): expected"),
     # 0-d where a sequence is read: stack overflow
     ("CVE-2023-52304", lambda: bireme.searchsorted(bireme.to_tensor(3.0), bireme.ones([1])), r"searchsorted\(sorted_sequence\): expected"),
@@ -74,11 +74,11 @@ REFUSED = [
     ("CVE-2023-52309", lambda: bireme.repeat_interleave(grid(), -1), r"repeat_interleave\(repeats\): expected"),
     ("CVE-2023-52309", lambda: bireme.repeat_interleave(grid(), numbers(1, -2), axis=0), r"repeat_interleave\(repeats\): expected"),
     ("CVE-2023-52309", lambda: bireme.repeat_interleave(grid(), numbers(1, 2**60), axis=0), r"repeat_interleave\(repeats\): expected"),
-    ("bincount", lambda: bireme.bincount(numbers(-1)), r"bincount\(x\): expected numbers of 0 or more"),
+    ("bincount", lambda: bireme.bincount(numbers(-1)), r"bincount\(x\): expected non-negative integers"),
     ("histogram", lambda: bireme.histogram(grid(), bins=0), r"histogram\(bins\): expected at least 1 bin"),
-    ("pool", lambda: bireme.nn.functional.max_pool2d(bireme.zeros([1, 1, 2, 2]), 2, stride=0), r"max_pool2d\(.*\): expected \w+ of 1 or more"),
+    ("pool", lambda: bireme.nn.functional.max_pool2d(bireme.zeros([1, 1, 2, 2]), 2, stride=0), r"max_pool2d\(.*\): expected positive integers"),
     ("shard_index", lambda: bireme.shard_index(numbers([1]), 10, 0, 0), r"shard_index\(nshards\): expected"),
-    ("arange", lambda: bireme.arange(0, 1, 0), r"arange\(step\): expected a step other than 0"),
+    ("arange", lambda: bireme.arange(0, 1, 0), r"arange\(step\): expected a nonzero step"),
 ]
 
 

@@ -68,7 +68,7 @@ def test_what_is_refused():
     part = Part()
     with pytest.raises(TypeError, match=r"Part.w: expected a Parameter or None"):
         part.w = nn.ReLU()
-    with pytest.raises(TypeError, match=r"register_buffer\(tensor\): expected a Tensor that is no Parameter"):
+    with pytest.raises(TypeError, match=r"register_buffer\(tensor\): expected a Tensor that is not a Parameter"):
         part.register_buffer("q", part.w)
     with pytest.raises(AssertionError, match=r"to\(blocking\)"):
         part.to(blocking=3)
@@ -139,7 +139,7 @@ def test_silu_in_place():
     x.sum().backward()
     (expected,) = bireme.grad(nn.functional.silu(start).sum(), start)
     assert start.grad.tolist() == expected.tolist()
-    with pytest.raises(ValueError, match="a leaf that requires gradients"):
+    with pytest.raises(ValueError, match="a leaf Tensor that requires grad"):
         nn.functional.silu(start, True)
 
 
@@ -162,7 +162,7 @@ def test_cosines_of_two_types(shape, kinds, found):
 
 @pytest.mark.parametrize("make", [lambda: nn.Conv2D(1, 1, 3, weight_attr=False), lambda: nn.Conv1DTranspose(1, 1, 3, weight_attr=False)])
 def test_a_convolution_has_a_kernel(make):
-    with pytest.raises(AssertionError, match=r"\(weight_attr\): expected an attribute of the kernel"):
+    with pytest.raises(AssertionError, match=r"\(weight_attr\): expected a ParamAttr or None"):
         make()
 
 
@@ -185,7 +185,7 @@ def test_sizes_may_be_numbers_of_numpy():
     layers = nn.LayerList([nn.ReLU(), nn.Tanh()])
     layers.insert(i(0), nn.GELU())
     assert isinstance(layers[i(-1)], nn.Tanh) and isinstance(layers[i(0)], nn.GELU)
-    with pytest.raises(ValueError, match=r"Conv2D\(in_channels\): expected an integer of 1 or more"):
+    with pytest.raises(ValueError, match=r"Conv2D\(in_channels\): expected a positive integer"):
         nn.Conv2D(np.float32(4), 6, 3)
 
 
@@ -240,7 +240,7 @@ def test_stacks_of_recurrences_have_one_base():
     for layer in (nn.LSTM(2, 3), nn.GRU(2, 3), nn.SimpleRNN(2, 3, activation="relu")):
         assert isinstance(layer, RNNBase)
         assert [p.shape for p in RNNBase(layer.mode, 2, 3).parameters()] == [p.shape for p in layer.parameters()]
-    with pytest.raises(ValueError, match=r"RNNBase\(mode\): expected one of LSTM, GRU, RNN_TANH, RNN_RELU, got 'RNN'"):
+    with pytest.raises(ValueError, match=r"RNNBase\(mode\): expected one of 'LSTM', 'GRU', 'RNN_TANH', 'RNN_RELU', got 'RNN'"):
         RNNBase("RNN", 2, 3)
 
 

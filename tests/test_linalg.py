@@ -163,7 +163,7 @@ _ELLIPSIS = "einsum(equation): expected an ellipsis in the result as in the oper
 @pytest.mark.parametrize("equation, shapes, message", [
     ("ij,jk", [(2, 3)], "einsum(operands): expected 2 tensors for 'ij,jk', got 1"),
     ("ij", [(2, 3, 4)], "einsum(operands): expected 2 axes for 'ij', got 3 in operand 0"),
-    ("i...jk", [(2, 3)], "einsum(operands): expected at least 3 axes for 'i...jk', got 2 in operand 0"),
+    ("i...jk", [(2, 3)], "einsum(operands): expected at least 3 dimensions for 'i...jk', got 2 in operand 0"),
     ("i$j", [(2, 3)], "einsum(equation): expected letters, "),
     ("i..j", [(2, 3)], "einsum(equation): expected letters, "),
     ("ij->->i", [(2, 3)], "einsum(equation): expected one arrow at most, got 'ij->->i'\n  hint: Invalid equation: multiple `->` were found."),

@@ -164,7 +164,7 @@ def test_values_are_told_apart(one, other):
 
 def test_what_has_no_name():
     assert name_of(bireme.tanh, calls=lowered_cache.MIN_CALLS - 1) is None
-    with pytest.raises(lowered_cache.Untold):
+    with pytest.raises(lowered_cache.NoStableName):
         lowered_cache._value((object(),))
     bireme.set_flags({"FLAGS_compile_cache": False})
     try:

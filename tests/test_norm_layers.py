@@ -90,5 +90,5 @@ def test_layer_norm_takes_its_axes_as_an_array_or_a_tensor():
     for axes in (np.array([3, 4]), bireme.to_tensor([3, 4])):
         layer = nn.LayerNorm(axes)
         assert layer(x).shape == [2, 3, 4] and repr(layer) == "LayerNorm(normalized_shape=[3, 4], epsilon=1e-05)"
-    with pytest.raises(TypeError, match=r"LayerNorm\(normalized_shape\): expected an int or a list of them"):
+    with pytest.raises(TypeError, match=r"LayerNorm\(normalized_shape\): expected an integer or a list of integers"):
         nn.LayerNorm(np.array([[3, 4]]))

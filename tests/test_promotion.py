@@ -249,7 +249,7 @@ def test_in_place_takes_the_wider_type():
     assert n.divide_(bireme.to_tensor([2, 2])).tolist() == [0.5, 2.0]
     assert n.dtype is bireme.float32
     assert bireme.to_tensor([1, 3]).clip_(1.5, 2.5).tolist() == [1, 2]
-    with pytest.raises(TypeError, match=r"add_\(x\): expected a result of x's type int64, got float32"):
+    with pytest.raises(TypeError, match=r"add_\(x\): expected a result of x's dtype int64, got float32"):
         bireme.to_tensor([1, 2]).add_(2.5)
     chosen = bireme.to_tensor([1.0, 2.0])
     assert bireme.where_(chosen > 1, chosen, bireme.ones([2], "float64")).dtype is bireme.float64

@@ -455,7 +455,7 @@ TWO = (lambda ctx, x, y: x + y, 2)
         (*TWO, lambda ctx, g: g, "Custom.backward: expected 2 gradients, one per Tensor that forward took, got 1"),
         (*TWO, lambda ctx, g: (g, g, None), "expected 2 gradients, one per Tensor that forward took, got 3"),
         (*TWO, lambda ctx, g: (g, 3.0), "expected a Tensor or None as gradient 1, got 3.0"),
-        (*TWO, lambda ctx, g: (g, g[0]), "expected gradient 1 in the input's shape [2], got shape []"),
+        (*TWO, lambda ctx, g: (g, g[0]), "expected gradient 1 of the input's shape [2], got shape []"),
         (lambda ctx, x: x * 2, 1, lambda ctx, g: [g], "expected a Tensor or None as gradient 0"),
         (lambda ctx, xs: xs[0] * 2, 0, lambda ctx, g: [g], "expected a list of 2 gradients for a list of 2 Tensors"),
     ],

@@ -197,7 +197,7 @@ def test_parts_that_do_not_fit(tmp_path):
     layer, saved = pair(tmp_path)
     saved.save(1)
     opt = bireme.optimizer.SGD(0.1, parameters=layer.parameters())
-    with pytest.raises(ValueError, match=r"expected a file of model, optimizer, got .*, of model"):
+    with pytest.raises(ValueError, match=r"expected a checkpoint of model, optimizer, got .*, of model"):
         Checkpoint(tmp_path, model=layer, optimizer=opt).resume()
     with pytest.raises(ValueError, match="which lacks"), warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -74,7 +74,7 @@ CASES = {
     "var of nothing": (lambda: bireme.zeros([0, 2]).var(0), "float32", [nan, nan]),
     "var corrected": (lambda: bireme.var(t([1.0, 3.0]), correction=0), "float32", 1.0),
     "NaN in max": (lambda: t([nan, 1.0]).max(), "float32", nan),
-    "argmax of a 0-d tensor": (lambda: t(3.0).argmax(axis=0), "int64", 0),
+    "argmax of a 0-D tensor": (lambda: t(3.0).argmax(axis=0), "int64", 0),
     # two at a time
     "maximum": (lambda: bireme.maximum(t([1.0, nan]), t([nan, 1.0])), "float32", [nan, nan]),
     "clip int by floats": (lambda: bireme.clip(t([1, 2, 3]), 1.5, 2.5), "float32", [1.5, 2.0, 2.5]),

@@ -48,11 +48,11 @@ def test_arrays_of_tensors():
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
-        (lambda: tensor.create_array("float32", [1]), TypeError, "create_array(initialized_list): expected Tensors alone, got 1"),
+        (lambda: tensor.create_array("float32", [1]), TypeError, "create_array(initialized_list): expected only Tensors, got 1"),
         (lambda: tensor.array_write(1, bireme.to_tensor([0])), AssertionError, "array_write(x): expected a Tensor, got 1"),
         (lambda: tensor.array_write(bireme.ones([1]), 0), AssertionError, "array_write(i): expected a Tensor of shape [1], got 0"),
-        (lambda: tensor.array_write(bireme.ones([1]), bireme.to_tensor([1])), AssertionError, "array_write(i): expected a place in [0, 0], got 1"),
-        (lambda: tensor.array_read([], bireme.to_tensor([0])), IndexError, "array_read(i): expected a place in [0, -1], got 0"),
+        (lambda: tensor.array_write(bireme.ones([1]), bireme.to_tensor([1])), AssertionError, "array_write(i): expected an index in [0, 0], got 1"),
+        (lambda: tensor.array_read([], bireme.to_tensor([0])), IndexError, "array_read(i): expected an index in [0, -1], got 0"),
         (lambda: tensor.array_length(bireme.ones([1])), AssertionError, "array_length(array): expected a list of Tensors"),
     ],
 )
@@ -77,5 +77,5 @@ def test_arithmetic_along_an_axis():
     assert bireme.tensor._add_with_axis(x, bireme.arange(4.0), axis=-1)[0, 0].tolist() == [1.0, 2.0, 3.0, 4.0]
     assert bireme.tensor._subtract_with_axis(x, bireme.arange(3.0), axis=1)[0, :, 0].tolist() == [1.0, 0.0, -1.0]
     assert bireme.tensor._divide_with_axis(x, y + 1, axis=0)[:, 0, 0].tolist() == [1.0, 0.5]
-    with pytest.raises(ValueError, match=r"_add_with_axis\(axis\): expected -1, or a place in \[0, 2\], got 3"):
+    with pytest.raises(ValueError, match=r"_add_with_axis\(axis\): expected -1, or an axis in \[0, 2\], got 3"):
         bireme.tensor._add_with_axis(x, y, axis=3)

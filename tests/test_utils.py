@@ -181,21 +181,21 @@ def test_links_of_archives_become_copies(served, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "archive",
+    "contents",
     [
-        _tar(["../../evil"]),
-        _tar(["top/../../evil"]),
-        _tar(["top/../../../evil"]),
-        _tar(["top/a"], {"top/out": "/etc/passwd"}),
-        _tar(["top/a"], {"top/out": "../../../evil"}),
-        _tar(["top/a"], {"top/loop": "loop"}),
-        _tar(["top/a"], {"top/out": "../.."}, tarfile.LNKTYPE),
-        _tar(["top/a"], {"top/pipe": ""}, tarfile.FIFOTYPE),
-        _tar(["top/a"], {"top/device": ""}, tarfile.CHRTYPE),
+        (["../../evil"],),
+        (["top/../../evil"],),
+        (["top/../../../evil"],),
+        (["top/a"], {"top/out": "/etc/passwd"}),
+        (["top/a"], {"top/out": "../../../evil"}),
+        (["top/a"], {"top/loop": "loop"}),
+        (["top/a"], {"top/out": "../.."}, tarfile.LNKTYPE),
+        (["top/a"], {"top/pipe": ""}, tarfile.FIFOTYPE),
+        (["top/a"], {"top/device": ""}, tarfile.CHRTYPE),
     ],
 )
-def test_archives_that_lead_out_of_their_folder_are_refused(archive, served, tmp_path):
-    served[0]["http://h/evil.tar.gz"] = archive
+def test_archives_that_lead_out_of_their_folder_are_refused(contents, served, tmp_path):
+    served[0]["http://h/evil.tar.gz"] = _tar(*contents)
     with pytest.raises(tarfile.TarError, match=r"get_path_from_url\(url\): expected an archive of files and folders that stay in it, got"):
         download.get_path_from_url("http://h/evil.tar.gz", str(tmp_path / "deep" / "er"))
     found = [p for p in tmp_path.rglob("*") if not p.is_dir()]

@@ -110,7 +110,10 @@ class GradScaler:
             return
         if id(optimizer) in self._found:
             raise errors.bad(
-                "GradScaler.unscale_()", "one call for each step of an optimizer", described="a second one", kind=RuntimeError
+                "GradScaler.unscale_()",
+                "one call for each step of an optimizer",
+                described="a second call",
+                kind=RuntimeError,
             )
         grads = [p.grad for p in optimizer._parameter_list if p.grad is not None and not p.stop_gradient]
         if not grads:
@@ -214,7 +217,12 @@ class GradScaler:
             new_incr_ratio: The factor, above 1.
         """
         if not new_incr_ratio > 1.0:
-            raise errors.bad("GradScaler(incr_ratio)", "a number over 1", new_incr_ratio, kind=errors.for_number(new_incr_ratio))
+            raise errors.bad(
+                "GradScaler(incr_ratio)",
+                "a number greater than 1",
+                new_incr_ratio,
+                kind=errors.for_number(new_incr_ratio),
+            )
         self._incr_ratio = float(new_incr_ratio)
 
     def get_decr_ratio(self) -> float:
@@ -228,7 +236,9 @@ class GradScaler:
             new_decr_ratio: The factor, between 0 and 1.
         """
         if not 0.0 < new_decr_ratio < 1.0:
-            raise errors.bad("GradScaler(decr_ratio)", "a number between 0 and 1", new_decr_ratio, kind=errors.for_number(new_decr_ratio))
+            raise errors.bad(
+                "GradScaler(decr_ratio)", "a number in (0, 1)", new_decr_ratio, kind=errors.for_number(new_decr_ratio)
+            )
         self._decr_ratio = float(new_decr_ratio)
 
     def get_incr_every_n_steps(self) -> int:
@@ -343,5 +353,5 @@ class AmpScaler(GradScaler):
 
 def _positive(x: Any, name: str) -> float:
     if isinstance(x, bool) or not isinstance(x, Real) or not float(x) > 0:
-        raise errors.bad(f"GradScaler({name})", "a number over 0", x, kind=errors.for_number(x))
+        raise errors.bad(f"GradScaler({name})", "a positive number", x, kind=errors.for_number(x))
     return float(x)

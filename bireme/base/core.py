@@ -79,7 +79,7 @@ class _Flags:
 
     def __setitem__(self, name: str, value: Any) -> None:
         if name in _FIXED:
-            raise errors.bad(f"globals()[{name!r}]", "a flag that can be set while the program runs", name, kind=RuntimeError)
+            raise errors.bad(f"globals()[{name!r}]", "a flag that can be set at run time", name, kind=RuntimeError)
         set_flags({name: value})
 
     def __contains__(self, name: object) -> bool:
@@ -191,14 +191,18 @@ def frombuffer(buffer: Any, dtype: Any, count: int = -1, offset: int = 0) -> Ten
     try:
         found = np.frombuffer(buffer, np.uint8)
     except TypeError:
-        raise errors.bad("frombuffer(buffer)", "bytes, or what gives its memory as they do", buffer, kind=errors.ArgumentTypeError) from None
+        raise errors.bad("frombuffer(buffer)", "a bytes-like object", buffer, kind=errors.ArgumentTypeError) from None
     if not 0 <= offset <= len(found):
-        raise errors.bad("frombuffer(offset)", f"a place among {len(found)} bytes", offset)
+        raise errors.bad("frombuffer(offset)", f"an offset in [0, {len(found)}]", offset)
     whole, rest = divmod(len(found) - offset, kind.itemsize)
     if count == -1 and rest:
-        raise errors.bad("frombuffer(buffer)", f"whole elements of {kind.itemsize} bytes", described=f"{len(found) - offset} bytes")
+        raise errors.bad(
+            "frombuffer(buffer)",
+            f"a multiple of the itemsize {kind.itemsize}",
+            described=f"{len(found) - offset} bytes",
+        )
     if not -1 <= count <= whole:
-        raise errors.bad("frombuffer(count)", f"at most {whole} elements of {kind.name}", count)
+        raise errors.bad("frombuffer(count)", f"at most {whole}, the number of {kind.name} elements", count)
     return Tensor(found[offset : offset + kind.itemsize * (whole if count == -1 else count)].copy().view(kind.np))
 
 

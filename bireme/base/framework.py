@@ -81,7 +81,7 @@ class EagerParamBase(metaclass=_AnyParameter):
         extents = shape.tolist() if isinstance(shape, Tensor) else list(shape)
         if any(n < 0 for n in extents):
             hint = f"Each dimension of shape for Parameter must be greater than 0, but received {extents}"
-            raise errors.bad("EagerParamBase(shape)", "extents from 0 up", extents, hint=hint)
+            raise errors.bad("EagerParamBase(shape)", "non-negative sizes", extents, hint=hint)
         return cls.from_tensor(registry.find("zeros")(extents, dtype), **attributes)
 
     @classmethod

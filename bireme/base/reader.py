@@ -113,7 +113,9 @@ class DataLoader:
         1
         """
         if capacity is None:
-            raise errors.bad("from_generator(capacity)", "how many batches may wait", None, hint="Please give value to capacity.")
+            raise errors.bad(
+                "from_generator(capacity)", "a positive integer", None, hint="Please give value to capacity.", kind=errors.for_integer(None)
+            )
         return GeneratorLoader()
 
 

@@ -139,7 +139,10 @@ class DataLoader:
         self._iterable = isinstance(dataset, IterableDataset)
         if not self._iterable and not hasattr(dataset, "__getitem__"):
             raise errors.bad(
-                "DataLoader(dataset)", "a dataset, or anything with indices and a length", dataset, kind=errors.ArgumentTypeError
+                "DataLoader(dataset)",
+                "a dataset, or an object with __getitem__ and __len__",
+                dataset,
+                kind=errors.ArgumentTypeError,
             )
         if self._iterable and shuffle:
             raise errors.bad("DataLoader(shuffle)", "False for an IterableDataset, which has its own order", shuffle)
@@ -150,7 +153,7 @@ class DataLoader:
         if batch_sampler is not None:
             if batch_size != 1 or shuffle or drop_last:
                 raise errors.bad(
-                    "DataLoader(batch_sampler)", "batch_size, shuffle and drop_last left alone, since it decides them",
+                    "DataLoader(batch_sampler)", "batch_size, shuffle and drop_last at their defaults, since batch_sampler decides them",
                     described=f"batch_size={batch_size}, shuffle={shuffle}, drop_last={drop_last}", kind=errors.ArgumentError,
                 )  # fmt: skip
             if not hasattr(batch_sampler, "__iter__"):
@@ -385,7 +388,7 @@ class _WorkerIterator(_Epoch):
 
     def __next__(self) -> Any:
         if self.epoch != self.pool.inbox.epoch:
-            raise RuntimeError("DataLoader: with persistent_workers=True, a new iteration ends the one before")
+            raise errors.failure("DataLoader: with persistent_workers=True, a new iteration ends the one before")
         batch = self.take()
         if batch is End:
             if not self.keep:

@@ -36,7 +36,7 @@ class Sampler:
         self.data_source = data_source
 
     def __iter__(self) -> Iterator[Any]:
-        raise NotImplementedError(f"{type(self).__name__}.__iter__: not written")
+        raise errors.missing_method(self, "__iter__")
 
 
 class SequenceSampler(Sampler):
@@ -139,10 +139,10 @@ class WeightedRandomSampler(Sampler):
             raise errors.bad(where, "a Tensor, an array or a list", rows, kind=errors.ArgumentError)
         rows = np.asarray(rows)
         if not 1 <= rows.ndim <= 2:
-            raise errors.bad(where, "one or two axes", rows, kind=errors.ArgumentError)
+            raise errors.bad(where, "a 1-D or 2-D array", rows, kind=errors.ArgumentError)
         rows = rows.reshape(-1, rows.shape[-1]).astype(np.float64)
         if not np.all(np.isfinite(rows) & (rows >= 0)):
-            raise errors.bad(where, "finite numbers of at least 0", rows.tolist(), kind=errors.ArgumentError)
+            raise errors.bad(where, "finite non-negative numbers", rows.tolist(), kind=errors.ArgumentError)
         fewest, needed = int((rows > 0).sum(axis=1).min()), 1 if self.replacement else self.num_samples
         if fewest < needed:
             raise errors.bad(where, f"at least {needed} positive weights in each row", fewest, kind=errors.ArgumentError)

@@ -610,7 +610,7 @@ class Softmax2D(Layer):
             Tensor of the shape of ``x``; its channels add up to 1.
         """
         if x.ndim not in (3, 4):
-            raise errors.bad("Softmax2D(x)", "3 or 4 axes", x, kind=AssertionError)
+            raise errors.bad("Softmax2D(x)", "a 3-D or 4-D tensor", x, kind=AssertionError)
         return softmax(x, axis=-3)
 
     def extra_repr(self) -> str:

@@ -49,7 +49,7 @@ class StaticCache(NamedTuple):
 def must_be_positive(where: str, **sizes: int) -> None:
     for name, size in sizes.items():
         if size <= 0:
-            raise errors.bad(f"{where}({name})", "a number above 0", size, kind=errors.for_number(size))
+            raise errors.bad(f"{where}({name})", "a positive integer", size, kind=errors.for_number(size))
 
 
 def _convert_attention_mask(attn_mask: Tensor | None, dtype: Any) -> Tensor | None:
@@ -251,7 +251,11 @@ class MultiHeadAttention(Layer):
         q, k, v, cache = self._prepared(query, query if key is None else key, query if value is None else value, cache)
         if k.shape[:2] != v.shape[:2] or k.shape[0] != q.shape[0]:
             got = f"lengths {k.shape[1]} and {v.shape[1]}, batches of {q.shape[0]}, {k.shape[0]} and {v.shape[0]}"
-            raise errors.bad("MultiHeadAttention(key, value)", "keys and values of one length, and one batch for all", described=got)
+            raise errors.bad(
+                "MultiHeadAttention(key, value)",
+                "keys and values of equal length, and equal batch sizes",
+                described=got,
+            )
         mask, weights = _keeps(attn_mask, q, k), None
         if not k.shape[1]:  # nothing to attend to: no weights, and the sum over no values is 0
             weights = matmul(_swap(q), _swap(k), transpose_y=True)

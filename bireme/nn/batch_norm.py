@@ -49,12 +49,19 @@ class _BatchNormBase(Layer):
 
     def _check_data_format(self, input: str) -> None:
         if self._formats and input not in self._formats:
-            raise errors.bad(f"{type(self).__name__}(data_format)", f"one of {', '.join(self._formats)}", input)
+            raise errors.bad(
+                f"{type(self).__name__}(data_format)", f"one of {', '.join(map(repr, self._formats))}", input
+            )
 
     def _check_input_dim(self, input: Tensor) -> None:
         if self._axes and input.ndim not in self._axes:
-            expected = " or ".join([str(n) for n in self._axes])
-            raise errors.bad(f"{type(self).__name__}(input)", f"{expected} axes", described=f"shape {input.shape}", kind=errors.ShapeError)
+            expected = " or ".join([f"{n}-D" for n in self._axes])
+            raise errors.bad(
+                f"{type(self).__name__}(input)",
+                f"a {expected} tensor",
+                described=f"shape {input.shape}",
+                kind=errors.ShapeError,
+            )
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalize the input; in training also update the running statistics.
@@ -79,7 +86,7 @@ class _BatchNormBase(Layer):
 
 def _fitting(where: str, momentum: Any, epsilon: Any) -> None:
     if isinstance(momentum, numbers.Real) and not 0 <= momentum <= 1:
-        raise errors.bad(f"{where}(momentum)", "a share in [0, 1]", momentum)
+        raise errors.bad(f"{where}(momentum)", "a number in [0, 1]", momentum, kind=errors.for_number(momentum))
     must_not_be_negative(f"{where}(epsilon)", epsilon)
 
 

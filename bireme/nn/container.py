@@ -100,7 +100,9 @@ class Sequential(Layer):
             This container.
         """
         if not -len(self) <= index <= len(self):
-            raise errors.bad("insert(index)", f"a position in [{-len(self)}, {len(self)}]", index, kind=errors.OutOfRangeError)
+            raise errors.bad(
+                "insert(index)", f"an index in [{-len(self)}, {len(self)}]", index, kind=errors.OutOfRangeError
+            )
         layers = list(self._sub_layers.values())
         layers.insert(index, module)
         _renumber(self, layers)
@@ -191,7 +193,9 @@ class LayerList(Layer):
             sublayer: The layer.
         """
         if not isinstance(index, numbers.Integral) or not -len(self) <= index <= len(self):
-            raise errors.bad("insert(index)", f"a position in [{-len(self)}, {len(self)}]", index, kind=errors.OutOfRangeError)
+            raise errors.bad(
+                "insert(index)", f"an index in [{-len(self)}, {len(self)}]", index, kind=errors.OutOfRangeError
+            )
         layers = list(self._sub_layers.values())
         layers.insert(index, sublayer)
         _renumber(self, layers)
@@ -382,9 +386,14 @@ class LayerDict(Layer):
 def _position(where: str, index: Any, n: int) -> int:
     """An index in [0, n) from one that may count from the end."""
     if not isinstance(index, numbers.Integral):
-        raise errors.bad(f"{where}[index]", "an int or a slice", index, kind=errors.ArgumentTypeError)
+        raise errors.bad(f"{where}[index]", "an integer or a slice", index, kind=errors.ArgumentTypeError)
     if not -n <= index < n:
-        raise errors.bad(f"{where}[index]", f"an index in [{-n}, {n - 1}]" if n else "no index: it is empty", index, kind=IndexError)
+        raise errors.bad(
+            f"{where}[index]",
+            f"an index in [{-n}, {n - 1}]" if n else "no index, since it is empty",
+            index,
+            kind=errors.OutOfRangeError,
+        )
     return int(index) % n
 
 

@@ -17,7 +17,7 @@ from bireme.ops.nn.window_args import edges_of
 
 _MODES = ("zeros", "reflect", "replicate", "circular")
 _FORMATS = {1: ("NCL", "NLC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
-_COUNTS = {1: "an int", 2: "an int or two of them", 3: "an int or three of them"}
+_COUNTS = {1: "an integer", 2: "an integer or two integers", 3: "an integer or three integers"}
 
 
 class _ConvNd(Layer):
@@ -45,19 +45,24 @@ class _ConvNd(Layer):
         super().__init__()
         name = type(self).__name__
         if weight_attr is False:
-            raise errors.bad(f"{name}(weight_attr)", "an attribute of the kernel, or None", False, kind=errors.ArgumentError)
+            raise errors.bad(
+                f"{name}(weight_attr)",
+                "a ParamAttr or None, since the weight is required",
+                False,
+                kind=errors.ArgumentError,
+            )
         if not transposed and dims > 1 and data_format in [first for first, _ in _FORMATS.values()]:
             data_format = _FORMATS[dims][0]  # Paddle takes channels first under the name of any number of axes
         for which, count in (("in_channels", in_channels), ("out_channels", out_channels), ("groups", groups)):
             if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < 1:
-                raise errors.bad(f"{name}({which})", "an integer of 1 or more", count, kind=errors.for_integer(count))
+                raise errors.bad(f"{name}({which})", "a positive integer", count, kind=errors.for_integer(count))
         in_channels, out_channels, groups = int(in_channels), int(out_channels), int(groups)
         if in_channels % groups:
             raise errors.bad(f"{name}(in_channels)", f"a multiple of groups = {groups}", in_channels)
         if out_channels % groups:
             raise errors.bad(f"{name}(out_channels)", f"a multiple of groups = {groups}", out_channels)
         if data_format not in _FORMATS[dims]:
-            raise errors.bad(f"{name}(data_format)", " or ".join(_FORMATS[dims]), data_format)
+            raise errors.bad(f"{name}(data_format)", " or ".join(map(repr, _FORMATS[dims])), data_format)
         self._in_channels, self._out_channels, self._groups, self._data_format = (
             in_channels,
             out_channels,
@@ -68,9 +73,14 @@ class _ConvNd(Layer):
             _sizes(value, dims, f"{name}({which})") for which, value in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation))
         ]
         if padding_mode not in _MODES:
-            raise errors.bad(f"{name}(padding_mode)", f"one of {', '.join(_MODES)}", padding_mode)
+            raise errors.bad(f"{name}(padding_mode)", f"one of {', '.join(map(repr, _MODES))}", padding_mode)
         if padding_mode != "zeros" and not isinstance(padding, int):
-            raise errors.bad(f"{name}(padding)", f"an int with padding_mode {padding_mode}", padding, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"{name}(padding)",
+                f"an integer with padding_mode {padding_mode!r}",
+                padding,
+                kind=errors.ArgumentTypeError,
+            )
         if not transposed:
             edges_of(padding, dims, data_format[-1] == "C", f"{name}(padding)")
         self._padding, self._padding_mode, self._output_padding = padding, padding_mode, output_padding
@@ -104,7 +114,7 @@ def _sizes(value: Any, n: int, where: str) -> list[int]:
         raise errors.bad(where, _COUNTS[n], value)
     found = [int(k) for k in found]
     if min(found) < 1:
-        raise errors.bad(where, "numbers of 1 or more", found)
+        raise errors.bad(where, "positive integers", found)
     return found
 
 

@@ -38,7 +38,7 @@ class Initializer:
         Returns:
             Tensor of this shape and data type.
         """
-        raise NotImplementedError(f"{type(self).__name__}: not written")
+        raise errors.missing_method(self, "sample")
 
     def forward(self, var: Tensor, block: Any = None) -> Any:
         """Fill a parameter inplace.
@@ -309,10 +309,10 @@ class Bilinear(Initializer):
         if len(shape) != 4:
             raise errors.bad("Bilinear", "a kernel of shape [out, in, height, width]", described=f"shape {list(shape)}", kind=errors.ShapeError)
         if shape[2] != shape[3]:
-            raise errors.bad("Bilinear", "a kernel with square windows", described=f"shape {list(shape)}", kind=errors.ShapeError)
+            raise errors.bad("Bilinear", "a square kernel", described=f"shape {list(shape)}", kind=errors.ShapeError)
         kind = dtypes.of(dtype)
         if not kind.is_floating:
-            raise errors.bad("Bilinear", "a floating type", described=kind.name, kind=errors.DtypeError)
+            raise errors.bad("Bilinear", "a floating-point dtype", described=kind.name, kind=errors.DtypeError)
         size = shape[3]
         half = math.ceil(size / 2.0)
         center = (2 * half - 1 - half % 2) / (2.0 * half)
@@ -334,9 +334,9 @@ class Dirac(Initializer):
 
     def __init__(self, groups: int = 1, name: str | None = None):
         if isinstance(groups, bool) or not isinstance(groups, int):
-            raise errors.bad("Dirac(groups)", "an int above 0", groups, kind=errors.ArgumentTypeError)
+            raise errors.bad("Dirac(groups)", "a positive integer", groups, kind=errors.ArgumentTypeError)
         if groups <= 0:
-            raise errors.bad("Dirac(groups)", "an int above 0", groups, kind=errors.for_integer(groups))
+            raise errors.bad("Dirac(groups)", "a positive integer", groups, kind=errors.for_integer(groups))
         self._groups = groups
 
     def forward(self, param: Tensor, block: Any = None) -> Any:
@@ -353,9 +353,16 @@ class Dirac(Initializer):
 
     def sample(self, shape: Sequence[int], dtype: DType | str) -> Tensor:
         if len(shape) not in (3, 4, 5):
-            raise errors.bad("Dirac", "a kernel with 3, 4 or 5 axes", described=f"shape {list(shape)}", kind=errors.ShapeError)
+            raise errors.bad(
+                "Dirac", "a 3-D, 4-D or 5-D kernel", described=f"shape {list(shape)}", kind=errors.ShapeError
+            )
         if shape[0] % self._groups:
-            raise errors.bad("Dirac", f"outputs that {self._groups} groups divide", described=f"shape {list(shape)}", kind=errors.ShapeError)
+            raise errors.bad(
+                "Dirac",
+                f"output channels divisible by groups = {self._groups}",
+                described=f"shape {list(shape)}",
+                kind=errors.ShapeError,
+            )
         kernel, each = np.zeros(shape, np.float32), shape[0] // self._groups
         middle = tuple(n // 2 for n in shape[2:])
         for group in range(self._groups):
@@ -398,7 +405,12 @@ class Orthogonal(Initializer):
 
     def sample(self, shape: Sequence[int], dtype: DType | str) -> Tensor:
         if len(shape) < 2:
-            raise errors.bad("Orthogonal", "a parameter with at least two axes", described=f"shape {list(shape)}", kind=errors.ShapeError)
+            raise errors.bad(
+                "Orthogonal",
+                "a parameter with at least 2 dimensions",
+                described=f"shape {list(shape)}",
+                kind=errors.ShapeError,
+            )
         kind = dtypes.of(dtype)
         rows, columns = shape[0], math.prod(shape[1:])
         q, r = qr(randn([max(rows, columns), min(rows, columns)], _wide(kind)))
@@ -428,7 +440,9 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         return math.sqrt(2.0 / (1 + float(0.01 if param is None else param) ** 2))
     found = _GAINS.get(nonlinearity)
     if found is None:
-        raise errors.bad("calculate_gain(nonlinearity)", f"one of {', '.join([*_GAINS, 'leaky_relu'])}", nonlinearity)
+        raise errors.bad(
+            "calculate_gain(nonlinearity)", f"one of {', '.join(map(repr, [*_GAINS, 'leaky_relu']))}", nonlinearity
+        )
     return found
 
 
@@ -490,14 +504,14 @@ def _fans(shape: Sequence[int]) -> tuple[float, float]:
 
 def _fan(owner: Initializer, what: str, value: Any) -> Any:
     if isinstance(value, (int, float)) and not value >= 0:
-        raise errors.bad(f"{type(owner).__name__}({what})", "a count of 0 or more", value)
+        raise errors.bad(f"{type(owner).__name__}({what})", "a non-negative number", value)
     return value
 
 
 def _deviation(owner: Initializer, std: Any) -> Any:
     std = _number(owner, "std", std)
     if not isinstance(std, (complex, Tensor)) and not std >= 0:
-        raise errors.bad(f"{type(owner).__name__}(std)", "a number of 0 or more", std, kind=errors.for_number(std))
+        raise errors.bad(f"{type(owner).__name__}(std)", "a non-negative number", std, kind=errors.for_number(std))
     return std
 
 

@@ -111,8 +111,7 @@ class Layer(State, Conversions):
         Raises:
             NotImplementedError: A layer does not define it.
         """
-        name = type(self).__name__
-        raise NotImplementedError(f"{name}.forward: not written")
+        raise errors.missing_method(self, "forward")
 
     def backward(self, *inputs: Any) -> NoReturn:
         """Not for layers: gradients follow from what ``forward`` computes.
@@ -123,7 +122,7 @@ class Layer(State, Conversions):
         Raises:
             ValueError: Always.
         """
-        raise ValueError(f"{type(self).__name__}.backward: expected no call, gradients follow from forward")
+        raise errors.bad(f"{type(self).__name__}.backward()", "no call, since gradients follow from forward", described="one")
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         depth = local.depth
@@ -212,7 +211,7 @@ class Layer(State, Conversions):
             if held is not None and name in held:
                 return held[name]
         if name in _STORES or name == "_full_name":
-            raise AttributeError(f"{type(self).__name__}: super().__init__() was not called first")
+            raise errors.failure(f"{type(self).__name__}: super().__init__() was not called first", kind=AttributeError)
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -225,7 +224,8 @@ class Layer(State, Conversions):
             object.__setattr__(self, name, value)
             return
         if self.__dict__.get("_parameters") is None:
-            raise ValueError(f"{type(self).__name__}: super().__init__() must be called before '{name}' is assigned")
+            message = f"{type(self).__name__}: super().__init__() must be called before '{name}' is assigned"
+            raise errors.failure(message, kind=errors.ArgumentError)
         wrong = (kind == "_buffers" and held in ("_parameters", "_sub_layers")) or (kind == "_sub_layers" and held == "_parameters")
         if value is not None and (kind is None or wrong):
             expected = {"_parameters": "a Parameter", "_sub_layers": "a Layer", "_buffers": "a Tensor"}[held]
@@ -348,8 +348,14 @@ class Layer(State, Conversions):
         """
         self._check_name("register_buffer", name, self._buffers)
         if tensor is not None and (not isinstance(tensor, Tensor) or isinstance(tensor, Parameter)):
-            hint = "a buffer should be a Paddle.Tensor, a Parameter is trained"
-            raise errors.bad("register_buffer(tensor)", "a Tensor that is no Parameter, or None", tensor, hint=hint, kind=errors.NotATensorError)
+            hint = "a buffer should be a Tensor, a Parameter is trained"
+            raise errors.bad(
+                "register_buffer(tensor)",
+                "a Tensor that is not a Parameter, or None",
+                tensor,
+                hint=hint,
+                kind=errors.NotATensorError,
+            )
         self._buffers[name] = tensor
         if persistable:
             self._non_persistable_buffer_names_set.discard(name)

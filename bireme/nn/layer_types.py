@@ -57,7 +57,7 @@ class Conversions:
             bireme.float64
         """
         if dtype is None:
-            raise errors.bad("astype(dtype)", "a type", dtype)
+            raise errors.bad("astype(dtype)", "a dtype", dtype)
         return self.to(dtype=dtype)
 
     def float(self, excluded_layers: type | Sequence[type] | None = None) -> Self:

@@ -130,7 +130,12 @@ class Loss(Layer):
         if "reduction" in given and type(self)._function is not kl_div:
             _reduction(type(self).__name__, given["reduction"])
         if type(self)._function is poisson_nll_loss and not given["epsilon"] > 0:
-            raise errors.bad("PoissonNLLLoss(epsilon)", "a number above 0", given["epsilon"], kind=errors.for_number(given["epsilon"]))
+            raise errors.bad(
+                "PoissonNLLLoss(epsilon)",
+                "a positive number",
+                given["epsilon"],
+                kind=errors.for_number(given["epsilon"]),
+            )
         for name, value in given.items():
             setattr(self, name, value)
 
@@ -826,7 +831,7 @@ class HSigmoidLoss(Layer):
     ):
         super().__init__()
         if num_classes < 2 and not is_custom:
-            raise errors.bad("HSigmoidLoss(num_classes)", "2 or more", num_classes)
+            raise errors.bad("HSigmoidLoss(num_classes)", "an integer greater than 1", num_classes, kind=errors.for_integer(num_classes))
         self._feature_size, self._num_classes, self._is_custom, self._is_sparse, self._name = (
             feature_size,
             num_classes,
@@ -897,7 +902,7 @@ class AdaptiveLogSoftmaxWithLoss(Layer):
         super().__init__()
         cuts = list(cutoffs)
         if not cuts or cuts != sorted(set(cuts)) or cuts[0] < 1 or cuts[-1] > n_classes - 1 or any(int(c) != c for c in cuts):
-            hint = "cutoffs should be a sequence of unique, growing numbers: where clusters begin"
+            hint = "cutoffs should be a sequence of unique, increasing integers: the first class of each cluster"
             raise errors.bad("AdaptiveLogSoftmaxWithLoss(cutoffs)", f"increasing integers in [1, {n_classes - 1}]", cuts, hint=hint)
         self.in_features, self.n_classes, self.cutoffs, self.div_value = (
             in_features,
@@ -964,5 +969,5 @@ class AdaptiveLogSoftmaxWithLoss(Layer):
 
 def _reduction(where: str, reduction: str) -> str:
     if reduction not in _REDUCTIONS:
-        raise errors.bad(f"{where}(reduction)", "mean, sum or none", reduction, kind=errors.ArgumentError)
+        raise errors.bad(f"{where}(reduction)", "'mean', 'sum' or 'none'", reduction, kind=errors.ArgumentError)
     return reduction

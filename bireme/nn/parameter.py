@@ -170,7 +170,7 @@ def _shape(shape: Any, where: str) -> list[int]:
             raise errors.bad(where, "integers", list(shape), kind=errors.ArgumentTypeError)
     size = [int(n) for n in shape]
     if any(n < 0 for n in size):
-        raise errors.bad(where, "sizes of 0 or more", size, kind=errors.ArgumentError)
+        raise errors.bad(where, "non-negative sizes", size, kind=errors.ArgumentError)
     return size
 
 

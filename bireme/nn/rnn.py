@@ -63,7 +63,9 @@ def rnn(
     states, lengths = initial_states, sequence_length
     axis = 0 if time_major else 1
     if isinstance(inputs, Tensor) and inputs.ndim < 2:
-        raise errors.bad("RNN(inputs)", "an axis of samples and one of steps", described=f"shape {inputs.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "RNN(inputs)", "a batch and a time dimension", described=f"shape {inputs.shape}", kind=errors.ShapeError
+        )
     if states is None:
         ref = inputs
         while isinstance(ref, (list, tuple)):
@@ -76,7 +78,7 @@ def rnn(
     _mapped(lambda t: each.append(unbind(t, axis)), inputs)
     steps, outs = range(len(each[0])), []
     if not steps:
-        raise errors.bad("RNN(inputs)", "one step or more", described="none")
+        raise errors.bad("RNN(inputs)", "at least one step", described="none")
     for t in reversed(steps) if is_reverse else steps:
         rest = iter(each)
         out, new = cell(_mapped(lambda _, t=t, rest=rest: next(rest)[t], inputs), states, **kwargs)
@@ -190,7 +192,7 @@ class RNN(Layer):
     def __init__(self, cell: RNNCellBase, is_reverse: bool = False, time_major: bool = False):
         super().__init__()
         if not isinstance(cell, Layer):
-            raise errors.bad("RNN(cell)", "a cell", cell, kind=errors.NotATensorError)
+            raise errors.bad("RNN(cell)", "an RNN cell", cell, kind=errors.NotATensorError)
         self.cell, self.is_reverse, self.time_major = cell, is_reverse, time_major
 
     def forward(self, inputs: Any, initial_states: Any = None, sequence_length: Tensor | None = None, **kwargs: Any) -> tuple[Any, Any]:
@@ -303,11 +305,16 @@ class RNNBase(LayerList):
             "RNN_RELU": lambda n: SimpleRNNCell(n, hidden_size, "relu", *attrs),
         }
         if mode not in kinds:
-            raise errors.bad(f"{type(self).__name__}(mode)", f"one of {', '.join(kinds)}", mode)
+            raise errors.bad(f"{type(self).__name__}(mode)", f"one of {', '.join(map(repr, kinds))}", mode)
         if direction not in ("forward", "bidirect", "bidirectional"):
             raise errors.bad(f"{type(self).__name__}(direction)", "'forward', 'bidirect' or 'bidirectional'", direction)
         if not isinstance(num_layers, numbers.Integral) or num_layers < 1:
-            raise errors.bad(f"{type(self).__name__}(num_layers)", "an integer of 1 or more", num_layers, kind=errors.for_integer(num_layers))
+            raise errors.bad(
+                f"{type(self).__name__}(num_layers)",
+                "a positive integer",
+                num_layers,
+                kind=errors.for_integer(num_layers),
+            )
         must_be_probability(f"{type(self).__name__}(dropout)", dropout)
         self.input_size, self.hidden_size, self.num_layers, self.proj_size = (
             input_size,

@@ -78,7 +78,7 @@ class RNNCellBase(Layer):
     @property
     def state_shape(self) -> Any:
         """Shapes of the states without the batch; to be defined by each cell."""
-        raise NotImplementedError(f"{type(self).__name__}.state_shape: not written")
+        raise errors.missing_method(self, "state_shape")
 
     @property
     def state_dtype(self) -> Any:
@@ -93,9 +93,11 @@ class Cell(RNNCellBase):
         super().__init__()
         name, proj_size = type(self).__name__, proj_size or 0
         if hidden_size <= 0:
-            raise errors.bad(f"{name}(hidden_size)", "a size greater than 0", hidden_size)
+            raise errors.bad(f"{name}(hidden_size)", "a positive integer", hidden_size, kind=errors.for_integer(hidden_size))
         if proj_size < 0 or (proj_size and proj_size >= hidden_size):
-            raise errors.bad(f"{name}(proj_size)", f"a size smaller than hidden_size, which is {hidden_size}", proj_size)
+            raise errors.bad(
+                f"{name}(proj_size)", f"a non-negative integer less than hidden_size = {hidden_size}", proj_size
+            )
         self.input_size, self.hidden_size, self.proj_size, self._mode = input_size, hidden_size, proj_size, mode
         rows, self._bound = GATES[mode] * hidden_size, hidden_size**-0.5
         self.weight_ih = self._weight([rows, input_size], attrs[0])

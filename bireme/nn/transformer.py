@@ -273,7 +273,9 @@ class _Stack(Layer):
         if not isinstance(first, Layer):
             raise errors.bad(f"{name}({name[11:].lower()}_layer)", "a layer", first, kind=errors.NotATensorError)
         if not isinstance(num_layers, numbers.Integral) or num_layers < 0:
-            raise errors.bad(f"{name}(num_layers)", "an integer of 0 or more", num_layers, kind=errors.for_integer(num_layers))
+            raise errors.bad(
+                f"{name}(num_layers)", "a non-negative integer", num_layers, kind=errors.for_integer(num_layers)
+            )
         others = (type(first)(**first._config) for _ in range(num_layers - 1))
         self.layers = LayerList([first, *others][:num_layers])
         self.num_layers, self.norm = num_layers, norm

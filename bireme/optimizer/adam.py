@@ -224,7 +224,9 @@ class Adam(Optimizer):
             return super()._loaded(where, value, p, name)
         host = value._host() if isinstance(value, Tensor) else np.asarray(value)
         if host.size != 1:
-            raise errors.bad(where, "one number", described=f"shape {list(host.shape)}", kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                where, "a single number", described=f"shape {list(host.shape)}", kind=errors.ArgumentTypeError
+            )
         return host.reshape(())
 
 

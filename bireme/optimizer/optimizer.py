@@ -123,7 +123,7 @@ class Optimizer(States):
             groups.append(new)
         ids = [id(p) for group in groups for p in group["params"]]
         if len(ids) != len(set(ids)):
-            raise errors.bad(where, "each parameter in one group", described="a parameter that is in two")
+            raise errors.bad(where, "each parameter in one group", described="a parameter in two groups")
         return groups
 
     def _add_param_group(self, param_group: dict) -> None:
@@ -136,7 +136,7 @@ class Optimizer(States):
         (new,) = self._make_groups([param_group])
         known = {id(p) for p in self._parameter_list}
         if any(id(p) in known for p in new["params"]):
-            raise errors.bad(where, "parameters of no other group", described="one that is in another")
+            raise errors.bad(where, "parameters of no other group", described="a parameter of another group")
         self._param_groups.append(new)
         self._parameter_list += new["params"]
         self._check_names()
@@ -246,7 +246,7 @@ class Optimizer(States):
         self, group: dict, lr: float, params: list[Tensor], grads: list[Tensor], states: list[list[Tensor]]
     ) -> list[Tensor]:
         """Return parameters and accumulators after a step; each rule implements it."""
-        raise NotImplementedError(f"{type(self).__name__}._new: not written")
+        raise errors.missing_method(self, "_new")
 
     # ------------------------------------------------------------ custom rules, as in Paddle: parameter by parameter
 
@@ -516,7 +516,9 @@ class Optimizer(States):
             raise errors.bad("set_lr(value)", "a number", value, kind=errors.ArgumentTypeError)
         if isinstance(self._learning_rate, LRScheduler):
             got = f"an optimizer whose rate {type(self._learning_rate).__name__} sets"
-            raise errors.bad("set_lr(value)", "an optimizer with a constant rate", described=got, kind=RuntimeError)
+            raise errors.bad(
+                "set_lr(value)", "an optimizer with a constant learning rate", described=got, kind=RuntimeError
+            )
         self._learning_rate = float(value)
 
     def set_lr_scheduler(self, scheduler: LRScheduler) -> None:
@@ -532,5 +534,5 @@ class Optimizer(States):
             0.2
         """
         if not isinstance(scheduler, LRScheduler):
-            raise errors.bad("set_lr_scheduler(scheduler)", "a schedule", scheduler, kind=errors.ArgumentTypeError)
+            raise errors.bad("set_lr_scheduler(scheduler)", "an LRScheduler", scheduler, kind=errors.ArgumentTypeError)
         self._learning_rate = scheduler

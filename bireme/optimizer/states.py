@@ -80,7 +80,7 @@ class States:
         if found is None:
             raise errors.bad(
                 f"{self._where}._get_accumulator(name)",
-                f"one of {', '.join(held) or 'none yet'}",
+                f"one of {', '.join(map(repr, held)) or 'none yet'}",
                 name,
                 kind=RuntimeError,
             )

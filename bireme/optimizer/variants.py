@@ -40,7 +40,9 @@ class _Running(Optimizer):
     ):
         where = type(self).__name__
         if learning_rate is None or (isinstance(learning_rate, float) and learning_rate < 0):
-            raise errors.bad(f"{where}(learning_rate)", "a number of 0 or more", learning_rate, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"{where}(learning_rate)", "a non-negative number", learning_rate, kind=errors.ArgumentTypeError
+            )
         between(where, beta1=beta1, beta2=beta2)
         not_negative(where, epsilon=epsilon)
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)

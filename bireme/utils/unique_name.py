@@ -32,7 +32,7 @@ class Taken:
     def add(self, name: str, where: str) -> None:
         if name in self._name_set:
             hint = "leave the name out, or build the model inside unique_name.guard()"
-            raise errors.bad(where, "a name that no other parameter has", name, hint=hint)
+            raise errors.bad(where, "a unique parameter name", name, hint=hint)
         self._name_set.add(name)
 
 

@@ -73,7 +73,7 @@ def empty(row: Row) -> None:
 
 def scalar(row: Row) -> None:
     found = [s for s in row.samples if s.is_scalar]
-    assert found, "no sample with a 0-d tensor"
+    assert found, "no sample with a 0-D tensor"
     for s in found:
         _against_reference(row, s, f"({s})")
 

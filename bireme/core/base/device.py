@@ -284,13 +284,15 @@ class CustomPlace(Place):
 
     def __init__(self, device_type: str, id: int = 0) -> None:
         if not isinstance(device_type, str):
-            raise errors.bad("CustomPlace(device_type)", "the name of a kind of device", device_type, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "CustomPlace(device_type)", "a device type as a str", device_type, kind=errors.ArgumentTypeError
+            )
         self._at("custom", Device(device_type, _index(id, "CustomPlace(id)")))
 
 
 def _index(id: Any, where: str) -> int:
     if isinstance(id, bool) or not isinstance(id, int) or id < 0:
-        raise errors.bad(where, "a device number of 0 or more", id)
+        raise errors.bad(where, "a non-negative device id", id)
     return id
 
 
@@ -325,10 +327,10 @@ class Fork:
         cls.child = cls.child or started()
 
     @classmethod
-    def error(cls) -> RuntimeError:
-        return RuntimeError(
-            "this process was forked after a device had started: compiled programs cannot run in it\n"
-            "  hint: start workers by spawn or forkserver, multiprocessing.get_context('spawn')"
+    def error(cls) -> Exception:
+        return errors.failure(
+            "this process was forked after a device had started: compiled programs cannot run in it",
+            hint="start workers by spawn or forkserver, multiprocessing.get_context('spawn')",
         )
 
 

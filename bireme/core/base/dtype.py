@@ -161,7 +161,9 @@ def from_numpy(np_dtype: Any) -> DType:
     if found is None:
         found = _BY_NUMPY.get(np.dtype(np_dtype).newbyteorder("="))
     if found is None:
-        raise errors.bad("to_tensor(data)", "numbers", described=f"an array of dtype {np_dtype}", kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "to_tensor(data)", "numeric data", described=f"an array of dtype {np_dtype}", kind=errors.ArgumentTypeError
+        )
     return found
 
 
@@ -274,7 +276,7 @@ class finfo:
     def __init__(self, dtype: Any):
         d = of(dtype, "finfo(dtype)")
         if d.kind not in "fc":
-            raise errors.bad("finfo(dtype)", "a floating type", described=d.name)
+            raise errors.bad("finfo(dtype)", "a floating-point dtype", described=d.name)
         info = ml_dtypes.finfo(real_of(d).np)
         self.min, self.max, self.eps, self.tiny = float(info.min), float(info.max), float(info.eps), float(info.tiny)
         self.resolution, self.smallest_normal, self.bits, self.dtype = 10.0**-info.precision, float(info.tiny), int(info.bits), real_of(d).name
@@ -300,7 +302,7 @@ class iinfo:
     def __init__(self, dtype: Any):
         d = of(dtype, "iinfo(dtype)")
         if d.kind != "i":
-            raise errors.bad("iinfo(dtype)", "an integer type", described=d.name, kind=errors.for_integer(d.name))
+            raise errors.bad("iinfo(dtype)", "an integer dtype", described=d.name, kind=errors.for_integer(d.name))
         info = np.iinfo(d.np)
         self.min, self.max, self.bits, self.dtype = int(info.min), int(info.max), int(info.bits), d.name
 

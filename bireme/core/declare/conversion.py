@@ -131,7 +131,7 @@ def ints(x: Any, ndim: int, where: str) -> tuple[int, ...] | None:
         return None
     if isinstance(x, Tensor):
         if x._value.sig.dtype.kind != "i":
-            raise errors.bad(where, "integers", x, kind=errors.ArgumentTypeError)
+            raise errors.bad(where, "an integer tensor", x, kind=errors.ArgumentTypeError)
         x = x._host().reshape(-1).tolist()
     if isinstance(x, np.ndarray):
         x = x.reshape(-1).tolist()
@@ -140,7 +140,7 @@ def ints(x: Any, ndim: int, where: str) -> tuple[int, ...] | None:
     return (whole_number(x, ndim, where),)
 
 
-MAX_EXTENT = 1 << 40
+MAX_ELEMENTS = 1 << 40
 
 
 def shape(x: Any, ndim: int, where: str) -> tuple[int, ...] | None:
@@ -150,10 +150,15 @@ def shape(x: Any, ndim: int, where: str) -> tuple[int, ...] | None:
         total = 1
         for n in found:
             if n < 0:
-                raise errors.bad(where, "extents of 0 or more", list(found))
+                raise errors.bad(where, "non-negative sizes", list(found))
             total *= max(n, 1)
-        if total > MAX_EXTENT:
-            raise errors.bad(where, "a tensor that can exist", described=f"shape {list(found)}, {total:,} elements", kind=MemoryError)
+        if total > MAX_ELEMENTS:
+            raise errors.bad(
+                where,
+                f"a shape of at most {MAX_ELEMENTS:,} elements",
+                described=f"shape {list(found)}, {total:,} elements",
+                kind=MemoryError,
+            )
     return found
 
 
@@ -229,7 +234,13 @@ def common_dtype(op: str, xs: list, mix: str = "scalars", halves: bool = False) 
                     both = full
                 if both is None:
                     got = f"{full.name} and {sig.dtype.name}"
-                    raise errors.bad(f"{op}()", "operands of one kind", described=got, hint="cast one of them: x.astype(...)", kind=errors.DtypeError)
+                    raise errors.bad(
+                        f"{op}()",
+                        "operands whose dtypes promote",
+                        described=got,
+                        hint="cast one of them: x.astype(...)",
+                        kind=errors.DtypeError,
+                    )
                 full = both
     if full is None or scalar is None or scalar is full:
         found = scalar if full is None else full

@@ -106,6 +106,7 @@ class Op:
         self.signature = signature_of(self.told, body, hints, options)
         self.operand_names = self.signature.operand_names
         self.attr_names = self.signature.attr_names
+        self.draws = any(p.kind == "key" for p in self.signature.operands)
         self._promoted = self.promote or (self.operand_names[:1] if self.floats or self.dtypes else ())
         self._may_be_plain = bool(self.operand_names) and all(p.kind in ("tensor", "number") for p in self.signature.operands)
         self._may_be_plain = self._may_be_plain and not self.signature.sizes

@@ -183,7 +183,9 @@ class Bound:
             found = self._trace(sigs)
         for s in found:
             if s.ndim > MAX_AXES:
-                raise errors.bad(f"{self.op.told}()", f"a result of at most {MAX_AXES} axes", described=f"{s.ndim} axes")
+                raise errors.bad(
+                    f"{self.op.told}()", f"a result of at most {MAX_AXES} dimensions", described=f"{s.ndim} dimensions"
+                )
             if (s.nbytes > UNCHECKED_BYTES and s.nbytes > devices.current().capacity) or (s.size == 0 and _unthinkable(s)):
                 raise self._too_large(s)
         return found
@@ -209,6 +211,8 @@ class Bound:
         op = self.op
         elements = sum([s.size for s in sigs]) + sum([s.size for s in outs])
         more = op.effort_rule(**only(op.effort_names, self.arguments(sigs))) if op.effort_rule is not None else 0
+        if op.draws:
+            more += cost.DRAWN * sum([s.size for s in outs])
         flops = op.flops_rule(*sigs) if op.flops_rule is not None and {1, None}.issuperset(self.layout) else 0
         return elements, more, flops
 
@@ -478,5 +482,9 @@ def _misfit(bound: Bound, sigs: tuple, e: Exception) -> Exception:
     reason = str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__
     kind = errors.OutOfRangeError if isinstance(e, IndexError) else errors.ShapeError
     return errors.bad(
-        f"{bound.op.told}({', '.join(bound.op.operand_names)})", "operands that fit together", described=operands, hint=reason, kind=kind
+        f"{bound.op.told}({', '.join(bound.op.operand_names)})",
+        "operands of compatible shapes",
+        described=operands,
+        hint=reason,
+        kind=kind,
     )

@@ -39,7 +39,7 @@ class Segment:
         self.links: list[tuple] | None = None  # seeds of gradients, and what they are gradients of
         self.lost: dict[int, Any] = {}  # values that cannot be computed, and the guard that failed
         self.replaced: list[tuple[Any, int]] = []  # tensors that took a result of it, and the leaf they had before
-        self.error: BaseException | None = None
+        self.error: Exception | None = None
         self.passes = 0  # backward passes in it, see `backward_starts`
 
 

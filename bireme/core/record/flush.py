@@ -29,7 +29,7 @@ from bireme.core.graph.segment import (
     nodes,
     pending,
     reads_again,
-)  # fmt: skip
+)
 from bireme.core.record import guards
 from bireme.core.run import lookup
 
@@ -215,7 +215,12 @@ def limit(seg: Segment) -> None:
 def run(seg: Segment) -> None:
     """Run a segment: everything somebody still holds becomes real, once."""
     if seg.symbolic:
-        raise errors.bad("value", "a graph that runs", described="a value inside a graph being captured, which has no number yet", kind=RuntimeError)
+        raise errors.bad(
+            "value",
+            "a value outside a graph being captured",
+            described="a symbolic value, which has no data",
+            kind=RuntimeError,
+        )
     with seg.lock:
         if local.segment is seg:
             _open_new()
@@ -223,7 +228,7 @@ def run(seg: Segment) -> None:
         if local.waiting is seg:
             local.waiting = None
         if seg.error is not None:
-            raise seg.error
+            raise errors.with_line(seg.error)
         if seg.state.bound is not None and not seg.results:
             if seg.edges:
                 local.last_edge = seg.edges[-1]
@@ -358,14 +363,22 @@ def force(v: Value) -> Any:
         if v.array is None:
             guards.check(v)
             if v.marks == SYMBOLIC:
-                raise errors.bad("value", "a number", described="an input of a graph being captured, which has none yet", kind=RuntimeError)
+                raise errors.bad(
+                    "value", "a number", described="a symbolic input of a graph being captured", kind=RuntimeError
+                )
             elif v.__class__ is Zero:
                 v.array = np.zeros(v.sig.shape, v.sig.dtype.np)
             elif v.__class__ is Unmade:
                 hint = "call initialize() of each parameter first, or load a state dict"
-                raise errors.bad("value", "numbers", described="a parameter made inside LazyGuard, which has none yet", hint=hint, kind=RuntimeError)
+                raise errors.bad(
+                    "value",
+                    "an initialized value",
+                    described="a parameter created inside LazyGuard, which is not initialized yet",
+                    hint=hint,
+                    kind=RuntimeError,
+                )
             elif seg is not None and seg.error is not None:
-                raise seg.error
+                raise errors.with_line(seg.error)
             else:
                 raise RuntimeError("this value belongs to a segment that was lost (a fork, or an interrupted run)")
     if guarding.used:
@@ -482,9 +495,9 @@ def _run_at_once(seg: Segment, bound: Any, operands: list, outs: list[Value]) ->
                 if not np.isfinite(found).all():
                     text = errors.nonfinite(bound.op.name, int(np.isnan(found).sum()), int(np.isinf(found).sum()), v.sig.shape)
                     if flags.check_nan_inf_level.value > 0:
-                        sys.stdout.write(f"{text}, at {errors.place_of(pos)}\n")
+                        sys.stdout.write(f"{text}, at {errors.location(pos)}\n")
                     else:
-                        raise errors.NonFiniteError(f"{text}\n  at {errors.place_of(pos)}")
+                        raise errors.failure(text, kind=errors.NonFiniteError, pos=pos)
 
 
 # ---------------------------------------------------------------- fork

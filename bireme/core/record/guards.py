@@ -55,7 +55,7 @@ class Guard:
             of.call_guards = tuple([g for g in of.call_guards if g is not self])
 
     def error(self) -> Exception:
-        return self._kind(f"{self._message}\n  at {errors.place_of(self._pos)}")
+        return self._kind(f"{self._message}\n  at {errors.location(self._pos)}")
 
 
 def guard(

@@ -273,12 +273,12 @@ def _failed(e: BaseException, seg: Any, entry: Entry) -> BaseException:
     """A run-time failure, told with the lines of the segment. What it would have reused may be lost, which is said then
     and whenever a result is asked for; otherwise it is tried again, as after an interrupt."""
     first, last = entry.graph.nodes[0], entry.graph.nodes[-1]
-    where = f"{errors.place_of(first.pos)} to {errors.place_of(last.pos)}"
-    message = f"{type(e).__name__} while running {_names(entry.graph)} first recorded at {where}: {e}"
+    where = " to ".join(dict.fromkeys([errors.location(first.pos), errors.location(last.pos)]))
+    message = f"{type(e).__name__} while running {_names(entry.graph)}: {e}\n  at {where}"
     error = MemoryError(message) if isinstance(e, MemoryError) or "RESOURCE_EXHAUSTED" in str(e) else RuntimeError(message)
     lost = sum([isinstance(a, jax.Array) and a.is_deleted() for a in seg.arrays])
     if lost:
-        error.add_note(f"{lost} arrays that it was given to reuse are lost: load the parameters and the optimizer's state again")
+        error.add_note(f"{lost} arrays that were donated to it are lost: load the parameters and the optimizer's state again")
         seg.error = error
     return error
 
@@ -445,7 +445,7 @@ def _told(graph: Graph, why: str) -> Iterator[None]:
         yield
         return
     first, last = graph.nodes[0], graph.nodes[-1]
-    text = f"bireme: compiling {_names(graph)} recorded at {errors.place_of(first.pos)} to {errors.place_of(last.pos)}; later steps reuse it{why}"
+    text = f"bireme: compiling {_names(graph)} recorded at {errors.location(first.pos)} to {errors.location(last.pos)}; later steps reuse it{why}"
     timer = threading.Timer(after, lambda: sys.stderr.write(text + "\n"))
     timer.daemon = True
     timer.start()

@@ -26,7 +26,9 @@ def _seed(t: Tensor, g: Any, where: str) -> Tensor:
         return made
     guards.check_value(t._value)
     if not isinstance(g, Tensor):
-        raise errors.bad(where, "a Tensor or None", g, hint="The type of grad_tensor must be paddle.Tensor", kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            where, "a Tensor or None", g, hint="The type of grad_tensor must be Tensor", kind=errors.ArgumentTypeError
+        )
     if g._sig.shape != sig.shape:
         if g._sig.size != 1 or sig.size != 1:  # one number is one number, [] or [1], as in Paddle
             hint = "Tensor shape not match, Tensor of grad_tensor has another"
@@ -200,7 +202,10 @@ def grad(
     for i, g in enumerate(found):
         if g is None and not allow_unused:
             raise errors.bad(
-                f"grad(inputs[{i}])", "a tensor that the outputs depend on", described="an unused one", hint="pass allow_unused=True to get None"
+                f"grad(inputs[{i}])",
+                "a tensor that the outputs depend on",
+                described="a tensor that is not used in the graph",
+                hint="pass allow_unused=True to get None",
             )
     if not create_graph:
         return [None if g is None else wrap(read(g)) for g in found]

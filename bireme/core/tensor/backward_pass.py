@@ -117,10 +117,18 @@ class BackwardPass:
                 if changed is None:
                     continue
                 if not isinstance(changed, Tensor):
-                    raise errors.bad("register_hook(hook)", "one that returns a Tensor or None", changed, kind=errors.ArgumentTypeError)
+                    raise errors.bad(
+                        "register_hook(hook)",
+                        "a hook that returns a Tensor or None",
+                        changed,
+                        kind=errors.ArgumentTypeError,
+                    )
                 if changed._sig.shape != g._sig.shape:
                     raise errors.bad(
-                        "register_hook(hook)", f"one that returns shape {g.shape}", described=f"shape {changed.shape}", kind=errors.ShapeError
+                        "register_hook(hook)",
+                        f"a hook that returns shape {g.shape}",
+                        described=f"shape {changed.shape}",
+                        kind=errors.ShapeError,
                     )
                 g = changed if changed._sig is g._sig else registry.find("cast")(changed, g.dtype)
         return g
@@ -147,9 +155,9 @@ def handle(g: Tensor) -> Tensor:
     return t
 
 
-def freed(edge: Any) -> RuntimeError:
-    told = f"backward: the graph through {edge.name} has been freed\n  hint: pass retain_graph=True to the first backward"
-    return errors.FreedGraphError(f"{told}\n  at {errors.place_of(errors.position())}")
+def freed(edge: Any) -> Exception:
+    message = f"backward: the graph through {edge.name} has been freed"
+    return errors.failure(message, hint="pass retain_graph=True to the first backward", kind=errors.FreedGraphError)
 
 
 # ---------------------------------------------------------------- passes that were walked before

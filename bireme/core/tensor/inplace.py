@@ -57,7 +57,11 @@ def _is_leaf(x: Tensor) -> bool:
 
 def _must_not_be_leaf(x: Tensor, where: str) -> None:
     if _is_leaf(x):
-        raise errors.bad(where, "a tensor that is no leaf, or no_grad()", described="a leaf that requires gradients")
+        raise errors.bad(
+            where,
+            "a non-leaf Tensor or no_grad() for an inplace operation",
+            described="a leaf Tensor that requires grad",
+        )
 
 
 def _changed(name: str) -> str:
@@ -132,7 +136,11 @@ def retypes(x: Tensor, new: Tensor, made: Any, name: str) -> bool:
     wider = options.get("retype") or dtypes.promote(old, kind) is kind or (options.get("floats") and old.kind in "bi" and kind.kind == "f")
     if not wider or x._view is not None:
         raise errors.bad(
-            f"{name}(x)", f"a result of x's type {old.name}", described=kind.name, hint=f"use x = x.{made.name}(...)", kind=errors.ArgumentTypeError
+            f"{name}(x)",
+            f"a result of x's dtype {old.name}",
+            described=kind.name,
+            hint=f"use x = x.{made.name}(...)",
+            kind=errors.ArgumentTypeError,
         )
     return True
 

@@ -116,7 +116,7 @@ class Edge(_Seldom):
             if v.marks > self.order and not unread:  # changed in place by an operator that came later
                 raise errors.bad(
                     "backward()",
-                    f"the tensor that {self.name} read to be unchanged",
+                    f"the tensor that {self.name} saved for backward to be unchanged",
                     described=f"a tensor of shape {list(v.sig.shape)} that an inplace operator has modified since: {v.marks}",
                     hint="use the operator without the trailing underscore, or clone() before changing it",
                     kind=errors.InplaceError,

@@ -81,7 +81,7 @@ class Tensor(Methods):
         if value.__class__ is int and data is None:  # extents, one after the other
             extents = (value, *[n for n in (dtype, place, *more) if n.__class__ is int])
             if min(extents) < 0:
-                raise errors.bad("Tensor()", "extents of 0 or more", list(extents))
+                raise errors.bad("Tensor()", "non-negative sizes", list(extents))
             more, dtype, place = (), dtypes.float32, None if place.__class__ is int else place
             value = np.zeros(extents, np.float32)
         elif dtype is None and (value.__class__ is list or value.__class__ is tuple or (data is not None and isinstance(data, (int, float)))):
@@ -258,7 +258,9 @@ class Tensor(Methods):
         try:
             return _python(host.item(*args) if host.dtype.kind in "biufc" and host.dtype.isbuiltin else host.astype(np.float32).item(*args))
         except (IndexError, ValueError, TypeError, OverflowError):
-            raise errors.bad("item(index)", f"an index within shape {self.shape}", list(args), kind=errors.OutOfRangeError) from None
+            raise errors.bad(
+                "item(index)", f"an index in range for shape {self.shape}", list(args), kind=errors.OutOfRangeError
+            ) from None
 
     def tolist(self) -> Any:
         """Return the values as nested lists of Python numbers; waits until they are computed.
@@ -294,12 +296,16 @@ class Tensor(Methods):
         found = self.item() if self._value.sig.dtype.kind in "ibf" else None
         if found is None or found != int(found):
             got = self.dtype.name if found is None else found
-            raise errors.bad("index", "an integer tensor, or one with a whole number", got, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "index", "an integer tensor, or one with an integral value", got, kind=errors.ArgumentTypeError
+            )
         return int(found)
 
     def __len__(self) -> int:
         if self._value.sig.ndim == 0:
-            raise errors.bad("len(x)", "a tensor with at least one axis", described="a 0-d tensor", kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "len(x)", "a tensor with at least 1 dimension", described="a 0-D tensor", kind=errors.ArgumentTypeError
+            )
         return self._value.sig.shape[0]
 
     def __iter__(self) -> Any:
@@ -313,7 +319,13 @@ class Tensor(Methods):
     def __dlpack__(self, *, stream: Any = None, **kwargs: Any) -> Any:
         if not self.stop_gradient:  # who reads it elsewhere does not know of gradients, and would cut them silently
             hint = "pass x.detach()"
-            raise errors.bad("__dlpack__", "a tensor without gradients", described="one with stop_gradient=False", hint=hint, kind=RuntimeError)
+            raise errors.bad(
+                "__dlpack__",
+                "a tensor that does not require gradients",
+                described="a tensor with stop_gradient=False",
+                hint=hint,
+                kind=RuntimeError,
+            )
         return self._exported().__dlpack__(stream=stream, **kwargs)
 
     def _to_dlpack(self) -> Any:
@@ -481,7 +493,7 @@ class Tensor(Methods):
             return self._to_device(devices.parse(device_id, "cuda(device_id)"), "cuda(device_id)")
         number = 0 if device_id is None else device_id
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise errors.bad("cuda(device_id)", "the number of a GPU", device_id, kind=errors.ArgumentTypeError)
+            raise errors.bad("cuda(device_id)", "a non-negative GPU index", device_id, kind=errors.ArgumentTypeError)
         return self._to_device(devices.Device("gpu", number), "cuda(device_id)")
 
     def pin_memory(self, blocking: bool = True) -> Tensor:
@@ -635,7 +647,12 @@ def value_of(data: Any, dtype: Any = None, place: Any = None) -> Value:
     else:
         host = host_array(data, want)
     if host.dtype.kind not in "biufc" and host.dtype not in KNOWN:
-        raise errors.bad("to_tensor(data)", "numbers", described=f"an array of dtype {host.dtype}", kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "to_tensor(data)",
+            "numeric data",
+            described=f"an array of dtype {host.dtype}",
+            kind=errors.ArgumentTypeError,
+        )
     if host.dtype == np.uint16 and want in (None, dtypes.bfloat16):
         host = host.view(dtypes.bfloat16.np)  # NumPy has no bfloat16: Paddle's arrays carry its bits
     if want is not None and host.dtype != want.np:

@@ -40,8 +40,8 @@ _BEGAN = time.time()
 _PLAIN = (bool, int, float, complex, str, type(None))
 
 
-class Untold(Exception):
-    """A part of a graph has no name that another process could know it by."""
+class NoStableName(Exception):
+    """A part of a graph has no name that is the same in another process."""
 
 
 def lower(jitted: Any, donated: tuple, args: tuple, name: str | None, platform: str, options_of: Callable[[Any], dict]) -> tuple[Any, dict]:
@@ -141,7 +141,7 @@ def name(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: D
             if told is None:
                 told = bounds[node.bound] = _call(node.bound)
             parts.append(f"{told} {_value(node.key[1:])}")
-    except (Untold, OSError):  # OSError: the source cannot be read
+    except (NoStableName, OSError):  # OSError: the source cannot be read
         return None
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -156,7 +156,7 @@ def _call(bound: Any) -> str:
     if bound.__class__ is GradBound:
         return f"grad {_value((bound.given, bound.needs, bound.sigs, bound.outs))} of {_call(bound.base)}"
     if bound.__class__ is not Bound or not _ours(bound.op):
-        raise Untold
+        raise NoStableName
     return f"{bound.op.name} {_value((bound.layout, bound.attrs))}"
 
 
@@ -169,7 +169,7 @@ def _value(x: Any) -> str:
         return f"({', '.join(map(_value, x))})"
     if isinstance(x, DType):
         return x.name
-    raise Untold
+    raise NoStableName
 
 
 @functools.cache
@@ -185,7 +185,7 @@ def _package() -> tuple[str, ...]:
     digest, root = hashlib.sha256(), Path(__file__).parents[2]
     for path in sorted(root.rglob("*.py")):
         if path.stat().st_ctime > _BEGAN:  # edited or replaced since: what runs is no longer what it says
-            raise Untold
+            raise NoStableName
         digest.update(f"{path.relative_to(root)} {path.stat().st_size}\n".encode() + path.read_bytes())
     return digest.hexdigest(), jax.__version__, jaxlib.__version__, np.__version__, platform.machine(), str(blas.processors())
 

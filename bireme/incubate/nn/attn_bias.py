@@ -31,7 +31,7 @@ class AttentionBias:
         Returns:
             Tensor of this shape, to be added to the scores.
         """
-        raise NotImplementedError(f"{type(self).__name__}: not written")
+        raise errors.missing_method(self, "materialize")
 
 
 class LowerTriangularMask(AttentionBias):
@@ -98,7 +98,11 @@ class BlockDiagonalMask(AttentionBias):
 
     def __init__(self, q_lens: list[int], k_lens: list[int], batches: list[int] | None = None):
         if len(q_lens) != len(k_lens) or any(not isinstance(n, int) or n < 0 for n in (*q_lens, *k_lens)):
-            raise errors.bad("BlockDiagonalMask()", "as many lengths of keys as of queries", described=f"{q_lens} and {k_lens}")
+            raise errors.bad(
+                "BlockDiagonalMask()",
+                "as many key lengths as query lengths, non-negative integers",
+                described=f"{q_lens} and {k_lens}",
+            )
         self._q_lens, self._k_lens, self._batches = list(q_lens), list(k_lens), batches
 
     @classmethod
@@ -164,7 +168,7 @@ class BlockDiagonalMask(AttentionBias):
         rows, columns = tuple(shape)[-2:]
         if (rows, columns) != (sum(self._q_lens), sum(self._k_lens)):
             wanted = [sum(self._q_lens), sum(self._k_lens)]
-            raise errors.bad(f"{type(self).__name__}.materialize(shape)", f"last axes of {wanted}", list(shape))
+            raise errors.bad(f"{type(self).__name__}.materialize(shape)", f"last dimensions {wanted}", list(shape))
         keeps, i, j = np.zeros((rows, columns), bool), 0, 0
         for n, m in zip(self._q_lens, self._k_lens, strict=True):
             keeps[i : i + n, j : j + m] = np.tril(np.ones((n, m), bool)) if self._causal else True

@@ -42,7 +42,9 @@ class GradientMergeOptimizer(Wrapper):
         if not isinstance(inner_optimizer, Optimizer):
             raise errors.bad("GradientMergeOptimizer(inner_optimizer)", "an optimizer", inner_optimizer, kind=errors.ArgumentTypeError)
         if isinstance(k_steps, bool) or not isinstance(k_steps, int) or k_steps <= 0:
-            raise errors.bad("GradientMergeOptimizer(k_steps)", "an int above 0", k_steps, kind=errors.for_integer(k_steps))
+            raise errors.bad(
+                "GradientMergeOptimizer(k_steps)", "a positive integer", k_steps, kind=errors.for_integer(k_steps)
+            )
         super().__init__(1.0, inner_optimizer._parameter_list)
         self.inner_optimizer, self.k_steps, self.avg = inner_optimizer, k_steps, bool(avg)
         self._count = 0

@@ -46,8 +46,8 @@ def sdp_kernel(enable_math: bool = False, enable_flash: bool = True, enable_mem_
     if not (enable_math or enable_flash or enable_mem_efficient):
         raise errors.bad(
             "sdp_kernel()",
-            "one kernel at least for scaled_dot_product_attention",
-            described="all three switched off",
+            "at least one enabled kernel for scaled_dot_product_attention",
+            described="all three disabled",
             kind=errors.ArgumentError,
         )
     yield

@@ -27,10 +27,16 @@ def parameters_to_vector(parameters: Iterable[Tensor], name: str | None = None) 
     """
     given = list(parameters)
     if not given:
-        raise errors.bad("parameters_to_vector(parameters)", "at least one parameter", described="none", kind=IndexError)
+        raise errors.bad(
+            "parameters_to_vector(parameters)", "at least one parameter", described="none", kind=errors.OutOfRangeError
+        )
     for p in given:
         if p.dtype is not given[0].dtype:
-            raise errors.bad("parameters_to_vector(parameters)", f"parameters of one type, {given[0].dtype.name}", described=p.dtype.name)
+            raise errors.bad(
+                "parameters_to_vector(parameters)",
+                f"parameters of one dtype, {given[0].dtype.name}",
+                described=p.dtype.name,
+            )
     out = concat([p.reshape([-1]) for p in given])
     out.stop_gradient = False
     return out

@@ -27,7 +27,12 @@ LAPACK = frozenset((float32, float64)) | COMPLEX  # the dtypes that factorizatio
 def needs_matrix(name: str, shape: tuple[int, ...], argument: str = "x") -> None:
     """Raise unless there are two axes or more."""
     if len(shape) < 2:
-        raise errors.bad(f"{name}({argument})", "a matrix or a stack of them", described=f"shape {list(shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{name}({argument})",
+            "a matrix or a batch of matrices",
+            described=f"shape {list(shape)}",
+            kind=errors.ShapeError,
+        )
 
 
 def needs_square(name: str, shape: tuple[int, ...], argument: str = "x") -> None:

@@ -64,16 +64,16 @@ def _operand(x: Any, where: str, kind: Any) -> Any:
 def _count(num: Any, where: str, least: int) -> int:
     n = num.item() if isinstance(num, (Tensor, np.ndarray)) and num.size == 1 else num
     if isinstance(n, bool) or not isinstance(n, (int, float, np.number)):
-        raise errors.bad(where, "a count", num, kind=errors.ArgumentTypeError)
+        raise errors.bad(where, "an integer", num, kind=errors.ArgumentTypeError)
     if not n >= least:
-        raise errors.bad(where, f"a count of {least} or more", n)
+        raise errors.bad(where, "a positive integer" if least else "a non-negative integer", n)
     return int(n)
 
 
 def _number_type(dtype: Any, where: str) -> Any:
     kind = dtype or dtypes.get_default()
     if kind.kind not in "if":
-        raise errors.bad(where, "an integer or floating type", described=kind.name, kind=errors.DtypeError)
+        raise errors.bad(where, "an integer or floating-point dtype", described=kind.name, kind=errors.DtypeError)
     return kind
 
 
@@ -166,9 +166,11 @@ def range(start: Attr[float | Tensor] = 0, end: Attr[float | Tensor] = None, ste
         values.append(int(x) if kind.is_integer else x)
     first, last, by = values
     if by == 0:
-        raise errors.bad("range(step)", "a step other than 0", step)
+        raise errors.bad("range(step)", "a nonzero step", step)
     if (last - first) * by < 0:
-        raise errors.bad("range(end)", f"a number that steps of {by} from {first} lead to", last, kind=errors.for_number(last))
+        raise errors.bad(
+            "range(end)", f"an end that steps of {by} from {first} can reach", last, kind=errors.for_number(last)
+        )
     wide = int if kind.is_integer else np.float32 if kind.itemsize < 8 else np.float64
     count = math.floor((wide(last) - wide(first)) / wide(by)) if wide is not int else (last - first) // by
     exact = dtypes.int64 if all(isinstance(v, int) for v in values) else dtypes.float64

@@ -510,7 +510,7 @@ def arange(start: Attr[float | Tensor] = 0, end: Attr[float | Tensor] = None, st
         values = [int(v) for v in values]
     first, last, by = values
     if by == 0:
-        raise errors.bad("arange(step)", "a step other than 0", step)
+        raise errors.bad("arange(step)", "a nonzero step", step)
     size = builtins.max(0, _count(first, last, by, kind))
     exact = dtypes.int64 if all(isinstance(v, int) for v in values) else dtypes.float64
     arguments = {"start": (exact, number(first, exact, "arange(start)")), "step": (exact, number(by, exact, "arange(step)"))}
@@ -557,7 +557,7 @@ def eye(num_rows: Attr[int], num_columns: Attr[int] = None, dtype: DTypeArg = No
 def _extent(n: Any, where: str) -> int:
     plain = int(n) if isinstance(n, (int, np.integer)) or (isinstance(n, Tensor) and n.size == 1 and n.dtype.is_integer) else -1
     if plain < 0:
-        raise errors.bad(where, "a count of 0 or more", n, kind=errors.ArgumentTypeError)
+        raise errors.bad(where, "a non-negative integer", n, kind=errors.ArgumentTypeError)
     return plain
 
 

@@ -15,11 +15,11 @@ from bireme.ops.creation.tensors import arange
 def _frequencies(name: str, k: Any, n: int, d: float, dtype: Any) -> Tensor:
     kind = dtypes.get_default() if dtype is None else dtype
     if kind not in dtypes.FLOAT:
-        raise errors.bad(f"{name}(dtype)", "a floating type", described=kind.name, kind=errors.ArgumentTypeError)
+        raise errors.bad(f"{name}(dtype)", "a floating-point dtype", described=kind.name, kind=errors.ArgumentTypeError)
     if n < 1:
-        raise errors.bad(f"{name}(n)", "a count of 1 or more", n)
+        raise errors.bad(f"{name}(n)", "a positive integer", n, kind=errors.for_integer(n))
     if d == 0:
-        raise errors.bad(f"{name}(d)", "a distance other than 0", d)
+        raise errors.bad(f"{name}(d)", "a nonzero number", d)
     return k().astype(kind) / (n * d)
 
 

@@ -102,7 +102,7 @@ def _(arguments):
     _side("frame", axis)
     if isinstance(x, Tensor):
         if x.ndim == 0:
-            raise errors.bad("frame(x)", "a tensor with at least one axis", x)
+            raise errors.bad("frame(x)", "a tensor with at least 1 dimension", x)
         if n > x.shape[axis]:
             raise errors.bad("frame(frame_length)", f"at most the length of the signal, {x.shape[axis]}", n)
 
@@ -163,7 +163,7 @@ def _(arguments):
     _side("overlap_add", axis)
     if isinstance(x, Tensor):
         if x.ndim < 2:
-            raise errors.bad("overlap_add(x)", "a tensor with at least two axes", x)
+            raise errors.bad("overlap_add(x)", "a tensor with at least 2 dimensions", x)
         if hop > x.shape[1 if axis == 0 else -2]:
             raise errors.bad("overlap_add(hop_length)", f"at most the length of a frame, {x.shape[1 if axis == 0 else -2]}", hop)
 
@@ -206,7 +206,9 @@ def _sizes(name: str, n_fft: Any, hop_length: Any, win_length: Any, window: Tens
     if hop < 1:
         raise errors.bad(f"{name}(hop_length)", "a positive integer", hop, kind=errors.for_integer(hop))
     if not 0 < length <= n_fft:
-        raise errors.bad(f"{name}(win_length)", f"a number from 1 to n_fft, {n_fft}", length, kind=errors.for_number(length))
+        raise errors.bad(
+            f"{name}(win_length)", f"an integer in [1, {n_fft}], at most n_fft", length, kind=errors.for_number(length)
+        )
     if window is not None and window.shape != [length]:
         raise errors.bad(f"{name}(window)", f"shape [{length}]", window, kind=errors.ArgumentError)
     return n_fft, hop, length
@@ -269,11 +271,16 @@ def stft(x: Tensor, n_fft: Attr[int], hop_length: Attr[int] = None, win_length: 
     """
     n_fft, hop, length = _sizes("stft", n_fft, hop_length, win_length, window)
     if x.ndim not in (1, 2):
-        raise errors.bad("stft(x)", "a tensor with one or two axes", x, kind=errors.ArgumentError)
+        raise errors.bad("stft(x)", "a 1-D or 2-D tensor", x, kind=errors.ArgumentError)
     if pad_mode not in ("reflect", "constant"):
         raise errors.bad("stft(pad_mode)", "'reflect' or 'constant'", pad_mode, kind=errors.ArgumentError)
     if not 0 < n_fft <= x.shape[-1]:
-        raise errors.bad("stft(n_fft)", f"a number from 1 to the length of the signal, {x.shape[-1]}", n_fft, kind=errors.for_number(n_fft))
+        raise errors.bad(
+            "stft(n_fft)",
+            f"an integer in [1, {x.shape[-1]}], at most the length of the signal",
+            n_fft,
+            kind=errors.for_number(n_fft),
+        )
     x = _numbers("stft", x)
     is_complex = x.dtype.is_complex or (window is not None and window.dtype.is_complex)
     if onesided is None:
@@ -356,7 +363,7 @@ def istft(x: Tensor, n_fft: Attr[int], hop_length: Attr[int] = None, win_length:
 
 def _check_spectrum(x: Tensor, n_fft: int, onesided: bool, return_complex: bool, window: Tensor | None) -> None:
     if x.ndim not in (2, 3):
-        raise errors.bad("istft(x)", "a tensor with two or three axes", x, kind=errors.ArgumentError)
+        raise errors.bad("istft(x)", "a 2-D or 3-D tensor", x, kind=errors.ArgumentError)
     if x._value.sig.size == 0:
         raise errors.bad("istft(x)", "at least one element", x, kind=errors.ArgumentError)
     if x.shape[-2] != (n_fft // 2 + 1 if onesided else n_fft):
@@ -371,7 +378,7 @@ def _check_spectrum(x: Tensor, n_fft: int, onesided: bool, return_complex: bool,
 def _must_cover(window: Tensor, n_fft: int, weight: Tensor, plan: tuple[int, int, int, int]) -> None:
     """Every sample must be under a window: host values are checked now, others by a flag of the program."""
     value = read(window)
-    expected, got = "windows that cover every sample: the sum of their squares is not 0", "one that leaves samples out"
+    expected, got = "windows that cover every sample with a nonzero sum of squares", "windows that leave samples out"
     if value.array is not None and value.device.is_cpu:
         hop, count, first, last = plan
         host, left = np.asarray(value.array), (n_fft - window.shape[0]) // 2

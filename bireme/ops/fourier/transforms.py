@@ -149,7 +149,7 @@ def _transform(name: str, made: Any, x: Tensor, s: Any, axes: Any, norm: Any, fo
     if norm not in _ADJOINT:
         raise errors.bad(f"{name}(norm)", "'backward', 'ortho' or 'forward'", norm)
     if x.ndim == 0:
-        raise errors.bad(f"{name}(x)", "a tensor with at least one axis", x)
+        raise errors.bad(f"{name}(x)", "a tensor with at least 1 dimension", x)
     sizes = None if s is None else _sizes(f"{name}({'n' if name[-1] == 't' else 's'})", s)
     if axes is None:
         found = range(x.ndim)[-len(sizes) :] if sizes is not None else range(x.ndim)
@@ -158,7 +158,7 @@ def _transform(name: str, made: Any, x: Tensor, s: Any, axes: Any, norm: Any, fo
     else:
         found = [one_axis(a, x.ndim, f"{name}({'axis' if name[-1] == 't' else 'axes'})") for a in axes]
         if not found or len(set(found)) != len(found):
-            raise errors.bad(f"{name}(axes)", "one axis or several different ones", list(axes))
+            raise errors.bad(f"{name}(axes)", "one or more different axes", list(axes))
         if sizes is not None and len(sizes) != len(found):
             raise errors.bad(f"{name}(s)", f"{len(found)} sizes, one for each of axes", list(sizes))
     if sizes is None:
@@ -166,14 +166,14 @@ def _transform(name: str, made: Any, x: Tensor, s: Any, axes: Any, norm: Any, fo
         if made is fft_c2r:
             sizes[-1] = 2 * (sizes[-1] - 1)
             if sizes[-1] < 0:
-                raise errors.bad(f"{name}(x)", f"an element along axis {found[-1]}", x)
+                raise errors.bad(f"{name}(x)", f"at least one element along axis {found[-1]}", x)
     return made(_numbers(name, x, made), tuple(found), tuple(sizes), norm, forward)
 
 
 def _sizes(where: str, s: Any) -> list[int]:
     found = ints(s, 0, where)
     if not found or min(found) < 1:
-        raise errors.bad(where, "sizes of 1 or more", s)
+        raise errors.bad(where, "positive sizes", s)
     return list(found)
 
 
@@ -200,7 +200,7 @@ def _one(name: str, made: Any, x: Tensor, n: Any, axis: Any, norm: Any, forward:
 
 def _two(name: str, made: Any, x: Tensor, s: Any, axes: Any, norm: Any, forward: bool) -> Tensor:
     if x.ndim < 2:
-        raise errors.bad(f"{name}(x)", "a tensor with at least two axes", x)
+        raise errors.bad(f"{name}(x)", "a tensor with at least 2 dimensions", x)
     for word, given in (("s", s), ("axes", axes)):
         if given is not None and (not hasattr(given, "__len__") or len(given) != 2):
             raise errors.bad(f"{name}({word})", "two integers", given)

@@ -56,7 +56,7 @@ def check_heads(where: str, query: Any, key: Any, value: Any) -> None:
             raise errors.bad(f"{where}({name})", "shape [batch, heads, length, width]", described=f"shape {list(t.shape)}", kind=errors.ShapeError)
     if key.shape[:3] != value.shape[:3] or key.shape[0] != query.shape[0] or key.shape[3] != query.shape[3]:
         got = f"shapes {list(query.shape)}, {list(key.shape)} and {list(value.shape)}"
-        raise errors.bad(f"{where}(key, value)", "keys and values of one length that match the query", described=got)
+        raise errors.bad(f"{where}(key, value)", "keys and values of equal length that match the query", described=got)
     if not key.shape[1] or query.shape[1] % key.shape[1]:
         raise errors.bad(
             f"{where}(key)", f"a number of heads that divides the query's {query.shape[1]}", key.shape[1], kind=errors.for_number(key.shape[1])
@@ -125,7 +125,7 @@ def variable_length_memory_efficient_attention(query: Tensor, key: Tensor, value
 
 def one_process(name: str, ring_id: int) -> None:
     if ring_id != -1:
-        raise errors.bad(f"{name}(ring_id)", "-1: the weights are whole", ring_id)
+        raise errors.bad(f"{name}(ring_id)", "-1, since the weights are not sharded", ring_id)
 
 
 def keeping(mask: Tensor | None) -> Tensor | None:

@@ -34,7 +34,7 @@ def blha_get_max_len(seq_lens_encoder: Tensor, seq_lens_decoder: Tensor, batch_s
     """
     for name, t in (("seq_lens_encoder", seq_lens_encoder), ("seq_lens_decoder", seq_lens_decoder)):
         if t.dtype.kind != "i" or not t._value.sig.size:
-            raise errors.bad(f"blha_get_max_len({name})", "integers, one for each sequence", t)
+            raise errors.bad(f"blha_get_max_len({name})", "an integer tensor, one element per sequence", t, kind=errors.for_integer(t))
     return tuple([largest(t).reshape([1]).astype("int32") for t in (seq_lens_encoder, seq_lens_decoder)])
 
 
@@ -145,7 +145,11 @@ def _rope(table: Tensor | None, batch: int, width: int, halves: bool) -> Tensor 
 def _check(qkv: Tensor, key_cache: Tensor, value_cache: Tensor, tables: Tensor, block_size: int, **lengths: Tensor) -> None:
     if key_cache.ndim != 4 or key_cache.shape != value_cache.shape or key_cache.shape[2] != block_size:
         got = f"shapes {key_cache.shape} and {value_cache.shape}"
-        raise errors.bad(f"{NAME}(key_cache, value_cache)", f"two of one shape [blocks, heads, {block_size}, width]", described=got)
+        raise errors.bad(
+            f"{NAME}(key_cache, value_cache)",
+            f"two tensors of equal shape [blocks, heads, {block_size}, width]",
+            described=got,
+        )
     _, shared, _, width = key_cache.shape
     columns = qkv.shape[1] if qkv.ndim == 2 else 0
     if not width or columns % width or columns // width <= 2 * shared or (columns // width) % shared:
@@ -156,7 +160,7 @@ def _check(qkv: Tensor, key_cache: Tensor, value_cache: Tensor, tables: Tensor, 
             kind=errors.ShapeError,
         )
     if tables.ndim != 2 or tables.dtype.kind != "i" or not tables.shape[1]:
-        raise errors.bad(f"{NAME}(block_tables)", "integers of shape [batch, blocks of a sequence]", tables)
+        raise errors.bad(f"{NAME}(block_tables)", "an integer tensor of shape [batch, blocks of a sequence]", tables, kind=errors.for_integer(tables))
     for name, t in lengths.items():
         wanted = tables.shape[0] + (name == "cu_seqlens_q")
         if t.dtype.kind != "i" or t._value.sig.size != wanted:
@@ -246,7 +250,7 @@ def block_multihead_attention(qkv: Tensor, key_cache: Tensor, value_cache: Tenso
         ([[1.0]], [1.0, 0.0])
     """
     if use_dynamic_cachekv_quant:
-        raise errors.bad(f"{NAME}(use_dynamic_cachekv_quant)", "False: scales of the caches are given", True)
+        raise errors.bad(f"{NAME}(use_dynamic_cachekv_quant)", "False, since scales of the caches are given", True)
     _check(qkv, key_cache, value_cache, block_tables, block_size, seq_lens_encoder=seq_lens_encoder, seq_lens_decoder=seq_lens_decoder,
            cu_seqlens_q=cu_seqlens_q)  # fmt: skip
     batch, shared, width = block_tables.shape[0], key_cache.shape[1], key_cache.shape[3]

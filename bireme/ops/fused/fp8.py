@@ -142,7 +142,7 @@ def fp8_gemm_blockwise(a: Tensor, a_decode_scale: Tensor, b: Tensor, b_decode_sc
     wide = []
     for name, t, scale, flat in (("a", a, a_decode_scale, is_a_1d_scaled), ("b", b, b_decode_scale, is_b_1d_scaled)):
         if t.ndim != 2 or t.shape[1] != a.shape[-1] or t.dtype not in EIGHTHS:
-            raise errors.bad(f"fp8_gemm_blockwise({name})", f"a matrix of float8 with {a.shape[-1]} columns", t)
+            raise errors.bad(f"fp8_gemm_blockwise({name})", f"a float8 matrix with {a.shape[-1]} columns", t)
         wanted = [_blocks(t.shape[1]), t.shape[0]] if flat else [_blocks(t.shape[0]), _blocks(t.shape[1])]
         if scale.shape != wanted:
             raise errors.bad(f"fp8_gemm_blockwise({name}_decode_scale)", f"shape {wanted}", described=f"shape {scale.shape}", kind=errors.ShapeError)
@@ -175,7 +175,9 @@ def fused_act_dequant(x: Tensor, x_scale: Tensor) -> Tensor:
     """
     if x.ndim != 2 or x.dtype not in EIGHTHS or x_scale.shape != [x.shape[0], _blocks(x.shape[1])]:
         raise errors.bad(
-            "fused_act_dequant(x)", "a matrix of float8, and a scale for every 128 of a row", described=f"{x.dtype.name}{x.shape}, {x_scale.shape}"
+            "fused_act_dequant(x)",
+            "a float8 matrix, and a scale for every 128 elements of a row",
+            described=f"{x.dtype.name}{x.shape}, {x_scale.shape}",
         )
     return from_eighths(x, x_scale, 1, "bfloat16")
 
@@ -231,7 +233,12 @@ def fused_stack_transpose_quant(x: Attr[Sequence[Tensor]], transpose: bool = Tru
         raise errors.bad(f"{name}(x)", "a list of matrices of one shape", x, kind=errors.ArgumentTypeError)
     m, k = x[0].shape
     if m % BLOCK or k % BLOCK:
-        raise errors.bad(f"{name}(x)", "matrices whose extents are multiples of 128", described=f"shape {x[0].shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{name}(x)",
+            "matrices whose sizes are multiples of 128",
+            described=f"shape {x[0].shape}",
+            kind=errors.ShapeError,
+        )
     rows = stack([t.detach() for t in x])
     rows = rows.transpose([0, 2, 1]).reshape([-1, m]) if transpose else rows.reshape([-1, k])
     return tuple(to_eighths(rows, 0.0, BLOCK, False))
@@ -277,7 +284,11 @@ def fused_transpose_split_quant(x: Tensor, input_scales: Tensor | None, tokens_p
     """
     name = "fused_transpose_split_quant"
     if x.ndim != 2 or (x.dtype in EIGHTHS) != (input_scales is not None):
-        raise errors.bad(f"{name}(input_scales)", "scales for a matrix of float8, and for no other", described=f"{x.dtype.name}{x.shape}")
+        raise errors.bad(
+            f"{name}(input_scales)",
+            "scales for a float8 matrix, and None for any other",
+            described=f"{x.dtype.name}{x.shape}",
+        )
     if input_scales is not None:
         if input_scales.shape != [x.shape[0], _blocks(x.shape[1])]:
             raise errors.bad(

@@ -97,7 +97,7 @@ def cross_entropy_with_softmax_bwd_w_downcast(label: Tensor, softmax: Tensor, lo
     if not softmax.ndim or label.dtype.kind != "i" or label._value.sig.size != rows or loss_grad._value.sig.size != rows:
         raise errors.bad(
             f"{name}(label)",
-            f"an integer for each of {rows} rows, and a gradient",
+            f"integer labels for {rows} rows, and a gradient for each",
             described=f"shapes {label.shape} and {loss_grad.shape}",
             kind=errors.ArgumentTypeError,
         )

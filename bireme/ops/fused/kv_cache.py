@@ -175,7 +175,7 @@ def _steps(name: str, sequence_lengths: Tensor | None, src_mask: Tensor | None, 
     if sequence_lengths is not None:
         return lengths_of(f"{name}(sequence_lengths)", sequence_lengths, batch)
     if src_mask is None:
-        raise errors.bad(f"{name}(src_mask)", "it or sequence_lengths, which say where the step is", None)
+        raise errors.bad(f"{name}(src_mask)", "src_mask or sequence_lengths, to know the position of the step", None)
     return zeros([batch], "int32") + (src_mask.shape[-1] - 1)
 
 

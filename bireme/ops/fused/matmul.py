@@ -136,7 +136,7 @@ def _(g, x, y):
 def halves(where: str, x: Tensor) -> tuple[Tensor, Tensor]:
     """The two halves of the last axis."""
     if not x.ndim or x.shape[-1] % 2:
-        raise errors.bad(where, "a last axis that can be halved", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad(where, "a last dimension of even size", described=f"shape {x.shape}", kind=errors.ShapeError)
     n = x.shape[-1] // 2
     return x[..., :n], x[..., n:]
 
@@ -170,7 +170,7 @@ _ACTS: dict[str, Any] = {
 def activation_of(where: str, name: Any) -> Any:
     """An activation by the name that fused kernels give it."""
     if name not in _ACTS:
-        raise errors.bad(where, f"one of {', '.join(n for n in _ACTS if n)}", name)
+        raise errors.bad(where, f"one of {', '.join(repr(n) for n in _ACTS if n)}", name)
     return _ACTS[name]
 
 
@@ -204,7 +204,7 @@ def quantised(x: Tensor, scale: Any, round_type: int, most: float, least: float)
 def dequantised(where: str, x: Tensor, scales: Tensor | None, compute_dtype: Any) -> Tensor:
     """Integers times their scales in the dtype to compute in; floating-point numbers in their own."""
     if compute_dtype not in COMPUTE:
-        raise errors.bad(f"{where}(compute_dtype)", f"one of {', '.join(COMPUTE)}", compute_dtype)
+        raise errors.bad(f"{where}(compute_dtype)", f"one of {', '.join(map(repr, COMPUTE))}", compute_dtype)
     kind = COMPUTE[compute_dtype]
     if x.dtype.kind != "i":
         return x if scales is None else x * scales.astype(x.dtype)
@@ -303,7 +303,7 @@ def softmax_mask_fuse(x: Tensor, mask: Tensor) -> Tensor:
     """
     floating("softmax_mask_fuse(x)", x)
     if x.ndim != 4:
-        raise errors.bad("softmax_mask_fuse(x)", "4 axes", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad("softmax_mask_fuse(x)", "a 4-D tensor", described=f"shape {x.shape}", kind=errors.ShapeError)
     if mask.shape != [x.shape[0], 1, *x.shape[2:]]:
         raise errors.bad("softmax_mask_fuse(mask)", f"shape {[x.shape[0], 1, *x.shape[2:]]}", described=f"shape {mask.shape}", kind=errors.ShapeError)
     if x.dtype.itemsize == 2:  # added in float32, as the softmax is computed

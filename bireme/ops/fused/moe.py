@@ -101,12 +101,16 @@ def moe_combine(x: Tensor, combine_weights: Tensor, scatter_index: Tensor) -> Te
     if x.ndim != 2 or combine_weights.ndim != 2:
         raise errors.bad(
             "moe_combine(combine_weights)",
-            "shape [tokens, k], and x with two axes",
+            "shape [tokens, k], and a 2-D x",
             described=f"shapes {combine_weights.shape} and {x.shape}",
             kind=errors.ShapeError,
         )
     if scatter_index.dtype.kind != "i" or scatter_index.shape not in (combine_weights.shape, combine_weights.shape[::-1]):
-        raise errors.bad("moe_combine(scatter_index)", f"integers of shape {combine_weights.shape}, or transposed", scatter_index)
+        raise errors.bad(
+            "moe_combine(scatter_index)",
+            f"an integer tensor of shape {combine_weights.shape}, or transposed",
+            scatter_index, kind=errors.for_integer(scatter_index),
+        )
     index = scatter_index if scatter_index.shape == combine_weights.shape else scatter_index.transpose([1, 0])
     return weighed_rows(x, combine_weights, index)
 
@@ -124,9 +128,11 @@ def _gate(name: str, x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, k
         )
     experts = gate_logits.shape[1]
     if not 1 <= k <= experts:
-        raise errors.bad(f"{name}(k)", f"a number from 1 to {experts} experts", k, kind=errors.for_number(k))
+        raise errors.bad(
+            f"{name}(k)", f"an integer in [1, {experts}], the number of experts", k, kind=errors.for_number(k)
+        )
     if capacity < 1:
-        raise errors.bad(f"{name}(capacity)", "a number above 0", capacity, kind=errors.for_number(capacity))
+        raise errors.bad(f"{name}(capacity)", "a positive integer", capacity, kind=errors.for_number(capacity))
     if corr_bias is not None and corr_bias._value.sig.size != experts:
         raise errors.bad(f"{name}(corr_bias)", f"{experts} elements", corr_bias)
     score = gate_logits if corr_bias is None else gate_logits + corr_bias.reshape([1, experts]).astype(gate_logits.dtype)
@@ -267,10 +273,14 @@ def moe_gate_dispatch_partial_nosoftmaxtopk(x: Tensor, combine_weights: Tensor, 
     name = "moe_gate_dispatch_partial_nosoftmaxtopk"
     floating(f"{name}(x)", x)
     if expert_id.dtype.kind != "i" or x.ndim != 2 or expert_id.shape != [x.shape[0], k] or combine_weights.shape != expert_id.shape:
-        raise errors.bad(f"{name}(expert_id)", f"integers of shape [{x.shape[0]}, {k}], as the weights have", expert_id)
+        raise errors.bad(
+            f"{name}(expert_id)", f"an integer tensor of shape [{x.shape[0]}, {k}], as the weights have", expert_id, kind=errors.for_integer(expert_id)
+        )
     if not 0 <= expert_start_index < expert_end_index <= num_experts or capacity < 1:
         raise errors.bad(
-            f"{name}(expert_end_index)", f"a part of {num_experts} experts, with a capacity", described=f"{expert_start_index} to {expert_end_index}"
+            f"{name}(expert_end_index)",
+            f"a range of the {num_experts} experts, and a positive capacity",
+            described=f"{expert_start_index} to {expert_end_index}",
         )
     found = route(expert_id, capacity, num_experts, use_pad, expert_start_index, expert_end_index, reverse_token_drop)
     scatter, kept, source, offset, room = found
@@ -315,7 +325,7 @@ def cal_aux_loss(gate_prob: Tensor, dispatch_mask: Tensor, tokens_mask: Tensor |
     if gate_prob.ndim != 2 or dispatch_mask.ndim not in (1, 2) or dispatch_mask.shape[-1] != gate_prob.shape[1]:
         raise errors.bad(
             "cal_aux_loss(dispatch_mask)",
-            f"a count for each expert of gate_prob, {gate_prob.shape}",
+            f"an element for each expert of gate_prob of shape {gate_prob.shape}",
             described=f"shape {dispatch_mask.shape}",
             kind=errors.ShapeError,
         )
@@ -362,9 +372,18 @@ def build_src_rank_and_local_expert_id(expert_num_global_tensor: Tensor, expert_
     given = expert_num_global if isinstance(expert_num_global, tuple) else ()
     counts = np.array([n for n in given if isinstance(n, (int, np.integer)) and n >= 0], np.int64)
     if not counts.size == len(given) == expert_num_global_tensor._value.sig.size:
-        raise errors.bad(f"{where}(expert_num_global)", f"{expert_num_global_tensor.size} numbers of tokens", expert_num_global)
+        raise errors.bad(
+            f"{where}(expert_num_global)",
+            f"{expert_num_global_tensor.size} elements, the tokens per expert",
+            expert_num_global,
+        )
     if num_local_experts < 1:
-        raise errors.bad(f"{where}(num_local_experts)", "a number above 0", num_local_experts, kind=errors.for_number(num_local_experts))
+        raise errors.bad(
+            f"{where}(num_local_experts)",
+            "a positive integer",
+            num_local_experts,
+            kind=errors.for_number(num_local_experts),
+        )
     expert = np.repeat(np.arange(counts.size), counts)
     return tuple([Tensor(value_of(t.astype(np.int32))) for t in (expert // num_local_experts, expert % num_local_experts)])
 
@@ -405,7 +424,9 @@ expand_modality_expert_id.infer(lambda expert_id: expert_id)
 def _(expert_id):
     if expert_id.dtype.kind != "i" or expert_id.ndim != 2:
         raise errors.bad(
-            "expand_modality_expert_id(expert_id)", "integers of shape [tokens, k]", described=f"{expert_id.dtype.name}{list(expert_id.shape)}"
+            "expand_modality_expert_id(expert_id)",
+            "an integer tensor of shape [tokens, k]",
+            described=f"{expert_id.dtype.name}{list(expert_id.shape)}",
         )
 
 
@@ -439,9 +460,9 @@ def _(x, low, high, dtype):
     if x.dtype.kind != "i" or (dtype is not None and dtype.kind != "i"):
         raise errors.bad(
             "int_bincount(x)",
-            "integers, and a type of integers",
+            "an integer tensor and an integer dtype",
             described=x.dtype.name if dtype is None else dtype.name,
             kind=errors.ArgumentTypeError,
         )
     if low >= high:
-        raise errors.bad("int_bincount(high)", f"a number above low, which is {low}", high, kind=errors.for_number(high))
+        raise errors.bad("int_bincount(high)", f"a number greater than low = {low}", high, kind=errors.for_number(high))

@@ -72,7 +72,7 @@ def _(x, axes):
 def _before(name: str, x: Tensor, axis: Any, bias: Tensor | None, residual: Tensor | None, alpha: float) -> tuple[Tensor, tuple, list[int]]:
     """What is normalized, bias + alpha * residual + x; the axes, and their sizes."""
     if not x.ndim:
-        raise errors.bad(f"{name}(x)", "a tensor with at least one axis", described="a 0-d tensor")
+        raise errors.bad(f"{name}(x)", "a tensor with at least 1 dimension", described="a 0-D tensor")
     start = one_axis(axis, x.ndim, f"{name}(begin_norm_axis)")
     dims = x.shape[start:]
     if bias is not None:

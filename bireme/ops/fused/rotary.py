@@ -112,7 +112,10 @@ def fused_rotary_position_embedding(q: Tensor, k: Tensor | None = None, v: Tenso
     for name, t in (("k", k), ("v", v)):
         if t is not None and (t.ndim != 4 or t.shape[:2] != q.shape[:2] or t.shape[-1] != width):
             raise errors.bad(
-                f"{NAME}({name})", f"batch, length and width of q, whose shape is {q.shape}", described=f"shape {t.shape}", kind=errors.ShapeError
+                f"{NAME}({name})",
+                f"batch, length and width to match q of shape {q.shape}",
+                described=f"shape {t.shape}",
+                kind=errors.ShapeError,
             )
     cos, sin = _angles(q, sin, cos, position_ids, batch, length, width, use_neox_rotary_style, rotary_emb_base)
     per_batch = position_ids is not None
@@ -130,7 +133,12 @@ def _angles(q: Any, sin: Any, cos: Any, position_ids: Any, batch: int, length: i
         raise errors.bad(f"{NAME}({missing})", "both sin and cos, or neither", described=f"no {missing}")
     if sin is None:
         if position_ids is not None:
-            raise errors.bad(f"{NAME}(position_ids)", "sin and cos with it", described="neither", kind=AssertionError)
+            raise errors.bad(
+                f"{NAME}(position_ids)",
+                "sin and cos, since position_ids are given",
+                described="neither",
+                kind=AssertionError,
+            )
         return rotary_table(base, length, width, adjacent, float64 if q.dtype is float64 else float32)
     tables = [_table(name, t, length, width, position_ids is not None) for name, t in (("cos", cos), ("sin", sin))]
     if tables[0].shape != tables[1].shape:
@@ -138,5 +146,5 @@ def _angles(q: Any, sin: Any, cos: Any, position_ids: Any, batch: int, length: i
     if position_ids is None:
         return tables
     if position_ids.shape != [batch, length] or position_ids.dtype.kind != "i":
-        raise errors.bad(f"{NAME}(position_ids)", f"integers of shape [{batch}, {length}]", position_ids)
+        raise errors.bad(f"{NAME}(position_ids)", f"an integer tensor of shape [{batch}, {length}]", position_ids, kind=errors.for_integer(position_ids))
     return [index_select(t, position_ids.reshape([-1])) for t in tables]

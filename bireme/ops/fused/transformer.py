@@ -44,7 +44,7 @@ class _Step:
             if time_step.size != 1 or self.length != 1:
                 raise errors.bad(
                     f"{NAME}(time_step)",
-                    "one number, for one step of each sequence",
+                    "one element, for a single step per sequence",
                     described=f"shape {time_step.shape} for x of {x.shape}",
                     kind=errors.ArgumentTypeError,
                 )
@@ -66,7 +66,7 @@ class _Step:
             cache._assign_value(new)
         if self.decodes:
             if cache is None:
-                raise errors.bad(f"{NAME}(cache_kvs)", "a cache for each layer, as there is a time_step", None)
+                raise errors.bad(f"{NAME}(cache_kvs)", "a cache for each layer, since time_step is given", None)
             key, value = new.unbind(0)
         n, m = query.shape[2], key.shape[2]
         columns = arange(m, dtype="int32").reshape([1, 1, 1, m])
@@ -172,7 +172,7 @@ def fused_multi_transformer(x: Tensor, ln_scales: Attr[Sequence[Tensor]], ln_bia
     if rotary_emb_dims not in (0, 1):
         raise errors.bad(f"{NAME}(rotary_emb_dims)", "0 or 1", rotary_emb_dims)
     if beam_offset is not None:
-        raise errors.bad(f"{NAME}(beam_offset)", "None: every sequence has a cache of its own", beam_offset)
+        raise errors.bad(f"{NAME}(beam_offset)", "None, since every sequence has its own cache", beam_offset)
     act = activation_of(f"{NAME}(activation)", activation)
     count = len(qkv_weights) if isinstance(qkv_weights, (list, tuple)) else 0
     parts = _parts(count, ln_scales=ln_scales, ln_biases=ln_biases, qkv_weights=qkv_weights, qkv_biases=qkv_biases, linear_weights=linear_weights,

@@ -26,7 +26,7 @@ def _index(where: str, x: Tensor) -> None:
     if x.dtype.name not in ("int32", "int64"):
         raise errors.bad(where, "int32 or int64", described=x.dtype.name, kind=errors.DtypeError)
     if x.ndim > 2 or x.ndim < 1 or (x.ndim == 2 and x.shape[1] != 1):
-        raise errors.bad(where, "one axis, or a column", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad(where, "a 1-D tensor or shape [N, 1]", described=f"shape {x.shape}", kind=errors.ShapeError)
 
 
 @composite()
@@ -52,16 +52,18 @@ def graph_send_recv(x: Tensor, src_index: Tensor, dst_index: Tensor, pool_type: 
         [[4.0], [3.0], [0.0]]
     """
     if pool_type not in POOLS:
-        raise errors.bad("graph_send_recv(pool_type)", f"one of {', '.join(POOLS)}", pool_type)
+        raise errors.bad("graph_send_recv(pool_type)", f"one of {', '.join(map(repr, POOLS))}", pool_type)
     if not x.ndim:
-        raise errors.bad("graph_send_recv(x)", "a row for each node", described="a 0-d tensor")
+        raise errors.bad("graph_send_recv(x)", "a row for each node", described="a 0-D tensor")
     for name, index in (("src_index", src_index), ("dst_index", dst_index)):
         _index(f"graph_send_recv({name})", index)
     if src_index.dtype is not dst_index.dtype:
         raise errors.bad("graph_send_recv(dst_index)", f"{src_index.dtype.name}, as src_index is", described=dst_index.dtype.name)
     src, dst = [t if t.ndim == 1 else t.reshape([-1]) for t in (src_index, dst_index)]
     if src.shape != dst.shape:
-        raise errors.bad("graph_send_recv(dst_index)", f"{src.shape[0]} numbers, as src_index has", described=f"{dst.shape[0]}")
+        raise errors.bad(
+            "graph_send_recv(dst_index)", f"{src.shape[0]} elements, as src_index has", described=f"{dst.shape[0]}"
+        )
     return sent("graph_send_recv(pool_type)", index_select(x, src), dst, pool_type, out_size, x.shape[0])
 
 
@@ -79,7 +81,7 @@ class Columns:
         self.where, self.nodes_name = where, nodes_name
         self.row, self.colptr, self.nodes = (t._host().reshape(-1) for t in (row, colptr, nodes))
         if not self.colptr.size or self.colptr[0] < 0 or self.colptr[-1] > self.row.size or (np.diff(self.colptr) < 0).any():
-            raise errors.bad(f"{where}(colptr)", f"numbers from 0 to the {self.row.size} edges that do not fall", colptr)
+            raise errors.bad(f"{where}(colptr)", f"non-decreasing integers in [0, {self.row.size}]", colptr)
 
     def edges(self, nodes: np.ndarray, most: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Indices into `row` of at most `most` random neighbours of each node (-1: all of them), and how many each node
@@ -88,7 +90,9 @@ class Columns:
         n = self.colptr.size - 1
         if nodes.size and (nodes.min() < 0 or nodes.max() >= n):
             wrong = int(nodes.min() if nodes.min() < 0 else nodes.max())
-            raise errors.bad(f"{self.where}({self.nodes_name})", f"nodes in [0, {n - 1}]", wrong, kind=errors.OutOfRangeError)
+            raise errors.bad(
+                f"{self.where}({self.nodes_name})", f"node ids in [0, {n - 1}]", wrong, kind=errors.OutOfRangeError
+            )
         first = self.colptr[nodes].astype(np.int64)
         degree = self.colptr[nodes + 1].astype(np.int64) - first
         owner = np.repeat(np.arange(nodes.size), degree)
@@ -118,9 +122,14 @@ def drawn(where: str, row: Tensor, colptr: Tensor, nodes: Tensor, most: int, eid
 
 def _numbers(where: str, eids: Any, row: Tensor) -> Tensor:
     if not isinstance(eids, Tensor):
-        raise errors.bad(where, "the edges' numbers, as return_eids is True", eids)
+        raise errors.bad(where, "edge ids, since return_eids is True", eids)
     if eids._value.sig.size != row._value.sig.size or eids.dtype is not row.dtype:
-        raise errors.bad(where, f"{row.size} numbers of {row.dtype.name}", described=f"shape {eids.shape}, {eids.dtype.name}", kind=errors.ShapeError)
+        raise errors.bad(
+            where,
+            f"{row.size} elements of {row.dtype.name}",
+            described=f"shape {eids.shape}, {eids.dtype.name}",
+            kind=errors.ShapeError,
+        )
     return eids
 
 
@@ -154,7 +163,7 @@ def graph_sample_neighbors(row: Tensor, colptr: Tensor, input_nodes: Tensor, eid
         ([1, 2, 0], [2, 1])
     """
     if flag_perm_buffer and perm_buffer is None:
-        raise errors.bad("graph_sample_neighbors(perm_buffer)", "a Tensor, as flag_perm_buffer is True", None)
+        raise errors.bad("graph_sample_neighbors(perm_buffer)", "a Tensor, since flag_perm_buffer is True", None)
     given = _numbers("graph_sample_neighbors(eids)", eids, row) if return_eids else None
     return drawn("graph_sample_neighbors", row, colptr, input_nodes, sample_size, given, "input_nodes")
 
@@ -187,10 +196,17 @@ def reindexed(where: str, x: Tensor, neighbors: Tensor, count: Tensor) -> tuple[
     first, others, counts = (t._host().reshape(-1) for t in (x, neighbors, count))
     if (first.size and counts.size % first.size) or (not first.size and counts.size) or (counts.size and counts.min() < 0):
         raise errors.bad(
-            f"{where}(count)", f"a number of neighbours for each of {first.size} nodes, or several times that", count, kind=errors.for_number(count)
+            f"{where}(count)",
+            f"non-negative integers, a multiple of the {first.size} nodes in number",
+            count,
+            kind=errors.for_number(count),
         )
     if counts.sum() != others.size:
-        raise errors.bad(f"{where}(count)", f"counts of {others.size} neighbours", described=f"counts of {int(counts.sum())}")
+        raise errors.bad(
+            f"{where}(count)",
+            f"counts that sum to {others.size}, the number of neighbors",
+            described=f"a sum of {int(counts.sum())}",
+        )
     src, nodes = renumbered(first, others)
     own = renumbered(first, first)[0] if first.size else np.zeros(0, np.int64)
     dst = np.repeat(np.tile(own, counts.size // first.size if first.size else 0), counts)
@@ -224,7 +240,7 @@ def graph_reindex(x: Tensor, neighbors: Tensor, count: Tensor, value_buffer: Ten
         [[2, 1, 0], [0, 0, 1], [5, 7, 9]]
     """
     if flag_buffer_hashtable and (value_buffer is None or index_buffer is None):
-        raise errors.bad("graph_reindex(value_buffer)", "two buffers, as flag_buffer_hashtable is True", None)
+        raise errors.bad("graph_reindex(value_buffer)", "two buffers, since flag_buffer_hashtable is True", None)
     return reindexed("graph_reindex", x, neighbors, count)
 
 

@@ -56,7 +56,12 @@ def _(x, index, axis):
             "index_select(index)", "a 1-D integer tensor", described=f"shape {list(index.shape)}, {index.dtype.name}", kind=errors.ShapeError
         )
     if x.ndim == 0:
-        raise errors.bad("index_select(x)", "a tensor with at least one axis", described="a 0-d tensor", kind=errors.OutOfRangeError)
+        raise errors.bad(
+            "index_select(x)",
+            "a tensor with at least 1 dimension",
+            described="a 0-D tensor",
+            kind=errors.OutOfRangeError,
+        )
     check_filled("index_select(index)", x.shape[axis], index)
 
 
@@ -164,10 +169,13 @@ def gather_nd(x: Tensor, index: Tensor) -> Tensor:
 def check_rows(name: str, dims: list[int], index: Tensor) -> None:
     """Raise for an index whose rows are no indices into a tensor of a shape."""
     if index.dtype.kind != "i":
-        raise errors.bad(f"{name}(index)", "a tensor of integers", described=index.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(f"{name}(index)", "an integer tensor", described=index.dtype.name, kind=errors.DtypeError)
     if not index.ndim or index.shape[-1] > len(dims):
         raise errors.bad(
-            f"{name}(index)", f"rows of at most {len(dims)} places, as x has axes", described=f"shape {index.shape}", kind=errors.ShapeError
+            f"{name}(index)",
+            f"a last dimension of at most {len(dims)}, the number of dimensions of x",
+            described=f"shape {index.shape}",
+            kind=errors.ShapeError,
         )
     for k in range(index.shape[-1]):
         check_filled(f"{name}(index)", dims[k], index)
@@ -219,15 +227,29 @@ def _matched(dims, wanted, axis, broadcast):
 @take_along_axis.check
 def _(arr, indices, axis, broadcast):
     if arr.ndim != indices.ndim:
-        raise errors.bad("take_along_axis(indices)", f"{arr.ndim} axes, as arr has", described=f"shape {list(indices.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "take_along_axis(indices)",
+            f"{arr.ndim} dimensions, as arr has",
+            described=f"shape {list(indices.shape)}",
+            kind=errors.ShapeError,
+        )
     if indices.dtype.kind != "i":
         raise errors.bad("take_along_axis(indices)", "an integer tensor", described=indices.dtype.name, kind=errors.DtypeError)
     if not arr.ndim:
-        raise errors.bad("take_along_axis(arr)", "a tensor with at least one axis", described="a 0-d tensor", kind=errors.ArgumentError)
+        raise errors.bad(
+            "take_along_axis(arr)",
+            "a tensor with at least 1 dimension",
+            described="a 0-D tensor",
+            kind=errors.ArgumentError,
+        )
     check_filled("take_along_axis(indices)", arr.shape[axis], indices)
     for k, (a, i) in enumerate(zip(arr.shape, indices.shape)):
         if k != axis and not (i in (1, a) or a == 1 if broadcast else i <= a):
-            wanted = f"extents that broadcast with arr's {list(arr.shape)}" if broadcast else f"extents of at most arr's {list(arr.shape)}"
+            wanted = (
+                f"sizes that broadcast with arr's {list(arr.shape)}"
+                if broadcast
+                else f"sizes of at most arr's {list(arr.shape)}"
+            )
             raise errors.bad(
                 "take_along_axis(indices)", f"{wanted} except along axis {axis}", described=f"shape {list(indices.shape)}", kind=errors.ShapeError
             )
@@ -285,7 +307,7 @@ def index_sample(x: Tensor, index: Tensor) -> Tensor:
     if x.ndim != 2:
         raise errors.bad("index_sample(x)", "a matrix", x)
     if index.ndim != 2 or index.shape[0] != x.shape[0]:
-        raise errors.bad("index_sample(index)", f"a matrix of {x.shape[0]} rows, as x has", index)
+        raise errors.bad("index_sample(index)", f"a matrix with {x.shape[0]} rows to match x", index)
     if index.dtype.kind != "i":
         raise errors.bad("index_sample(index)", "an integer tensor", described=index.dtype.name, kind=errors.DtypeError)
     check_range("index_sample(index)", index, 0, x.shape[1])
@@ -319,7 +341,7 @@ def take(x: Tensor, index: Tensor, mode: str = "raise") -> Tensor:
     if mode not in ("raise", "wrap", "clip"):
         raise errors.bad("take(mode)", "'raise', 'wrap' or 'clip'", mode)
     if index.dtype.kind != "i":
-        raise errors.bad("take(index)", "a tensor of integers", described=index.dtype.name, kind=errors.DtypeError)
+        raise errors.bad("take(index)", "an integer tensor", described=index.dtype.name, kind=errors.DtypeError)
     n = x._value.sig.size
     check_filled("take(index)", n, index)
     if mode == "raise":

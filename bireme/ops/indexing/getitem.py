@@ -165,7 +165,9 @@ class Index:
                 place += 1
             else:
                 if not -n <= item < n:
-                    raise errors.bad("x[index]", f"an index in [{-n}, {n - 1}] for axis {axis}", item, kind=IndexError)
+                    raise errors.bad(
+                        "x[index]", f"an index in [{-n}, {n - 1}] for axis {axis}", item, kind=errors.OutOfRangeError
+                    )
                 self.plain = False
                 self.starts.append(item + n if item < 0 else item)
                 self.spec.append((1, 1, True))
@@ -207,7 +209,7 @@ def bounds(s: slice, n: int) -> tuple[int, int, int]:
             part = int(part.item())
         parts.append(part)
     if parts[2] == 0:
-        raise errors.bad("x[step]", "a step other than 0", 0)
+        raise errors.bad("x[step]", "a nonzero step", 0)
     start, stop, step = slice(*parts).indices(n)
     size = len(range(start, stop, step))
     return (start if size else 0), size, step
@@ -226,7 +228,7 @@ def _items(x: Tensor, key: Any) -> tuple[list, bool]:
         raise errors.bad("x[index]", f"at most {ndim} indices for shape {x.shape}", described=f"{used}", kind=errors.OutOfRangeError)
     at = [k for k, i in enumerate(found) if i is Ellipsis]
     if len(at) > 1:
-        raise errors.bad("x[index]", "at most one ...", described="two", kind=errors.OutOfRangeError)
+        raise errors.bad("x[index]", "at most one Ellipsis", described="two", kind=errors.OutOfRangeError)
     k = at[0] if at else len(found)
     items: list[Any] = []
     masks = others = axis = 0
@@ -274,7 +276,9 @@ def _mask(x: Tensor, mask: Tensor, axis: int) -> list:
     """A mask over axes from this one on, as one integer tensor for each; this reads the mask."""
     covered = x.shape[axis : axis + mask.ndim]
     if mask.shape != covered:
-        raise errors.bad("x[mask]", f"a mask of shape {covered}", described=f"shape {mask.shape}", kind=IndexError)
+        raise errors.bad(
+            "x[mask]", f"a mask of shape {covered}", described=f"shape {mask.shape}", kind=errors.OutOfRangeError
+        )
     return [Tensor(value_of(i)) for i in np.nonzero(mask._host())]
 
 
@@ -348,7 +352,7 @@ def _row(x: Tensor, i: int) -> Tensor:
     dims = x._value.sig.shape
     n = dims[0]
     if not -n <= i < n:
-        raise errors.bad("x[index]", f"an index in [{-n}, {n - 1}] for axis 0", i, kind=IndexError)
+        raise errors.bad("x[index]", f"an index in [{-n}, {n - 1}] for axis 0", i, kind=errors.OutOfRangeError)
     bound = _rows.get(dims)
     if bound is None:
         spec = ((1, 1, True), *[(d, 1, False) for d in dims[1:]])
@@ -443,7 +447,7 @@ def unbind(input: Tensor, axis: Axis = 0) -> list[Tensor]:
         [[1, 2], [3, 4]]
     """
     if input.ndim == 0:
-        raise errors.bad("unbind(input)", "a tensor with at least one axis", input)
+        raise errors.bad("unbind(input)", "a tensor with at least 1 dimension", input)
     if input.shape[axis] == 0:
         return []
     # one node with one gradient; as views, the parts are the slices that they are

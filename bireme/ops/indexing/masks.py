@@ -223,7 +223,9 @@ def masked_scatter(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     if mask.dtype is not dtypes.bool_:
         raise errors.bad("masked_scatter(mask)", "a bool tensor", described=mask.dtype.name, kind=errors.ArgumentError)
     if value.dtype is not x.dtype:
-        raise errors.bad("masked_scatter(value)", f"x's type {x.dtype.name}", described=value.dtype.name, kind=errors.ArgumentError)
+        raise errors.bad(
+            "masked_scatter(value)", f"x's dtype {x.dtype.name}", described=value.dtype.name, kind=errors.ArgumentError
+        )
     dims = broadcast_shape("masked_scatter", tuple(x.shape), tuple(mask.shape))
     if value._value.sig.size < math.prod(dims):
         _check_enough(mask, math.prod(dims) // mask._value.sig.size, value._value.sig.size)

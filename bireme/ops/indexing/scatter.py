@@ -56,10 +56,13 @@ scatter.index(lambda s: [("index", -s["x"].shape[0], s["x"].shape[0])] if s["x"]
 @scatter.check
 def _(x, index, updates):
     if not x.ndim:
-        raise errors.bad("scatter(x)", "a tensor with at least one axis", described="a 0-d tensor")
+        raise errors.bad("scatter(x)", "a tensor with at least 1 dimension", described="a 0-D tensor")
     if index.dtype.kind != "i" or index.ndim > 2 or (index.ndim == 2 and index.shape[1] != 1):
         raise errors.bad(
-            "scatter(index)", "a 1-D tensor of integers", described=f"shape {list(index.shape)}, {index.dtype.name}", kind=errors.ShapeError
+            "scatter(index)",
+            "a 1-D integer tensor",
+            described=f"shape {list(index.shape)}, {index.dtype.name}",
+            kind=errors.ShapeError,
         )
     if updates.shape != (*index.shape[:1], *x.shape[1:]):
         raise errors.bad(
@@ -111,10 +114,15 @@ index_add.index(lambda s: [("index", -s["x"].shape[s["axis"]], s["x"].shape[s["a
 @index_add.check
 def _(x, index, axis, value):
     if not x.ndim:
-        raise errors.bad("index_add(x)", "a tensor with at least one axis", described="a 0-d tensor", kind=errors.OutOfRangeError)
+        raise errors.bad(
+            "index_add(x)", "a tensor with at least 1 dimension", described="a 0-D tensor", kind=errors.OutOfRangeError
+        )
     if index.dtype.kind != "i" or index.ndim != 1:
         raise errors.bad(
-            "index_add(index)", "a 1-D tensor of integers", described=f"shape {list(index.shape)}, {index.dtype.name}", kind=errors.ShapeError
+            "index_add(index)",
+            "a 1-D integer tensor",
+            described=f"shape {list(index.shape)}, {index.dtype.name}",
+            kind=errors.ShapeError,
         )
     wanted = (*x.shape[:axis], index.size, *x.shape[axis + 1 :])
     if value.shape != wanted:
@@ -326,19 +334,29 @@ def _put(name: str, arr: Tensor, indices: Tensor, values: Any, axis: int, reduce
     name, of_indices, of_values = name.split()
     where = f"{name}({of_indices})"
     if reduce not in _REDUCTIONS:
-        raise errors.bad(f"{name}(reduce)", f"one of {', '.join(_REDUCTIONS)}", reduce)
+        raise errors.bad(f"{name}(reduce)", f"one of {', '.join(map(repr, _REDUCTIONS))}", reduce)
     reduce = _REDUCTIONS[reduce]
     if not arr.ndim:
-        raise errors.bad(f"{name}()", "a tensor with at least one axis", arr, kind=errors.ArgumentError)
+        raise errors.bad(f"{name}()", "a tensor with at least 1 dimension", arr, kind=errors.ArgumentError)
     if (arr.dtype.is_complex and reduce in ("amin", "amax")) or (arr.dtype is dtypes.bool_ and reduce != "assign"):
-        raise errors.bad(f"{name}(reduce)", f"a reduction for {arr.dtype.name}", reduce, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            f"{name}(reduce)", f"a reduction that supports {arr.dtype.name}", reduce, kind=errors.ArgumentTypeError
+        )
     if indices.dtype.kind != "i":
-        raise errors.bad(where, "a tensor of integers", described=indices.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(where, "an integer tensor", described=indices.dtype.name, kind=errors.DtypeError)
     if indices.ndim != arr.ndim:
-        raise errors.bad(where, f"{arr.ndim} axes, as the tensor written to has", described=f"shape {indices.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            where,
+            f"{arr.ndim} dimensions, as the tensor written to has",
+            described=f"shape {indices.shape}",
+            kind=errors.ShapeError,
+        )
     if isinstance(values, Tensor) and values.dtype is not arr.dtype:
         raise errors.bad(
-            f"{name}({of_values})", f"the type of the tensor written to, {arr.dtype.name}", described=values.dtype.name, kind=errors.DtypeError
+            f"{name}({of_values})",
+            f"the dtype of the tensor written to, {arr.dtype.name}",
+            described=values.dtype.name,
+            kind=errors.DtypeError,
         )
     values = value_like(arr, values)
     wide = broadcast and indices.shape[axis] <= arr.shape[axis]  # Paddle's rule: an index longer than the axis stays as it is
@@ -346,7 +364,10 @@ def _put(name: str, arr: Tensor, indices: Tensor, values: Any, axis: int, reduce
     for k, (n, i) in enumerate(zip(arr.shape, indices.shape)):
         if k != axis and (i not in (1, n) if wide else i > n):
             raise errors.bad(
-                where, f"a shape that fits {arr.shape} along all axes but {axis}", described=f"shape {indices.shape}", kind=errors.ShapeError
+                where,
+                f"a shape compatible with {arr.shape} along all axes but {axis}",
+                described=f"shape {indices.shape}",
+                kind=errors.ShapeError,
             )
     if not broadcast and values.ndim:
         if values.ndim != arr.ndim or any(v < i for v, i in zip(values.shape, wanted)):

@@ -244,7 +244,9 @@ def index_put(x: Tensor, indices: list[Tensor], value: Tensor, accumulate: bool 
     if not indices:
         raise errors.bad("index_put(indices)", "at least one tensor", [])
     if value.dtype is not x.dtype:
-        raise errors.bad("index_put(value)", f"x's type {x.dtype.name}", described=value.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            "index_put(value)", f"x's dtype {x.dtype.name}", described=value.dtype.name, kind=errors.DtypeError
+        )
     first = indices[0]
     if len(indices) > 1:
         return written(x, tuple(indices), value, accumulate)
@@ -283,9 +285,9 @@ def index_fill(x: Tensor, index: Tensor, axis: Axis, value: Tensor | float) -> T
         [[1, 9], [3, 9]]
     """
     if not x.ndim:
-        raise errors.bad("index_fill(x)", "a tensor with at least one axis", x, kind=errors.OutOfRangeError)
+        raise errors.bad("index_fill(x)", "a tensor with at least 1 dimension", x, kind=errors.OutOfRangeError)
     if isinstance(value, Tensor) and value.ndim:
-        raise errors.bad("index_fill(value)", "a number or a 0-d Tensor", value, kind=errors.for_number(value))
+        raise errors.bad("index_fill(value)", "a number or a 0-D Tensor", value, kind=errors.for_number(value))
     n = x.shape[axis]
     if index.dtype is dtypes.bool_ and index.shape == [n]:
         mask = index
@@ -293,7 +295,9 @@ def index_fill(x: Tensor, index: Tensor, axis: Axis, value: Tensor | float) -> T
         check_range("index_fill(index)", index, -n, n)
         mask = places_in(reshape.reshape(index, [-1]), n)
     else:
-        raise errors.bad("index_fill(index)", f"a tensor of integers or a mask of shape [{n}]", index, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "index_fill(index)", f"an integer tensor or a mask of shape [{n}]", index, kind=errors.ArgumentTypeError
+        )
     return logic.select(reshape.reshaped(mask, [n if k == axis else 1 for k in range(x.ndim)]), value_like(x, value), x)
 
 
@@ -318,7 +322,7 @@ def select_scatter(x: Tensor, values: Tensor, axis: Axis, index: int) -> Tensor:
         [[1.0, 0.0], [2.0, 0.0]]
     """
     if not x.ndim:
-        raise errors.bad("select_scatter(x)", "a tensor with at least one axis", x, kind=errors.OutOfRangeError)
+        raise errors.bad("select_scatter(x)", "a tensor with at least 1 dimension", x, kind=errors.OutOfRangeError)
     n, rest = x.shape[axis], [*x.shape[:axis], *x.shape[axis + 1 :]]
     if not -n <= index < n:
         raise errors.bad("select_scatter(index)", f"an index in [{-n}, {n - 1}]", index, kind=errors.OutOfRangeError)
@@ -349,11 +353,13 @@ def slice_scatter(x: Tensor, value: Tensor, axes: Ints, starts: Ints, ends: Ints
     key = [slice(None)] * x.ndim
     for given in (axes, starts, ends, strides):
         if given is None or len(given) != len(axes):
-            raise errors.bad("slice_scatter(axes, starts, ends, strides)", "as many of each", [axes, starts, ends, strides])
+            raise errors.bad(
+                "slice_scatter(axes, starts, ends, strides)", "lists of equal length", [axes, starts, ends, strides]
+            )
     for axis, start, end, stride in zip(axes, starts, ends, strides):
         if not -x.ndim <= axis < x.ndim:
             raise errors.bad("slice_scatter(axes)", f"axes in [{-x.ndim}, {x.ndim - 1}]", axis, kind=errors.OutOfRangeError)
         if not stride:
-            raise errors.bad("slice_scatter(strides)", "strides other than 0", list(strides))
+            raise errors.bad("slice_scatter(strides)", "nonzero strides", list(strides))
         key[axis] = slice(start, end, stride)
     return written(x, tuple(key), value_like(x, value))

@@ -41,7 +41,7 @@ def _length(rows: int, columns: int, offset: int) -> int:
 
 def _axes_of(name: str, x: Tensor, axis1: Any, axis2: Any, names: tuple[str, str], kind: Any = errors.OutOfRangeError) -> tuple[int, int]:
     if x.ndim < 2:
-        raise errors.bad(f"{name}(x)", "at least 2 axes", x, kind=kind)
+        raise errors.bad(f"{name}(x)", "at least 2 dimensions", x, kind=kind)
     found = []
     for what, axis in zip(names, (axis1, axis2)):
         at = number_of(axis, f"{name}({what})")
@@ -178,7 +178,7 @@ def trace(x: Tensor, offset: int = 0, axis1: Attr[int] = 0, axis2: Attr[int] = 1
         5
     """
     if x.dtype.kind == "b":
-        raise errors.bad("trace(x)", "numbers", described=x.dtype.name, kind=errors.DtypeError)
+        raise errors.bad("trace(x)", "a numeric dtype", described=x.dtype.name, kind=errors.DtypeError)
     return diagonal(x, offset, axis1, axis2).sum(-1, dtype=x.dtype)
 
 
@@ -262,7 +262,7 @@ def _(arguments):
         raise errors.bad("fill_diagonal_(value)", "a number", value, kind=errors.ArgumentTypeError)
     if isinstance(x, Tensor):
         if x.ndim < 2:
-            raise errors.bad("fill_diagonal_(x)", "at least 2 axes", x)
+            raise errors.bad("fill_diagonal_(x)", "at least 2 dimensions", x)
         if x.dtype.kind in "ib" and not isinstance(value, Tensor) and math.isfinite(value):
             arguments["value"] = int(value)
         arguments["offset"] = within(number_of(arguments["offset"], "fill_diagonal_(offset)"), x.shape[-1], x.shape[-1])
@@ -334,7 +334,7 @@ def _(arguments):
         return
     rank = x.ndim + 1
     if x.ndim == 0:
-        raise errors.bad(f"{where}(input)", "at least one axis", x, kind=errors.OutOfRangeError)
+        raise errors.bad(f"{where}(input)", "at least 1 dimension", x, kind=errors.OutOfRangeError)
     for name in ("dim1", "dim2"):
         arguments[name] = one_axis(arguments[name], rank, f"{where}({name})")
     if arguments["dim1"] == arguments["dim2"]:
@@ -385,7 +385,7 @@ def diag(x: Tensor, offset: int = 0, padding_value: Attr[float] = 0) -> Tensor:
         [[1, 0], [0, 2]]
     """
     if x.ndim > 2:
-        raise errors.bad("diag(x)", "at most 2 axes", x)
+        raise errors.bad("diag(x)", "at most 2 dimensions", x)
     if x.ndim == 2:
         return clone(diagonal(x, offset))
     padding = padding_value.item() if isinstance(padding_value, (Tensor, np.ndarray)) else padding_value

@@ -72,7 +72,7 @@ def _labels(term: str, ndim: int, place: int | None) -> tuple[int, ...]:
     before, dots, after = term.partition("...")
     named = len(before) + len(after)
     if (named > ndim) if dots else (named != ndim):
-        expected = f"{'at least ' if dots else ''}{named} axes for {term!r}"
+        expected = f"{'at least ' if dots else ''}{named} dimensions for {term!r}"
         hint = f"Invalid equation: the label string {term!r} misses dimensions." if named < ndim else None
         raise errors.bad("einsum(operands)", expected, described=f"{ndim} in operand {place}", hint=hint, kind=errors.ArgumentError)
     return (*map(_ALPHABET.index, before), *range(named - ndim, 0), *map(_ALPHABET.index, after))
@@ -206,5 +206,7 @@ def einsum(equation: str, *operands: Tensor) -> Tensor:
         raise errors.bad("einsum(equation)", "a string such as 'ij,jk->ik'", equation, kind=errors.ArgumentTypeError)
     for i, x in enumerate(operands):
         if not isinstance(x, Tensor):
-            raise errors.bad("einsum(operands)", "Tensors", described=f"{errors.show(x)} at place {i}", kind=errors.NotATensorError)
+            raise errors.bad(
+                "einsum(operands)", "Tensors", described=f"{errors.show(x)} at index {i}", kind=errors.NotATensorError
+            )
     return einsum_of(list(operands), *parsed(equation, tuple([x.ndim for x in operands])))

@@ -56,7 +56,10 @@ def _fitting(name: str, x: Tensor, tau: Tensor) -> None:
         raise errors.bad(f"{name}(tau)", f"{x.dtype.name} as x has", described=tau.dtype.name, kind=errors.ArgumentError)
     if tau.ndim != x.ndim - 1 or tau.shape[:-1] != x.shape[:-2] or tau.shape[-1] > x.shape[-1]:
         raise errors.bad(
-            f"{name}(tau)", f"shape {[*x.shape[:-2], x.shape[-1]]}, or less at the end", described=f"shape {tau.shape}", kind=errors.ShapeError
+            f"{name}(tau)",
+            f"shape {[*x.shape[:-2], x.shape[-1]]}, or a smaller last dimension",
+            described=f"shape {tau.shape}",
+            kind=errors.ShapeError,
         )
 
 

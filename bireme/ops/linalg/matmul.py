@@ -108,7 +108,12 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
 def _(x, y, transpose_x, transpose_y):
     if x.ndim == 0 or y.ndim == 0:
         name, got = ("x", x) if x.ndim == 0 else ("y", y)
-        raise errors.bad(f"matmul({name})", "a tensor with at least one axis", described=f"shape {list(got.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"matmul({name})",
+            "a tensor with at least 1 dimension",
+            described=f"shape {list(got.shape)}",
+            kind=errors.ShapeError,
+        )
     a = x.shape if x.ndim > 1 else (1, x.shape[0])
     b = y.shape if y.ndim > 1 else (y.shape[0], 1)
     rows, inner = (a[-1], a[-2]) if transpose_x and x.ndim > 1 else (a[-2], a[-1])
@@ -198,10 +203,10 @@ def _as_matrices(g, sigs, xp):
 
 def _needs(name: str, argument: str, x: Tensor, *ranks: int) -> None:
     if x.ndim not in ranks:
-        wanted = " or ".join(map(str, ranks))
+        wanted = " or ".join([f"{n}-D" for n in ranks])
         raise errors.bad(
             f"{name}({argument})",
-            f"a tensor with {wanted} {'axis' if wanted == '1' else 'axes'}",
+            f"a {wanted} tensor",
             described=f"shape {x.shape}",
             kind=errors.ShapeError,
         )
@@ -263,10 +268,15 @@ def _plus_product(name: str, rank: int, input: Tensor, x: Tensor, y: Tensor, bet
         raise errors.bad(f"{name}(y)", f"{x.shape[0]} matrices as in x", described=f"shape {y.shape}", kind=errors.ShapeError)
     if not input.dtype is x.dtype is y.dtype:
         raise errors.bad(
-            f"{name}()", "operands of one type", described=f"{input.dtype.name}, {x.dtype.name} and {y.dtype.name}", kind=errors.ArgumentTypeError
+            f"{name}()",
+            "operands of one dtype",
+            described=f"{input.dtype.name}, {x.dtype.name} and {y.dtype.name}",
+            kind=errors.ArgumentTypeError,
         )
     if not x.dtype.is_inexact:
-        raise errors.bad(f"{name}(x)", "a floating or complex type", described=x.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            f"{name}(x)", "a floating-point or complex dtype", described=x.dtype.name, kind=errors.DtypeError
+        )
     product = matmul(x, y)
     if rank == 3 and input.ndim == 2:  # one row for each matrix, not the same matrix for each
         input = input.unsqueeze(1)
@@ -374,7 +384,10 @@ def multi_dot(x: list[Tensor]) -> Tensor:
     for i, t in enumerate(x):
         if t.ndim != 2 and not (t.ndim == 1 and i in (0, len(x) - 1)):
             raise errors.bad(
-                "multi_dot(x)", "matrices, with vectors only at the ends", described=f"shape {t.shape} at place {i}", kind=errors.ShapeError
+                "multi_dot(x)",
+                "matrices, with vectors only at the ends",
+                described=f"shape {t.shape} at index {i}",
+                kind=errors.ShapeError,
             )
     extents = [1 if x[0].ndim == 1 else x[0].shape[0], *[t.shape[0] for t in x[1:]], 1 if x[-1].ndim == 1 else x[-1].shape[1]]
     split = _cheapest(extents)

@@ -76,7 +76,7 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
     """
     needs_square("matrix_power", tuple(x.shape))
     if n < 0:
-        x = guarded("matrix_power(x)", "matrices that have an inverse", "a singular one", x, inv_of(x))
+        x = guarded("matrix_power(x)", "invertible matrices", "a singular matrix", x, inv_of(x))
     return power_of(x, abs(n))
 
 
@@ -215,7 +215,9 @@ def pinv(x: Tensor, rcond: Tensor | float = 1e-15, hermitian: bool = False) -> T
     """
     if isinstance(rcond, Tensor):
         if rcond.size != 1:
-            raise errors.bad("pinv(rcond)", "one number", described=f"shape {rcond.shape}", kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "pinv(rcond)", "a single number", described=f"shape {rcond.shape}", kind=errors.ArgumentTypeError
+            )
         rcond = rcond.detach().reshape([])
     return pinv_of(x, rcond, hermitian and x.size > 0)  # what has no elements may be anything
 
@@ -275,7 +277,12 @@ def lstsq(x: Tensor, y: Tensor, rcond: float | None = None, driver: str | None =
     needs_matrix("lstsq", tuple(x.shape))
     needs_matrix("lstsq", tuple(y.shape), "y")
     if x.shape[:-1] != y.shape[:-1]:
-        raise errors.bad("lstsq(y)", f"the axes {x.shape[:-1]} of x before the last", described=f"shape {y.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "lstsq(y)",
+            f"leading dimensions {x.shape[:-1]}, as x has",
+            described=f"shape {y.shape}",
+            kind=errors.ShapeError,
+        )
     if x.dtype is not y.dtype:
         raise errors.bad("lstsq(y)", f"{x.dtype.name} as x has", described=y.dtype.name, kind=errors.DtypeError)
     m, n = x.shape[-2:]
@@ -357,7 +364,7 @@ def _low_rank(name: str, x: Tensor, q: int | None, niter: int) -> int:
     if q is not None and not 0 <= q <= most:
         raise errors.bad(f"{name}(q)", f"a rank in [0, {most}]", q)
     if niter < 0:
-        raise errors.bad(f"{name}(niter)", "0 or more", niter)
+        raise errors.bad(f"{name}(niter)", "a non-negative integer", niter)
     return min(6, most) if q is None else q
 
 

@@ -325,13 +325,18 @@ def cdist(x: Tensor, y: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_
         [[4.0], [5.0]]
     """
     if compute_mode not in _MODES:
-        raise errors.bad("cdist(compute_mode)", " or ".join(_MODES), compute_mode)
+        raise errors.bad("cdist(compute_mode)", " or ".join(map(repr, _MODES)), compute_mode)
     for name, t in (("x", x), ("y", y)):
         needs_matrix("cdist", tuple(t.shape), name)
     if x.shape[-1] != y.shape[-1]:
-        raise errors.bad("cdist(y)", f"rows of {x.shape[-1]} elements as in x", described=f"shape {y.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "cdist(y)",
+            f"a last dimension of size {x.shape[-1]} to match x",
+            described=f"shape {y.shape}",
+            kind=errors.ShapeError,
+        )
     if p < 0:
-        raise errors.bad("cdist(p)", "0 or more", p, kind=errors.ArgumentError)
+        raise errors.bad("cdist(p)", "a non-negative number", p, kind=errors.ArgumentError)
     many = x.shape[-2] > 25 or y.shape[-2] > 25
     if p == 2 and (compute_mode == _MODES[1] or (compute_mode == _MODES[0] and many)):
         return euclidean(x, y)

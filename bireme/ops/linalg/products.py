@@ -196,7 +196,7 @@ def _(arguments):
     x, axis = arguments["x"], arguments["axis"]
     if isinstance(x, Tensor) and (axis is None or (axis.__class__ is int and axis == 9)):
         if 3 not in x.shape:
-            raise errors.bad("cross(x)", "an axis with 3 elements", described=f"shape {x.shape}", kind=errors.ShapeError)
+            raise errors.bad("cross(x)", "an axis of size 3", described=f"shape {x.shape}", kind=errors.ShapeError)
         arguments["axis"] = x.shape.index(3)
 
 
@@ -291,7 +291,10 @@ def _axes_of_pairs(axes: Any, x: Tensor, y: Tensor) -> tuple[list[int], list[int
     if isinstance(axes, (int, np.integer)):
         if not 0 <= axes <= builtins.min(x.ndim, y.ndim):
             raise errors.bad(
-                where, f"0 to {builtins.min(x.ndim, y.ndim)} axes", axes, kind=errors.ArgumentError if axes < 0 else errors.OutOfRangeError
+                where,
+                f"a number of axes in [0, {builtins.min(x.ndim, y.ndim)}]",
+                axes,
+                kind=errors.ArgumentError if axes < 0 else errors.OutOfRangeError,
             )
         return list(range(x.ndim - axes, x.ndim)), list(range(axes))
     if not isinstance(axes, (list, tuple)):
@@ -336,7 +339,7 @@ def tensordot(x: Tensor, y: Tensor, axes: Attr[int | Tensor | Sequence[int] | Se
         if m != n and (1 not in (m, n) or 0 in (m, n)):
             raise errors.bad(
                 "tensordot(axes)",
-                f"axes of one length, or of 1, in shapes {x.shape} and {y.shape}",
+                f"axes of equal size, or of size 1, in shapes {x.shape} and {y.shape}",
                 described=f"{i} and {j}",
                 kind=errors.ArgumentError,
             )

@@ -66,7 +66,7 @@ def inv(x: Tensor) -> Tensor:
         >>> bireme.linalg.inv(bireme.to_tensor([[2.0, 0.0], [0.0, 4.0]])).tolist()
         [[0.5, 0.0], [0.0, 0.25]]
     """
-    return guarded("inv(x)", "matrices that have an inverse", "a singular one", x, inv_of(x))
+    return guarded("inv(x)", "invertible matrices", "a singular matrix", x, inv_of(x))
 
 
 def _spoiled(x, found):
@@ -202,7 +202,7 @@ def solve(x: Tensor, y: Tensor, left: bool = True) -> Tensor:
         out = solve_of(turned(x), turned(y))
     else:
         out = solve_of(x, y.unsqueeze(-1) if vectors else y)
-    out = guarded("solve(x)", "matrices that have an inverse", "a singular one", x, out)
+    out = guarded("solve(x)", "invertible matrices", "a singular matrix", x, out)
     return turned(out) if not left else out.squeeze(-1) if vectors else out
 
 
@@ -356,7 +356,12 @@ def lu_solve(b: Tensor, lu: Tensor, pivots: Tensor, trans: str = "N") -> Tensor:
     _pivots("lu_solve", "pivots", lu, pivots)
     needs_matrix("lu_solve", tuple(b.shape), "b")
     if lu.shape[-1] != lu.shape[-2] or b.shape[-2] != lu.shape[-1]:
-        raise errors.bad("lu_solve(b)", f"as many rows as the square lu of shape {lu.shape} has", described=f"shape {b.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "lu_solve(b)",
+            f"as many rows as the square matrix lu of shape {lu.shape}",
+            described=f"shape {b.shape}",
+            kind=errors.ShapeError,
+        )
     if trans == "N":
         return triangular_solve(lu, triangular_solve(lu, row_swaps(b, pivots, False), False, False, True))
     factors = lu.conj() if trans in "CH" and lu.dtype.is_complex else lu

@@ -61,7 +61,7 @@ def _triangle(name: str):
         x = arguments["x"]
         if isinstance(x, Tensor):
             if x.ndim < 2:
-                raise errors.bad(f"{name}(x)", "at least 2 axes", x)
+                raise errors.bad(f"{name}(x)", "at least 2 dimensions", x)
             arguments["diagonal"] = within(number_of(arguments["diagonal"], f"{name}(diagonal)"), x.shape[-2], x.shape[-1])
 
     return prepare
@@ -77,9 +77,9 @@ def _indices(name: str, row: Any, col: Any, offset: int, dtype: Any, of: Any) ->
     col = row if col is None else col
     for what, n in (("row", row), ("col", col)):
         if not isinstance(n, int) or n < 0:
-            raise errors.bad(f"{name}({what})", "an integer of 0 or more", n, kind=errors.ArgumentTypeError)
+            raise errors.bad(f"{name}({what})", "a non-negative integer", n, kind=errors.ArgumentTypeError)
     if row * col * 16 > host_memory.capacity():
-        raise errors.bad(f"{name}(row, col)", "places that fit into memory", [row, col], kind=MemoryError)
+        raise errors.bad(f"{name}(row, col)", "indices that fit into memory", [row, col], kind=MemoryError)
     if dtype not in (dtypes.int32, dtypes.int64):
         raise errors.bad(f"{name}(dtype)", "int32 or int64", described="None" if dtype is None else dtype.name, kind=errors.DtypeError)
     return Tensor(value_of(np.asarray(of(row, within(offset, row, col), col), dtype.np)))
@@ -165,10 +165,10 @@ def _(arguments):
     x, n = arguments["x"], arguments["n"]
     if isinstance(x, Tensor):
         if x.ndim != 1:
-            raise errors.bad("vander(x)", "a tensor of one axis", x)
+            raise errors.bad("vander(x)", "a 1-D tensor", x)
         arguments["n"] = count = x._value.sig.size if n is None else number_of(n, "vander(n)")
         if count < 0:
-            raise errors.bad("vander(n)", "a count of 0 or more", n)
+            raise errors.bad("vander(n)", "a non-negative integer", n)
 
 
 vander.infer(lambda x, n: sig_of((x.shape[0], n), x.dtype))

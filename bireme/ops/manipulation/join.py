@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bireme.core.base import errors
-from bireme.core.declare.conversion import MAX_EXTENT
+from bireme.core.declare.conversion import MAX_ELEMENTS
 from bireme.core.declare.op import Attr, Axis, Tensor, composite, op
 from bireme.core.declare.public import PUBLIC, function
 from bireme.core.graph.graph import sig_of
@@ -65,7 +65,7 @@ def _(x, axis):
     first = x[0]
     for i, s in enumerate(x):
         if s.ndim == 0:
-            raise errors.bad(f"concat(x[{i}])", "a tensor with at least one axis", described="a 0-d tensor")
+            raise errors.bad(f"concat(x[{i}])", "a tensor with at least 1 dimension", described="a 0-D tensor")
         if s.ndim != first.ndim or [n for k, n in enumerate(s.shape) if k != axis] != [n for k, n in enumerate(first.shape) if k != axis]:
             raise errors.bad(
                 f"concat(x[{i}])", f"shape {list(first.shape)} but for axis {axis}", described=f"shape {list(s.shape)}", kind=errors.ShapeError
@@ -359,7 +359,7 @@ def block_diag(inputs: Attr[Sequence[Tensor]]) -> Tensor:
     found = _tensors("block_diag(inputs)", inputs)
     for i, m in enumerate(found):
         if m.ndim > 2:
-            raise errors.bad(f"block_diag(inputs[{i}])", "at most 2 axes", m)
+            raise errors.bad(f"block_diag(inputs[{i}])", "at most 2 dimensions", m)
     return blocks([reshaped(m, _wide_2(m.shape)) for m in found])
 
 
@@ -424,7 +424,7 @@ def cartesian_prod(x: Attr[Sequence[Tensor]]) -> Tensor:
     vectors = _tensors("cartesian_prod(x)", x)
     for i, v in enumerate(vectors):
         if v.ndim != 1:
-            raise errors.bad(f"cartesian_prod(x[{i}])", "one axis", v)
+            raise errors.bad(f"cartesian_prod(x[{i}])", "a 1-D tensor", v)
     return vectors[0] if len(vectors) == 1 else stack([ravel(v) for v in meshgrid(vectors)], -1)
 
 
@@ -445,14 +445,14 @@ def combinations(x: Tensor, r: Attr[int] = 2, with_replacement: bool = False) ->
         [[1, 2], [1, 3], [2, 3]]
     """
     if x.ndim != 1:
-        raise errors.bad("combinations(x)", "a tensor of one axis", x, kind=errors.ArgumentTypeError)
+        raise errors.bad("combinations(x)", "a 1-D tensor", x, kind=errors.ArgumentTypeError)
     if not isinstance(r, int) or r < 0:
-        raise errors.bad("combinations(r)", "an integer of 0 or more", r, kind=errors.for_integer(r))
+        raise errors.bad("combinations(r)", "a non-negative integer", r, kind=errors.for_integer(r))
     if r == 0:
         return index_select(x, Tensor(value_of(np.zeros(0, np.int64))))
     n = math.comb(x._value.sig.size + r - 1 if with_replacement else x._value.sig.size, r)
-    if n * r > MAX_EXTENT:
-        raise errors.bad("combinations(x, r)", "as many as a tensor can hold", described=f"{n:,} combinations")
+    if n * r > MAX_ELEMENTS:
+        raise errors.bad("combinations(x, r)", f"at most {MAX_ELEMENTS:,} elements", described=f"{n:,} combinations")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     chosen = np.fromiter(itertools.chain.from_iterable(choose(range(x._value.sig.size), r)), np.int64, n * r)
     return reshaped(index_select(x, Tensor(value_of(chosen))), [n, r])

@@ -58,10 +58,10 @@ def resolve_shape(sig, wanted: Any, where: str) -> tuple[int, ...]:
     for i, n in enumerate(found):
         if n == 0 and sig.size != 0:  # without elements, 0 is a size
             if i >= sig.ndim:
-                raise errors.bad(where, f"0 only where x has an axis, of {sig.ndim}", list(found))
+                raise errors.bad(where, f"0 only for one of the {sig.ndim} dimensions of x", list(found))
             found[i] = sig.shape[i]
     if builtins.min(found, default=0) < -1 or found.count(-1) > 1:
-        raise errors.bad(where, "extents of 0 or more and at most one -1", list(found))
+        raise errors.bad(where, "non-negative sizes and at most one -1", list(found))
     if -1 in found:
         rest = math.prod(n for n in found if n > 0)
         # beside a zero, -1 is what the sizes other than zero leave over
@@ -172,7 +172,7 @@ def _(arguments):
     perm = (*perm, *range(len(perm), ndim))  # axes that are not named stay where they are
     found = tuple([one_axis(i, ndim, "transpose(perm)") for i in perm])
     if sorted(found) != list(range(ndim)):
-        raise errors.bad("transpose(perm)", f"each of {ndim} axes once", list(perm))
+        raise errors.bad("transpose(perm)", f"a permutation of the {ndim} axes", list(perm))
     arguments["perm"] = found
 
 
@@ -223,7 +223,7 @@ def t(input: Tensor) -> Tensor:
         [[1], [2]]
     """
     if input.ndim > 2:
-        raise errors.bad("t(input)", "at most 2 axes", input)
+        raise errors.bad("t(input)", "at most 2 dimensions", input)
     return transpose(input, list(range(input.ndim))[::-1])
 
 
@@ -260,7 +260,7 @@ def matrix_transpose(x: Tensor) -> Tensor:
         [[1, 3], [2, 4]]
     """
     if x.ndim < 2:
-        raise errors.bad("matrix_transpose(x)", "at least 2 axes", x)
+        raise errors.bad("matrix_transpose(x)", "at least 2 dimensions", x)
     return transpose(x, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])
 
 
@@ -378,7 +378,7 @@ def flatten(x: Tensor, start_axis: int = 0, stop_axis: int = -1) -> Tensor:
         return reshaped(x, [1])
     a, b = one_axis(start_axis, x.ndim, "flatten(start_axis)"), one_axis(stop_axis, x.ndim, "flatten(stop_axis)")
     if a > b:
-        raise errors.bad("flatten(stop_axis)", f"an axis not before start_axis {start_axis}", stop_axis)
+        raise errors.bad("flatten(stop_axis)", f"an axis of at least start_axis = {start_axis}", stop_axis)
     return reshaped(x, [*x.shape[:a], math.prod(x.shape[a : b + 1]), *x.shape[b + 1 :]])
 
 
@@ -418,7 +418,7 @@ def unflatten(x: Tensor, axis: int, shape: Attr[Sequence[int | Tensor] | Tensor]
     if not -x.ndim <= axis < x.ndim:
         raise errors.bad("unflatten(axis)", f"an axis in [{-x.ndim}, {x.ndim - 1}]", axis, kind=errors.ArgumentError)
     if not isinstance(shape, (list, tuple, Tensor)):
-        raise errors.bad("unflatten(shape)", "a list of extents", shape, kind=errors.ArgumentTypeError)
+        raise errors.bad("unflatten(shape)", "a list of integers", shape, kind=errors.ArgumentTypeError)
     axis %= x.ndim
     dims = x._value.sig.shape
     found = [dims[axis] if n == 0 and dims[axis] and i == 0 else n for i, n in enumerate(ints(shape, 0, "unflatten(shape)") or ())]
@@ -465,7 +465,7 @@ def _(arguments):
     wanted = list(ints(arguments["shape"], 0, "expand(shape)") or ())
     extra = len(wanted) - len(old)
     if extra < 0:
-        raise errors.bad("expand(shape)", f"at least {len(old)} axes", wanted)
+        raise errors.bad("expand(shape)", f"at least {len(old)} dimensions", wanted)
     for i, n in enumerate(wanted):
         if n == -1 and i >= extra:
             wanted[i] = old[i - extra]

@@ -70,20 +70,22 @@ def split(x: Tensor, num_or_sections: Attr[int | Sequence[int]], axis: Axis = 0)
         [[1, 2], [3, 4]]
     """
     if x.ndim == 0:
-        raise errors.bad("split(x)", "a tensor with at least one axis", x)
+        raise errors.bad("split(x)", "a tensor with at least 1 dimension", x)
     total = x.shape[axis]
     if isinstance(num_or_sections, (list, tuple)):
         sizes = list(ints(num_or_sections, 0, "split(num_or_sections)") or ())
         if sizes.count(-1) > 1 or any(n < -1 for n in sizes):
-            raise errors.bad("split(num_or_sections)", "sizes of 0 or more and at most one -1", sizes)
+            raise errors.bad("split(num_or_sections)", "non-negative sizes and at most one -1", sizes)
         if -1 in sizes:
             sizes[sizes.index(-1)] = total - sum(n for n in sizes if n != -1)
         if sum(sizes) != total or builtins.min(sizes, default=-1) < 0:
-            raise errors.bad("split(num_or_sections)", f"sizes that add up to {total}", list(num_or_sections))
+            raise errors.bad("split(num_or_sections)", f"sizes that sum to {total}", list(num_or_sections))
     else:
         n = ints(num_or_sections, 0, "split(num_or_sections)")[0]  # type: ignore[index]  # not None: it was given
         if n <= 0 or total % n:
-            raise errors.bad("split(num_or_sections)", f"a number of parts that divides {total}", n, kind=errors.for_number(n))
+            raise errors.bad(
+                "split(num_or_sections)", f"a number of sections that divides {total}", n, kind=errors.for_number(n)
+            )
         sizes = [total // n] * n
     return split_sizes(x, sizes, axis)
 
@@ -126,21 +128,23 @@ def split_by_size(tensor: Tensor, split_size_or_sections: Attr[int | Sequence[in
         [[1, 2], [3]]
     """
     if tensor.ndim == 0:
-        raise errors.bad("split(tensor)", "a tensor with at least one axis", tensor)
+        raise errors.bad("split(tensor)", "a tensor with at least 1 dimension", tensor)
     axis = one_axis(dim, tensor.ndim, "split(dim)")
     total = tensor.shape[axis]
     where = "split(split_size_or_sections)"
     if not isinstance(split_size_or_sections, (int, list, tuple)):
-        raise errors.bad(where, "an integer or a list of them", split_size_or_sections, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            where, "an integer or a list of integers", split_size_or_sections, kind=errors.ArgumentTypeError
+        )
     if isinstance(split_size_or_sections, int):
         size = split_size_or_sections
         if size <= 0:
-            raise errors.bad(where, "a size above 0", size, kind=errors.ArgumentError)
+            raise errors.bad(where, "a positive size", size, kind=errors.ArgumentError)
         sizes = [builtins.min(size, total - at) for at in range(0, total, size)]
         return tuple(split_sizes(tensor, sizes, axis)) if sizes else ()
     sizes = list(ints(split_size_or_sections, 0, where) or ())
     if any(n < 0 for n in sizes) or sum(sizes) != total or not sizes:
-        raise errors.bad(where, f"sizes of 0 or more that add up to {total}", sizes)
+        raise errors.bad(where, f"non-negative sizes that sum to {total}", sizes)
     return tuple(split_sizes(tensor, sizes, axis))
 
 
@@ -162,7 +166,7 @@ def tensor_split(x: Tensor, num_or_indices: Attr[int | Sequence[int]], axis: int
         [[1, 2], [3]]
     """
     if x.ndim == 0:
-        raise errors.bad("tensor_split(x)", "a tensor with at least one axis", x)
+        raise errors.bad("tensor_split(x)", "a tensor with at least 1 dimension", x)
     axis = one_axis(axis, x.ndim, "tensor_split(axis)")
     total = x.shape[axis]
     if isinstance(num_or_indices, (list, tuple)):
@@ -173,11 +177,19 @@ def tensor_split(x: Tensor, num_or_indices: Attr[int | Sequence[int]], axis: int
             return [clone(getitem(x, (*before, slice(a, b)))) for a, b in itertools.pairwise(bounds)]
         return split_sizes(x, [b - a for a, b in itertools.pairwise(bounds)], axis)
     if not isinstance(num_or_indices, (int, np.integer)):
-        raise errors.bad("tensor_split(num_or_indices)", "an integer or a list of them", num_or_indices, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "tensor_split(num_or_indices)",
+            "an integer or a list of integers",
+            num_or_indices,
+            kind=errors.ArgumentTypeError,
+        )
     n = int(num_or_indices)
     if not 0 < n <= builtins.max(total, MAX_PARTS):
         raise errors.bad(
-            "tensor_split(num_or_indices)", f"a number of parts from 1 to {builtins.max(total, MAX_PARTS)}", n, kind=errors.for_number(n)
+            "tensor_split(num_or_indices)",
+            f"a number of sections in [1, {builtins.max(total, MAX_PARTS)}]",
+            n,
+            kind=errors.for_number(n),
         )
     return split_sizes(x, [total // n + (i < total % n) for i in range(n)], axis)
 
@@ -238,7 +250,7 @@ def dsplit(x: Tensor, num_or_indices: Attr[int | Sequence[int]]) -> list[Tensor]
 
 def _deep(x: Tensor, ndim: int, name: str) -> Tensor:
     if x.ndim < ndim:
-        raise errors.bad(f"{name}(x)", f"a tensor with at least {ndim} axes", x)
+        raise errors.bad(f"{name}(x)", f"a tensor with at least {ndim} dimensions", x)
     return x
 
 
@@ -259,10 +271,10 @@ def unstack(x: Tensor, axis: int = 0, num: int | None = None) -> list[Tensor]:
         [[1, 2], [3, 4]]
     """
     if x.ndim == 0:
-        raise errors.bad("unstack(x)", "a tensor with at least one axis", x)
+        raise errors.bad("unstack(x)", "a tensor with at least 1 dimension", x)
     axis = one_axis(axis, x.ndim, "unstack(axis)")
     if num and num != x.shape[axis]:
-        raise errors.bad("unstack(num)", f"{x.shape[axis]}, the extent of axis {axis}", num)
+        raise errors.bad("unstack(num)", f"{x.shape[axis]}, the size of axis {axis}", num)
     return unbind_of(x, axis) if x.shape[axis] and num != 0 else []
 
 
@@ -293,12 +305,19 @@ def shard_index(input: Tensor, index_num: int, nshards: int, shard_id: int, igno
 @shard_index.check
 def _(input, index_num, nshards, shard_id):
     if input.ndim < 2:
-        raise errors.bad("shard_index(input)", "at least 2 axes", described=f"shape {list(input.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "shard_index(input)",
+            "at least 2 dimensions",
+            described=f"shape {list(input.shape)}",
+            kind=errors.ShapeError,
+        )
     for name, n in (("index_num", index_num), ("nshards", nshards)):
         if n <= 0:
-            raise errors.bad(f"shard_index({name})", "a number above 0", n, kind=errors.for_number(n))
+            raise errors.bad(f"shard_index({name})", "a positive integer", n, kind=errors.for_number(n))
     if not 0 <= shard_id < nshards:
-        raise errors.bad("shard_index(shard_id)", f"a number in [0, {nshards - 1}]", shard_id, kind=errors.for_number(shard_id))
+        raise errors.bad(
+            "shard_index(shard_id)", f"an integer in [0, {nshards - 1}]", shard_id, kind=errors.for_number(shard_id)
+        )
 
 
 shard_index.infer(lambda input: same(input))

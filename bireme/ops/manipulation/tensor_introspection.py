@@ -128,7 +128,7 @@ def _to(self: Tensor, device: Any = None, dtype: Any = None, blocking: bool | No
     if blocking is not None and not isinstance(blocking, bool):
         raise errors.bad("_to(blocking)", "True, False or None", blocking, kind=errors.ArgumentTypeError)
     if device is not None and not isinstance(device, (str, Place)):
-        raise errors.bad("_to(device)", "a place or its name", device)
+        raise errors.bad("_to(device)", "a Place or a device name", device)
     # the class's own: programs replace `to` of parameters by a function that calls this one
     return Tensor.to(self, device=device, dtype=dtype)  # type: ignore[attr-defined]  # installed by ops.attribute
 
@@ -250,11 +250,20 @@ def _applied(x: Tensor, func: Any, name: str) -> Tensor:
     if not callable(func):
         raise errors.bad(f"{name}(func)", "a function of a Tensor", func, kind=errors.ArgumentTypeError)
     if not x.stop_gradient:
-        raise errors.bad(f"{name}()", "a tensor that requires no gradient", described="one that does", hint="use x.detach()", kind=RuntimeError)
+        raise errors.bad(
+            f"{name}()",
+            "a tensor that does not require gradients",
+            described="a tensor that requires gradients",
+            hint="use x.detach()",
+            kind=RuntimeError,
+        )
     found = func(x)
     if not isinstance(found, Tensor):
         raise errors.bad(
-            f"{name}(func)", "a function that returns a Tensor", described=f"one that returns {errors.show(found)}", kind=errors.ArgumentTypeError
+            f"{name}(func)",
+            "a function that returns a Tensor",
+            described=f"a function that returns {errors.show(found)}",
+            kind=errors.ArgumentTypeError,
         )
     return found
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bireme.core.base import errors
-from bireme.core.declare.conversion import MAX_EXTENT, ints, one_axis
+from bireme.core.declare.conversion import MAX_ELEMENTS, ints, one_axis
 from bireme.core.declare.op import Attr, Axes, Axis, Ints, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.tensor.tensor import value_of
@@ -45,7 +45,7 @@ def _(arguments):
 @tile.check
 def _(repeat_times):
     if builtins.min(repeat_times, default=0) < 0:
-        raise errors.bad("tile(repeat_times)", "counts of 0 or more", list(repeat_times))
+        raise errors.bad("tile(repeat_times)", "non-negative integers", list(repeat_times))
 
 
 @tile.infer
@@ -124,21 +124,29 @@ def repeat_interleave(x: Tensor, repeats: Attr[int | Tensor], axis: Attr[int] = 
     if axis is None:
         x, axis = ravel(x), 0
     if x.ndim == 0:
-        raise errors.bad("repeat_interleave(axis)", "no axis for a 0-d tensor", axis, kind=errors.OutOfRangeError)
+        raise errors.bad("repeat_interleave(axis)", "no axis for a 0-D tensor", axis, kind=errors.OutOfRangeError)
     axis = one_axis(axis, x.ndim, "repeat_interleave(axis)")
     n = x.shape[axis]
     if not isinstance(repeats, Tensor):
         if not isinstance(repeats, (int, np.integer)) or isinstance(repeats, bool):
-            raise errors.bad("repeat_interleave(repeats)", "a number or a tensor of numbers", repeats, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "repeat_interleave(repeats)", "an integer or an integer tensor", repeats, kind=errors.ArgumentTypeError
+            )
         if repeats <= 0:
-            raise errors.bad("repeat_interleave(repeats)", "a number above 0", int(repeats), kind=errors.for_number(int(repeats)))
+            raise errors.bad(
+                "repeat_interleave(repeats)", "a positive integer", int(repeats), kind=errors.for_number(int(repeats))
+            )
         _sized(output_size, n * int(repeats))
         return repeat_each(x, int(repeats), axis)
     if repeats.dtype.name not in ("int32", "int64") or repeats.ndim > 1 or repeats._value.sig.size != n:
         raise errors.bad("repeat_interleave(repeats)", f"{n} integers, one for each slice along axis {axis}", repeats)
     counts = repeats._host().reshape(-1)
-    if n and (counts.min() < 0 or int(counts.sum(dtype=object)) > MAX_EXTENT):
-        raise errors.bad("repeat_interleave(repeats)", "counts of 0 or more that a tensor can have", described=f"{counts.min()} to {counts.max()}")
+    if n and (counts.min() < 0 or int(counts.sum(dtype=object)) > MAX_ELEMENTS):
+        raise errors.bad(
+            "repeat_interleave(repeats)",
+            f"non-negative integers that sum to at most {MAX_ELEMENTS:,}",
+            described=f"{counts.min()} to {counts.max()}",
+        )
     _sized(output_size, int(counts.sum()))
     return index_select(x, Tensor(value_of(np.repeat(np.arange(n), counts))), axis)
 
@@ -201,7 +209,7 @@ def rot90(x: Tensor, k: Attr[int] = 1, axes: Attr[Sequence[int]] = [0, 1]) -> Te
         [[2, 4], [1, 3]]
     """
     if x.ndim < 2:
-        raise errors.bad("rot90(x)", "at least 2 axes", x)
+        raise errors.bad("rot90(x)", "at least 2 dimensions", x)
     axes = axes.tolist() if isinstance(axes, (Tensor, np.ndarray)) else axes
     if not isinstance(axes, (list, tuple, range)) or len(axes) != 2:
         raise errors.bad("rot90(axes)", "two axes", axes)

@@ -71,7 +71,7 @@ def _(x, dtype):
     if old != new and (not x.ndim or x.shape[-1] * old % new):
         raise errors.bad(
             "view(x)",
-            f"a last axis whose bytes are whole numbers of {dtype.name}",
+            f"a last dimension whose size in bytes is divisible by the itemsize of {dtype.name}",
             described=f"shape {list(x.shape)}, {x.dtype.name}",
             kind=errors.ShapeError,
         )
@@ -126,17 +126,25 @@ def view(x: Tensor, shape_or_dtype: Attr[Sequence[int] | DTypeLike]) -> Tensor:
         dtype = dtypes.of(shape_or_dtype, "view(shape_or_dtype)")
         if dtype.itemsize != x.itemsize and x.ndim and own[-1] != 1:
             raise errors.bad(
-                "view(x)", "elements of the last axis that lie side by side", described=f"strides {list(own)}", hint="x.contiguous() copies"
+                "view(x)",
+                "a last dimension of stride 1",
+                described=f"strides {list(own)}",
+                hint="x.contiguous() copies",
             )
         return view_dtype(x, dtype)
     if shape_or_dtype is None:
-        raise errors.bad("view(shape_or_dtype)", "a shape or a type", None, kind=errors.ArgumentTypeError)
+        raise errors.bad("view(shape_or_dtype)", "a shape or a dtype", None, kind=errors.ArgumentTypeError)
     dims = list(ints(shape_or_dtype, 0, "view(shape_or_dtype)") or ())
     if 0 in dims and x._value.sig.size:
         raise errors.bad("view(shape_or_dtype)", f"a shape of {x._value.sig.size} elements, as x has", dims)
     found = resolve_shape(x._value.sig, dims, "view(shape_or_dtype)")
     if strides_as(x._value.sig.shape, own, found) is None:
-        raise errors.bad("view(x)", f"elements that lie as shape {list(found)} needs them", described=f"strides {list(own)}", hint=_NO_VIEW)
+        raise errors.bad(
+            "view(x)",
+            f"strides that are compatible with shape {list(found)}",
+            described=f"strides {list(own)}",
+            hint=_NO_VIEW,
+        )
     return reshaped(x, list(found))
 
 
@@ -163,7 +171,11 @@ def view_as(x: Tensor, other: Tensor) -> Tensor:
 
 def _free(x: Tensor, name: str) -> None:
     if grad_mode.state.grad and not x.stop_gradient and x.is_leaf:
-        raise errors.bad(f"{name}(x)", "a tensor that is no leaf, or no_grad()", described="a leaf that requires gradients")
+        raise errors.bad(
+            f"{name}(x)",
+            "a non-leaf Tensor or no_grad() for an inplace operation",
+            described="a leaf Tensor that requires grad",
+        )
 
 
 @errors.named
@@ -188,7 +200,7 @@ def resize_(self: Tensor, shape: Any, fill_zero: bool = False, name: str | None 
         [[1, 2], [3, 0]]
     """
     if not isinstance(shape, (list, tuple)):
-        raise errors.bad("resize_(shape)", "a list of extents", shape)
+        raise errors.bad("resize_(shape)", "a list of integers", shape)
     dims = checked_shape(shape, 0, "resize_(shape)") or ()
     _free(self, "resize_")
     flat, more = ravel(self), math.prod(dims) - self.size

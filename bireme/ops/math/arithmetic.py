@@ -328,7 +328,7 @@ def _no_zero_divisor(name: str):
             return
         host = np.asarray(y if value is None else value.array)
         if host.size and not host.all():
-            raise errors.bad(f"{name}(y)", "divisors other than 0 for integers", 0, kind=ZeroDivisionError)
+            raise errors.bad(f"{name}(y)", "nonzero divisors for integers", 0, kind=ZeroDivisionError)
 
     return prepare
 
@@ -571,7 +571,7 @@ def increment(x: Tensor, value: float = 1.0) -> Tensor:
     if x._value.sig.size > 1:
         raise errors.bad("increment(x)", "a tensor of one element", x)
     if x.dtype not in NUMBER:
-        raise errors.bad("increment(x)", "numbers", x, kind=errors.ArgumentTypeError)
+        raise errors.bad("increment(x)", "a numeric tensor", x, kind=errors.ArgumentTypeError)
     by = int(value) if x.dtype.is_integer else value
     if x.is_leaf and not x.stop_gradient:  # Paddle lets it count leaves too: they stay leaves
         with no_grad():

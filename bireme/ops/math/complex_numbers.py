@@ -219,7 +219,9 @@ def as_complex(x: Tensor) -> Tensor:
 @as_complex.check
 def _(x):
     if not x.ndim or x.shape[-1] != 2:
-        raise errors.bad("as_complex(x)", "pairs in the last axis", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "as_complex(x)", "a last dimension of size 2", described=f"shape {list(x.shape)}", kind=errors.ShapeError
+        )
 
 
 as_complex.infer(lambda x: sig_of(x.shape[:-1], dtypes.complex_of(x.dtype)))

@@ -57,7 +57,7 @@ def positive(x: Tensor) -> Tensor:
         [1, -2]
     """
     if x.dtype not in NUMBER:
-        raise errors.bad("positive(x)", "numbers", x, kind=errors.ArgumentTypeError)
+        raise errors.bad("positive(x)", "a numeric tensor", x, kind=errors.ArgumentTypeError)
     return x
 
 
@@ -444,7 +444,11 @@ def sgn(x: Tensor) -> Tensor:
     """
     if not x.dtype.is_inexact:
         raise errors.bad(
-            "sgn(x)", "floating or complex numbers", described=x.dtype.name, hint="for integers there is sign", kind=errors.ArgumentTypeError
+            "sgn(x)",
+            "a floating-point or complex dtype",
+            described=x.dtype.name,
+            hint="use bireme.sign for integers",
+            kind=errors.ArgumentTypeError,
         )
     return sign(x)
 

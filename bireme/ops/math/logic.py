@@ -361,7 +361,7 @@ def where_(condition: Tensor, x: Tensor | None = None, y: Tensor | float | None 
         [1, 4]
     """
     if x is None or y is None:
-        raise errors.bad("where_(x, y)", "both", described="one of them")
+        raise errors.bad("where_(x, y)", "both x and y", described="one of them")
     if condition.dtype is not dtypes.bool_:
         raise errors.bad("where_(condition)", "a bool tensor", condition, kind=errors.ArgumentTypeError)
     new = select(condition, x, y)
@@ -404,14 +404,23 @@ def _(inputs, index):
         raise errors.bad("multiplex(inputs)", "at least two tensors", described=f"{len(inputs)}")
     first = inputs[0]
     if first.ndim < 2:
-        raise errors.bad("multiplex(inputs[0])", "at least two axes", described=f"shape {list(first.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "multiplex(inputs[0])",
+            "at least 2 dimensions",
+            described=f"shape {list(first.shape)}",
+            kind=errors.ShapeError,
+        )
     for i, s in enumerate(inputs):
         if s.shape != first.shape:
             raise errors.bad(
                 f"multiplex(inputs[{i}])", f"shape {list(first.shape)} like the first", described=f"shape {list(s.shape)}", kind=errors.ShapeError
             )
     if index.ndim != 2 or index.shape[1] != 1 or index.shape[0] > first.shape[0] or index.dtype.kind != "i":
-        raise errors.bad("multiplex(index)", f"integers of shape [{first.shape[0]}, 1]", described=f"{index.dtype.name} of shape {list(index.shape)}")
+        raise errors.bad(
+            "multiplex(index)",
+            f"an integer tensor of shape [{first.shape[0]}, 1]",
+            described=f"{index.dtype.name} of shape {list(index.shape)}",
+        )
 
 
 @multiplex.index

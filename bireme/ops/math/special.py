@@ -233,7 +233,7 @@ def _(arguments):
     if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
         raise errors.bad("polygamma(n)", "an integer", n, kind=errors.ArgumentTypeError)
     if n < 0:
-        raise errors.bad("polygamma(n)", "0 or more", n)
+        raise errors.bad("polygamma(n)", "a non-negative integer", n)
 
 
 polygamma.infer(lambda x: x)
@@ -262,11 +262,11 @@ def multigammaln(x: Tensor, p: float) -> Tensor:
         0.4516
     """
     if x.dtype not in FLOAT:
-        raise errors.bad("multigammaln(x)", "floating numbers", x, kind=errors.ArgumentTypeError)
+        raise errors.bad("multigammaln(x)", "a floating-point tensor", x, kind=errors.ArgumentTypeError)
     if p is None or p != int(p):
         raise errors.bad("multigammaln(p)", "an integer", p, kind=errors.ArgumentTypeError)
     if p < 1:
-        raise errors.bad("multigammaln(p)", "1 or more", int(p), kind=errors.ArgumentError)
+        raise errors.bad("multigammaln(p)", "a positive integer", int(p), kind=errors.ArgumentError)
     halves = registry.find("arange")(int(p), dtype=x.dtype) / 2
     return lgamma(x.unsqueeze(-1) - halves).sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
 
@@ -312,7 +312,12 @@ gamma_above.grad(lambda g, x, y, sigs: (None, sum_to(-g * _density(x, y), sigs[1
 
 def _incomplete(name, f, x, y):
     if x.dtype not in FLOAT or x.dtype is not y.dtype:
-        raise errors.bad(f"{name}()", "floating numbers of one type", described=f"{x.dtype.name} and {y.dtype.name}", kind=errors.DtypeError)
+        raise errors.bad(
+            f"{name}()",
+            "floating-point tensors of one dtype",
+            described=f"{x.dtype.name} and {y.dtype.name}",
+            kind=errors.DtypeError,
+        )
     not_negative(f"{name}(x)", x)
     not_negative(f"{name}(y)", y)
     return f(x if x.stop_gradient else x.detach(), y)
@@ -324,7 +329,7 @@ def not_negative(where, t):
     if value.array is not None and value.device.is_cpu:
         host = np.asarray(value.array)
         if host.size and (host < 0).any():
-            raise errors.bad(where, "numbers of 0 or more", float(np.nanmin(host)))
+            raise errors.bad(where, "non-negative numbers", float(np.nanmin(host)))
     elif value.sig.size and not segment.local.segment.symbolic:
         below = registry.find("any")(registry.find("less_than")(t, 0.0))
         guards.guard(below._value, value, f"{where}: expected numbers of 0 or more, got a negative one", ValueError)

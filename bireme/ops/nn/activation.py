@@ -25,7 +25,7 @@ from bireme.ops._shared.precision import widen
 from bireme.ops.manipulation.split import split
 from bireme.ops.math.arithmetic import cast
 from bireme.ops.math.elementwise import sigmoid
-from bireme.ops.random.generators import unit
+from bireme.ops.random.distributions import exponential_of
 
 _HALF_ROOT = math.sqrt(0.5)
 _ROOT_2_PI = math.sqrt(2 / math.pi)
@@ -568,7 +568,7 @@ def glu(x: Tensor, axis: int = -1) -> Tensor:
     if x.dtype not in FLOAT:
         raise errors.bad("glu(x)", "one of bfloat16, float16, float32, float64", described=x.dtype.name, kind=errors.DtypeError)
     if x.shape[axis] % 2:
-        raise errors.bad("glu(x)", f"an even extent of axis {axis}", x)
+        raise errors.bad("glu(x)", f"an even size of axis {axis}", x)
     a, b = split(x, 2, axis)
     return a * sigmoid(b)
 
@@ -612,7 +612,9 @@ def gumbel_softmax(x: Tensor, temperature: float = 1.0, hard: bool = False, axis
         1.0
     """
     if temperature <= 0:
-        raise errors.bad("gumbel_softmax(temperature)", "a number above 0", temperature, kind=errors.for_number(temperature))
+        raise errors.bad(
+            "gumbel_softmax(temperature)", "a positive number", temperature, kind=errors.for_number(temperature)
+        )
     if x.dtype not in FLOAT:
         raise errors.bad("gumbel_softmax(x)", "one of bfloat16, float16, float32, float64", described=x.dtype.name, kind=errors.DtypeError)
     y = softmax_of((x + gumbel_of(x.shape, x.dtype)) / temperature, axis)
@@ -623,8 +625,7 @@ def gumbel_softmax(x: Tensor, temperature: float = 1.0, hard: bool = False, axis
 def gumbel_of(shape: Shape, dtype: DTypeArg, key: Key = None) -> Tensor:
     """Samples of the Gumbel distribution; use `gumbel_softmax`."""
     wide = jnp.float64 if dtype.np == np.float64 else jnp.float32
-    # a middle of each step of the uniform numbers: neither logarithm meets a 0
-    return (-jnp.log(-jnp.log(unit(key, shape, wide) + np.asarray(2.0**-25, wide)))).astype(dtype.np)
+    return (-jnp.log(exponential_of(key, shape, wide))).astype(dtype.np)
 
 
 gumbel_of.infer(lambda shape, dtype: sig_of(shape, dtype))

@@ -355,7 +355,11 @@ def _fractional(name: str, n: int, x: Tensor, output_size: Any, kernel_size: Any
     window = None if kernel_size is None else window_args.per_axis(kernel_size, n, f"{name}(kernel_size)")
     for m, size, k in zip(x.shape[2:], sizes, window or (1,) * n):
         if not 1 <= size <= m - k + 1:
-            raise errors.bad(f"{name}(output_size)", f"1 to {m - k + 1} windows of {k} or more of {m} elements", size)
+            raise errors.bad(
+                f"{name}(output_size)",
+                f"sizes in [1, {m - k + 1}] for an input size of {m} and a kernel size of {k}",
+                size,
+            )
     if random_u is not None and (not isinstance(random_u, (float, np.floating)) or not 0 < random_u < 1):
         raise errors.bad(f"{name}(random_u)", "a number in (0, 1)", random_u, kind=errors.for_number(random_u))
     out, place = fractional_max_of(x, rand([], "float32") if random_u is None else random_u, sizes, window)

@@ -17,7 +17,7 @@ from bireme.core.declare.op import Attr, Const, Extra, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec import blas
 from bireme.core.numpy_exec.rebinding import on_numpy
-from bireme.ops.random.generators import randint, unit
+from bireme.ops.random.generators import chance, randint
 
 BLOCK = 1 << 24  # scores that exist at a time: above it, blocks of rows come one after another
 
@@ -59,8 +59,8 @@ def _part(q, k, v, mask, bounds, drop, start, shift, scale, softcap):
     p, lse = _weights(_scores(q, k, mask, bounds, start, shift, scale, softcap))
     if drop is not None:
         rate, k0, k1 = drop
-        # another stream for each block; the hash tells neighbouring keys apart
-        keep = unit((k0 ^ (jnp.uint32(start) * np.uint32(0x9E3779B9)), k1), p.shape, jnp.float32) >= rate
+        # another stream for each block
+        keep = ~chance((k0 ^ (jnp.uint32(start) * np.uint32(0x9E3779B9)), k1), p.shape, rate)
         keep = lax.optimization_barrier(keep)  # once: fused into each of its uses, the bits would be made over and over
         p = jnp.where(keep, p * jnp.where(rate < 1, 1 / (1 - rate), 0).astype(p.dtype), np.asarray(0, p.dtype))
     b, h, rows, n = p.shape
@@ -119,7 +119,7 @@ def check_shapes(where, query, key, value, mask=None, mask_name="attn_mask"):
     fits = key.shape[:3] == value.shape[:3] and query.shape[3] == key.shape[3] and key.shape[0] in (1, query.shape[0])
     if not fits:
         got = f"shapes {list(query.shape)}, {list(key.shape)} and {list(value.shape)}"
-        raise errors.bad(f"{where}(key, value)", "keys and values of one length that match the query", described=got)
+        raise errors.bad(f"{where}(key, value)", "keys and values of equal length that match the query", described=got)
     heads, shared = query.shape[2], key.shape[2]
     if heads != shared and (not shared or heads % shared):
         raise errors.bad(f"{where}(key)", f"{heads} heads, as the query has, or a number that divides it", described=f"{shared}")
@@ -130,7 +130,12 @@ def check_shapes(where, query, key, value, mask=None, mask_name="attn_mask"):
                 f"{where}({mask_name})", f"a mask that broadcasts to {list(full)}", described=f"shape {list(mask.shape)}", kind=errors.ShapeError
             )
         if mask.dtype not in FLOAT | BOOL:
-            raise errors.bad(f"{where}({mask_name})", "a bool or floating mask", described=mask.dtype.name, kind=errors.DtypeError)
+            raise errors.bad(
+                f"{where}({mask_name})",
+                "a bool or floating-point mask",
+                described=mask.dtype.name,
+                kind=errors.DtypeError,
+            )
 
 
 class _Steps:
@@ -192,11 +197,11 @@ class _Steps:
             return None
         rate, k0, k1 = self.drop
         key = (k0 ^ np.uint32(rows.start * 0x9E3779B9 & 0xFFFFFFFF), k1)
-        keep = _unit_numpy(key, (self.b, self.h, self.size, self.n), np.dtype(np.float32))[:, :, : rows.stop - rows.start] >= rate
+        keep = ~_chance_numpy(key, (self.b, self.h, self.size, self.n), rate)[:, :, : rows.stop - rows.start]
         return (keep * np.asarray(1 / (1 - rate) if rate < 1 else 0, self.wide)).reshape(shape)
 
 
-_unit_numpy = on_numpy(unit)
+_chance_numpy = on_numpy(chance)
 
 
 def _attention_numpy(query, key, value, mask, causal):

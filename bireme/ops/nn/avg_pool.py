@@ -103,7 +103,9 @@ def _complete(name: str, n: int) -> Any:
             window_args.pool_arguments(name, n, arguments)
             divisor = arguments.get("divisor_override")
             if isinstance(divisor, (int, float, np.number)) and not divisor > 0:
-                raise errors.bad(f"{name}(divisor_override)", "a number above 0", divisor, kind=errors.for_number(divisor))
+                raise errors.bad(
+                    f"{name}(divisor_override)", "a positive number", divisor, kind=errors.for_number(divisor)
+                )
 
     return prepare
 
@@ -248,7 +250,9 @@ lp_pool_of.infer(pooled)
 
 def _lp_pool(name: str, n: int, norm_type: float, arguments: dict[str, Any]) -> Tensor:
     if not isinstance(norm_type, (int, float)) or norm_type in (0, -math.inf) or norm_type != norm_type:
-        raise errors.bad(f"{name}(norm_type)", "a number that is not 0, or infinity", norm_type, kind=errors.for_number(norm_type))
+        raise errors.bad(
+            f"{name}(norm_type)", "a nonzero number or infinity", norm_type, kind=errors.for_number(norm_type)
+        )
     window_args.pool_arguments(name, n, arguments)
     rest = list(arguments.values())
     return max_pool_of(*rest)[0] if norm_type == math.inf else lp_pool_of(rest[0], norm_type, *rest[1:])

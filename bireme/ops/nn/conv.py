@@ -115,7 +115,7 @@ def _output_size(name, arguments, dims, window, stride, padding, dilation):
     if asked is None:
         for e, s in zip(more, stride):
             if e >= s:
-                raise errors.bad(f"{name}(output_padding)", f"less than the stride, {s}", e)
+                raise errors.bad(f"{name}(output_padding)", f"less than stride = {s}", e)
         return tuple([m + e for m, e in zip(least, more)])
     if any(more):
         raise errors.bad(f"{name}(output_padding)", "none, because output_size is given", list(more))
@@ -133,13 +133,16 @@ def _check(name: str, transposed: bool = False) -> Callable:
         last = _last(data_format)
         channels = x.shape[-1 if last else 1]
         if groups < 1:
-            raise errors.bad(f"{name}(groups)", "1 or more", groups)
+            raise errors.bad(f"{name}(groups)", "a positive integer", groups, kind=errors.for_integer(groups))
         wanted = weight.shape[0] if transposed else weight.shape[1] * groups
         if channels != wanted:
             raise errors.bad(f"{name}(x)", f"{wanted} channels, as {where_in} says for groups = {groups}", channels)
         if weight.shape[0] % groups:
             raise errors.bad(
-                f"{name}(weight)", f"a first axis that {groups} groups divide", described=f"shape {list(weight.shape)}", kind=errors.ShapeError
+                f"{name}(weight)",
+                f"a first dimension divisible by groups = {groups}",
+                described=f"shape {list(weight.shape)}",
+                kind=errors.ShapeError,
             )
         outputs = weight.shape[1] * groups if transposed else weight.shape[0]
         if bias is not None and (bias.ndim != 1 or bias.size not in (1, outputs)):
@@ -147,12 +150,16 @@ def _check(name: str, transposed: bool = False) -> Callable:
                 f"{name}(bias)", f"shape [{outputs}], as {where_out} says", described=f"shape {list(bias.shape)}", kind=errors.ShapeError
             )
         if 0 in (weight.shape[0], *weight.shape[2:]):
-            raise errors.bad(f"{name}(weight)", "kernels with elements", described=f"shape {list(weight.shape)}", kind=errors.ShapeError)
+            raise errors.bad(
+                f"{name}(weight)", "a non-empty kernel", described=f"shape {list(weight.shape)}", kind=errors.ShapeError
+            )
         if not transposed and x.size:
             for m, k, s, d, p in zip(window_args.spatial(x.shape, last), weight.shape[2:], stride, dilation, padding):
                 room, window = m + sum(p), (k - 1) * d + 1
                 if room < window and window_args.count(m, window, s, p):  # one step short, the result is empty
-                    raise errors.bad(f"{name}(weight)", f"a kernel within {room} elements", window)
+                    raise errors.bad(
+                        f"{name}(weight)", f"a kernel size of at most {room}, the size of the padded input", window
+                    )
 
     return check
 
@@ -161,7 +168,11 @@ def _check_size(name: str, check: Callable) -> Callable:
     def with_size(x, weight, bias, stride, padding, dilation, groups, output_size, data_format):
         check(x, weight, bias, stride, padding, dilation, groups, data_format)
         if min(output_size) < 0:
-            raise errors.bad(f"{name}(padding)", "at most as much as there is to cut off", described=f"a result of shape {list(output_size)}")
+            raise errors.bad(
+                f"{name}(padding)",
+                "padding that leaves a non-negative output size",
+                described=f"a result of shape {list(output_size)}",
+            )
 
     return with_size
 

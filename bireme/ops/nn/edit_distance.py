@@ -41,7 +41,7 @@ def _(input, label, input_length, label_length):
     if input.ndim != 2 or label.ndim != 2 or input.shape[0] != label.shape[0]:
         raise errors.bad(
             "edit_distance(label)",
-            "two matrices with one row for each sequence",
+            "two matrices with one row per sequence",
             described=f"shapes {list(input.shape)} and {list(label.shape)}",
             kind=errors.ShapeError,
         )
@@ -82,7 +82,9 @@ def edit_distance(input: Tensor, label: Tensor, normalized: bool = True, ignored
         [[0.75], [0.5]]
     """
     if ignored_tokens:
-        raise errors.bad("edit_distance(ignored_tokens)", "None: tokens are taken out before", ignored_tokens)
+        raise errors.bad(
+            "edit_distance(ignored_tokens)", "None, since ignored tokens are removed before", ignored_tokens
+        )
     rows = input.shape[:1]
     lengths = []
     for tokens, length in ((input, input_length), (label, label_length)):

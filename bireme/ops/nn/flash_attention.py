@@ -117,7 +117,7 @@ def flash_attn_qkvpacked(qkv: Tensor, dropout: float = 0.0, causal: bool = False
 
 def _integers(where: str, x: Any) -> None:
     if x.dtype.kind != "i" or x.ndim != 1:
-        raise errors.bad(where, "a row of integers", x)
+        raise errors.bad(where, "a 1-D integer tensor", x)
 
 
 class Lengths:
@@ -155,10 +155,14 @@ def _varlen(where: str, query: Tensor, key: Tensor, value: Tensor, cu_q: Tensor,
     for name, x in (("cu_seqlens_q", cu_q), ("cu_seqlens_k", cu_k)):
         _integers(f"{where}({name})", x)
     if cu_q.shape != cu_k.shape or not cu_q.shape[0]:
-        raise errors.bad(f"{where}(cu_seqlens_k)", f"as many as cu_seqlens_q, {cu_q.shape[0]}, and one at least", cu_k.shape[0])
+        raise errors.bad(
+            f"{where}(cu_seqlens_k)",
+            f"as many elements as cu_seqlens_q, {cu_q.shape[0]}, and at least one",
+            cu_k.shape[0],
+        )
     max_q, max_k = int(max_q), int(max_k)
     if max_q < 1 or max_k < 1:
-        raise errors.bad(f"{where}(max_seqlen_q, max_seqlen_k)", "lengths of 1 or more", [max_q, max_k])
+        raise errors.bad(f"{where}(max_seqlen_q, max_seqlen_k)", "positive lengths", [max_q, max_k])
     rows = Lengths(cu_q, max_q, query.shape[0], used[0], padded)
     columns = Lengths(cu_k, max_k, key.shape[0], used[1], padded)
     # row r of a sequence stands at key r + offset: the last query at the last key
@@ -330,7 +334,9 @@ def flash_attention_v3_varlen(query: Tensor, key: Tensor, value: Tensor, cu_seql
 def _window(where: str, size: Any) -> tuple[int, int]:
     pair = (size, size) if isinstance(size, int) else tuple(size)
     if len(pair) != 2 or not all(isinstance(n, int) for n in pair):
-        raise errors.bad(f"{where}(window_size)", "an integer or two", size, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            f"{where}(window_size)", "an integer or a pair of integers", size, kind=errors.ArgumentTypeError
+        )
     return pair
 
 
@@ -392,7 +398,12 @@ def flashmask_attention(query: Tensor, key: Tensor, value: Tensor, startend_row_
     rows, shift = startend_row_indices, key.shape[1] - query.shape[1]
     if window_size is not None:
         if rows is not None:
-            raise errors.bad(f"{where}(window_size)", "None where startend_row_indices is given", window_size, kind=errors.ArgumentError)
+            raise errors.bad(
+                f"{where}(window_size)",
+                "None, since startend_row_indices is given",
+                window_size,
+                kind=errors.ArgumentError,
+            )
         left, right = _window(where, window_size)
         column = (arange(0, key.shape[1], dtype="int32") - shift).reshape([1, 1, -1]).expand([query.shape[0], 1, key.shape[1]])
         parts = [clip(column + left + 1, 0, EVER)] + ([] if causal else [clip(column - right, 0, EVER)])
@@ -417,4 +428,4 @@ def _check_rows(where: str, rows: Tensor, key: Tensor, causal: bool) -> None:
         raise errors.bad(name, expected, described=f"shape {rows.shape}", kind=errors.ShapeError)
     allowed = (1, 2) if causal else (2, 4)
     if rows.shape[3] not in allowed:
-        raise errors.bad(name, f"{allowed[0]} or {allowed[1]} numbers for a column where causal is {causal}", rows.shape[3])
+        raise errors.bad(name, f"a last dimension of {allowed[0]} or {allowed[1]} with causal={causal}", rows.shape[3])

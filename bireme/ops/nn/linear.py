@@ -51,7 +51,12 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         [[5.0]]
     """
     if x.ndim and weight.ndim == 2 and x.shape[-1] != weight.shape[0]:
-        raise errors.bad("linear(x)", f"a last axis of {weight.shape[0]}, as weight has rows", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "linear(x)",
+            f"{weight.shape[0]} features in the last dimension to match weight of shape {weight.shape}",
+            described=f"shape {x.shape}",
+            kind=errors.ShapeError,
+        )
     out = x @ weight
     return out if bias is None else out + bias
 
@@ -68,7 +73,12 @@ def _(x, weight):
     if x.dtype.kind != "i":
         raise errors.bad("embedding(x)", "an integer tensor", described=x.dtype.name, kind=errors.DtypeError)
     if weight.ndim != 2:
-        raise errors.bad("embedding(weight)", "a table of shape [rows, width]", described=f"shape {list(weight.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "embedding(weight)",
+            "shape [num_embeddings, embedding_dim]",
+            described=f"shape {list(weight.shape)}",
+            kind=errors.ShapeError,
+        )
 
 
 embedding_of.index(lambda s: [("x", 0, s["weight"].shape[0])])
@@ -135,7 +145,7 @@ def embedding(x: Tensor, weight: Tensor, padding_idx: Const = None, max_norm: fl
     rows = weight.shape[0]
     if padding_idx is not None and padding_idx != -1:
         if not -rows <= padding_idx < rows:
-            raise errors.bad("embedding(padding_idx)", f"a row in [{-rows}, {rows - 1}]", padding_idx)
+            raise errors.bad("embedding(padding_idx)", f"an index in [{-rows}, {rows - 1}]", padding_idx)
         padding_idx += rows if padding_idx < 0 else 0
     elif padding_idx == -1:
         padding_idx = rows - 1
@@ -202,7 +212,9 @@ def _(arguments):
         if isinstance(n, Tensor):
             n = int(n)
         if n == -1 and not x.size:
-            raise errors.bad("one_hot(num_classes)", "a number of classes, where there is no index", n, kind=errors.for_number(n))
+            raise errors.bad(
+                "one_hot(num_classes)", "a positive integer, since x is empty", n, kind=errors.for_number(n)
+            )
         arguments["num_classes"] = int(x._host().max()) + 1 if n == -1 else n
 
 
@@ -284,14 +296,19 @@ def pad(x: Tensor, pad: Attr[int | Sequence[int] | Tensor], mode: str = "constan
     if mode not in ("constant", "reflect", "replicate", "circular"):
         raise errors.bad("pad(mode)", "'constant', 'reflect', 'replicate' or 'circular'", mode, kind=errors.ArgumentError)
     if data_format not in (None, "NCL", "NCHW", "NCDHW", "NLC", "NHWC", "NDHWC"):
-        raise errors.bad("pad(data_format)", "one of NCL, NCHW, NCDHW, NLC, NHWC, NDHWC", data_format, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "pad(data_format)",
+            "'NCL', 'NCHW', 'NCDHW', 'NLC', 'NHWC' or 'NDHWC'",
+            data_format,
+            kind=errors.ArgumentTypeError,
+        )
     if pad is None:
-        raise errors.bad("pad(pad)", "widths", pad, kind=errors.ArgumentTypeError)
+        raise errors.bad("pad(pad)", "two integers per axis", pad, kind=errors.ArgumentTypeError)
     if isinstance(pad, (int, np.integer)):
-        raise errors.bad("pad(pad)", "two numbers an axis", pad, kind=errors.ArgumentTypeError)
+        raise errors.bad("pad(pad)", "two integers per axis", pad, kind=errors.ArgumentTypeError)
     given = list(ints(pad, 0, "pad(pad)") or ())
     if len(given) % 2 or len(given) > 2 * x.ndim:
-        raise errors.bad("pad(pad)", f"two numbers an axis, for at most {x.ndim} axes", given)
+        raise errors.bad("pad(pad)", f"two integers per axis, for at most {x.ndim} axes", given)
     if not x.ndim:
         return x
     pairs = [(given[i], given[i + 1]) for i in range(0, len(given), 2)]
@@ -302,7 +319,12 @@ def pad(x: Tensor, pad: Attr[int | Sequence[int] | Tensor], mode: str = "constan
         spatial = mode != "constant" or len(pairs) == x.ndim - 2
         fitting = FORMATS.get(x.ndim - 2, (data_format,))
         if spatial and data_format is not None and data_format not in fitting:
-            raise errors.bad("pad(data_format)", f"{' or '.join(fitting)} for {x.ndim} axes", data_format, kind=errors.ArgumentError)
+            raise errors.bad(
+                "pad(data_format)",
+                f"{' or '.join(map(repr, fitting))} for a {x.ndim}-D tensor",
+                data_format,
+                kind=errors.ArgumentError,
+            )
         # channels come last only where the numbers are those of all spatial axes
         last = x.ndim - 2 if (data_format or "NCHW").endswith("C") and 0 < len(pairs) == x.ndim - 2 else x.ndim - 1
         for k, p in enumerate(pairs):
@@ -311,7 +333,7 @@ def pad(x: Tensor, pad: Attr[int | Sequence[int] | Tensor], mode: str = "constan
         mode = "constant"
     for n, (a, b) in zip(x.shape, widths):
         if n + a + b < 0 or (mode == "reflect" and builtins.max(a, b) >= n):
-            raise errors.bad("pad(pad)", f"widths that an axis of {n} allows in mode {mode}", [a, b])
+            raise errors.bad("pad(pad)", f"padding that fits an axis of size {n} in mode {mode!r}", [a, b])
     grown = pad_of(x, value, tuple([(builtins.max(a, 0), builtins.max(b, 0)) for a, b in widths]), mode)
     if all(a >= 0 and b >= 0 for a, b in widths):
         return grown
@@ -336,12 +358,12 @@ def zeropad2d(x: Tensor, padding: Attr[int | Sequence[int] | Tensor], data_forma
         [[[[0.0, 1.0]]]]
     """
     if x.ndim < 2:
-        raise errors.bad("zeropad2d(x)", "2 axes or more", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad("zeropad2d(x)", "at least 2 dimensions", described=f"shape {x.shape}", kind=errors.ShapeError)
     if not isinstance(padding, (list, tuple, Tensor, np.ndarray)):
-        raise errors.bad("zeropad2d(padding)", "four numbers", padding, kind=errors.ArgumentTypeError)
+        raise errors.bad("zeropad2d(padding)", "four integers", padding, kind=errors.ArgumentTypeError)
     widths = list(ints(padding, 0, "zeropad2d(padding)") or ())
     if len(widths) != 4:
-        raise errors.bad("zeropad2d(padding)", "four numbers", widths)
+        raise errors.bad("zeropad2d(padding)", "four integers", widths)
     return PUBLIC["pad"](x, widths, mode="constant", value=0.0, data_format=data_format)
 
 
@@ -365,7 +387,9 @@ def bilinear(x1: Tensor, x2: Tensor, weight: Tensor, bias: Tensor | None = None)
     """
     for name, t, n in (("x1", x1, 2), ("x2", x2, 2), ("weight", weight, 3)):
         if t.ndim != n:
-            raise errors.bad(f"bilinear({name})", f"{n} axes", described=f"shape {t.shape}", kind=errors.ShapeError)
+            raise errors.bad(
+                f"bilinear({name})", f"a {n}-D tensor", described=f"shape {t.shape}", kind=errors.ShapeError
+            )
     if x1.shape[0] != x2.shape[0]:
         raise errors.bad("bilinear(x2)", f"{x1.shape[0]} samples, as in x1", described=f"shape {x2.shape}", kind=errors.ShapeError)
     if weight.shape[1:] != [x1.shape[1], x2.shape[1]]:

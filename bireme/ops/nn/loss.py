@@ -220,7 +220,7 @@ def cross_entropy(input: Tensor, label: Tensor, weight: Tensor | None = None, ig
         0.6931
     """
     if input.ndim == 0:
-        raise errors.bad("cross_entropy(input)", "a tensor with at least one axis", input)
+        raise errors.bad("cross_entropy(input)", "a tensor with at least 1 dimension", input)
     must_reduce(reduction, "cross_entropy")
     classes = input.shape[axis]
     if weight is not None and weight.shape != [classes]:
@@ -242,7 +242,7 @@ def cross_entropy(input: Tensor, label: Tensor, weight: Tensor | None = None, ig
             raise errors.bad("cross_entropy(label)", "integer labels, or soft_label=True", described=label.dtype.name, kind=errors.DtypeError)
         label, had_axis = _class_shape(input, label, axis)
         if not classes and label.size:
-            raise errors.bad("cross_entropy(input)", "one class or more", input)
+            raise errors.bad("cross_entropy(input)", "at least one class", input)
         if label_smoothing <= 0:
             return _hard(input, label, weight, ignore_index, reduction, use_softmax, axis if had_axis else None)
     elif label.shape != input.shape:
@@ -369,7 +369,7 @@ def nll_loss(input: Tensor, label: Tensor, weight: Tensor | None = None, ignore_
     """
     must_reduce(reduction, "nll_loss")
     if input.ndim < 2:
-        raise errors.bad("nll_loss(input)", "at least two axes, [batch, classes, ...]", input)
+        raise errors.bad("nll_loss(input)", "at least 2 dimensions, [batch, classes, ...]", input)
     if label.dtype.kind != "i":
         raise errors.bad("nll_loss(label)", "integer labels", described=label.dtype.name, kind=errors.DtypeError)
     if weight is not None and weight.shape != input.shape[1:2]:

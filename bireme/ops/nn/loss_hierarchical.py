@@ -94,7 +94,7 @@ def hsigmoid_loss(input: Tensor, label: Tensor, num_classes: int, weight: Tensor
     """
     where = "hsigmoid_loss"
     if num_classes < 2:
-        raise errors.bad(f"{where}(num_classes)", "2 or more", num_classes)
+        raise errors.bad(f"{where}(num_classes)", "an integer greater than 1", num_classes, kind=errors.for_integer(num_classes))
     if input.ndim != 2 or weight.ndim != 2 or weight.shape[1] != input.shape[1]:
         got = f"shapes {input.shape} and {weight.shape}"
         raise errors.bad(f"{where}(input, weight)", "shapes [N, width] and [nodes, width]", described=got)
@@ -102,7 +102,7 @@ def hsigmoid_loss(input: Tensor, label: Tensor, num_classes: int, weight: Tensor
         if t is not None and t.dtype.is_complex:
             raise errors.bad(f"{where}({name})", "real numbers", t, kind=errors.DtypeError)
     if label.shape not in ([input.shape[0]], [input.shape[0], 1]) or label.dtype.kind != "i":
-        raise errors.bad(f"{where}(label)", f"integers of shape {[input.shape[0], 1]}", label)
+        raise errors.bad(f"{where}(label)", f"an integer tensor of shape {[input.shape[0], 1]}", label, kind=errors.for_integer(label))
     if bias is not None and bias._value.sig.size != weight.shape[0]:
         raise errors.bad(f"{where}(bias)", f"{weight.shape[0]} elements, one for each node", bias)
     if (path_table is None) != (path_code is None):
@@ -111,7 +111,9 @@ def hsigmoid_loss(input: Tensor, label: Tensor, num_classes: int, weight: Tensor
         path_table, path_code = tree_path(label, num_classes, (2 * num_classes - 1).bit_length() - 1)
     elif path_table.shape != path_code.shape or path_table.ndim != 2 or path_table.shape[0] != input.shape[0]:
         got = f"shapes {path_table.shape} and {path_code.shape}"
-        raise errors.bad(f"{where}(path_table, path_code)", f"one shape, [{input.shape[0]}, longest path]", described=got)
+        raise errors.bad(
+            f"{where}(path_table, path_code)", f"equal shapes [{input.shape[0]}, longest path]", described=got
+        )
     return hsigmoid_of(input, weight, bias, path_table, path_code)
 
 
@@ -165,12 +167,12 @@ def margin_cross_entropy(logits: Tensor, label: Tensor, margin1: float = 1.0, ma
     if reduction not in ("mean", "sum", "none", None):
         raise errors.bad(f"{where}(reduction)", "'mean', 'sum', 'none' or None", reduction, kind=AssertionError)
     if group is not None and group is not False:
-        raise errors.bad(f"{where}(group)", "None: one process", group)
+        raise errors.bad(f"{where}(group)", "None, since there is one process", group)
     must_float(f"{where}(logits)", logits)
     if logits.ndim != 2:
         raise errors.bad(f"{where}(logits)", "shape [N, classes]", logits)
     if label.shape not in ([logits.shape[0]], [logits.shape[0], 1]) or label.dtype.kind != "i":
-        raise errors.bad(f"{where}(label)", f"integers of shape {[logits.shape[0]]}", label)
+        raise errors.bad(f"{where}(label)", f"an integer tensor of shape {[logits.shape[0]]}", label, kind=errors.for_integer(label))
     label = reshape.reshape(label, [-1]) if label.ndim == 2 else label
     held = angle_margin_of(logits, label, margin1, margin2, margin3, scale)
     loss = reshape.unsqueeze(nll_of_logits(held, label, -100), -1)

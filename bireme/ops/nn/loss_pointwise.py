@@ -175,7 +175,12 @@ def sigmoid_focal_loss(logit: Tensor, label: Tensor, normalizer: Tensor | None =
     """
     must_reduce(reduction, "sigmoid_focal_loss")
     if normalizer is not None and normalizer.ndim > 1:
-        raise errors.bad("sigmoid_focal_loss(normalizer)", "a number, or one axis of one element", normalizer, kind=errors.for_number(normalizer))
+        raise errors.bad(
+            "sigmoid_focal_loss(normalizer)",
+            "a number, or a tensor of shape [1]",
+            normalizer,
+            kind=errors.for_number(normalizer),
+        )
     _same_shape("sigmoid_focal_loss(label)", "logit", logit, label)
     label = cast(label, logit.dtype) if label.dtype is not logit.dtype else label
     wrong = sigmoid(-logit) * label + sigmoid(logit) * (1 - label)
@@ -291,11 +296,13 @@ def dice_loss(input: Tensor, label: Tensor, epsilon: float = 0.00001) -> Tensor:
         0.0
     """
     if input.ndim < 2:
-        raise errors.bad("dice_loss(input)", "at least two axes", input, kind=AssertionError)
+        raise errors.bad("dice_loss(input)", "at least 2 dimensions", input, kind=AssertionError)
     if label.shape != [*input.shape[:-1], 1]:
         raise errors.bad("dice_loss(label)", f"shape {[*input.shape[:-1], 1]}", label, kind=AssertionError)
     if input.dtype not in FLOAT:
-        raise errors.bad("dice_loss(input)", "a floating type", described=input.dtype.name, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "dice_loss(input)", "a floating-point dtype", described=input.dtype.name, kind=errors.ArgumentTypeError
+        )
     if label.dtype.kind != "i":
         raise errors.bad("dice_loss(label)", "an integer type", described=label.dtype.name, kind=errors.ArgumentTypeError)
     wide, axes = reductions.single(input), list(range(1, input.ndim))
@@ -443,7 +450,7 @@ def poisson_nll_loss(input: Tensor, label: Tensor, log_input: bool = True, full:
     """
     must_reduce(reduction, "poisson_nll_loss")
     if epsilon <= 0:
-        raise errors.bad("poisson_nll_loss(epsilon)", "a number above 0", epsilon, kind=errors.for_number(epsilon))
+        raise errors.bad("poisson_nll_loss(epsilon)", "a positive number", epsilon, kind=errors.for_number(epsilon))
     must_float("poisson_nll_loss(input)", input)
     _same_shape("poisson_nll_loss(label)", "input", input, label)
     loss = exp(input) - label * input if log_input else input - label * log(input + epsilon)

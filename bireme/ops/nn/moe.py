@@ -45,9 +45,11 @@ def moe_permute_of(hidden: Tensor, scale: Tensor | None, routes: Tensor, probs: 
 
 def _check_routes(where: str, routes: Tensor, experts: int) -> None:
     if routes.ndim != 2 or routes.dtype.kind != "i":
-        raise errors.bad(f"{where}(expert_routemap_topk)", "integers of shape [tokens, experts of each]", routes)
+        raise errors.bad(
+            f"{where}(expert_routemap_topk)", "an integer tensor of shape [tokens, experts per token]", routes, kind=errors.for_integer(routes)
+        )
     if not isinstance(experts, int) or experts < 1:
-        raise errors.bad(f"{where}(num_experts)", "an integer of 1 or more", experts, kind=errors.for_integer(experts))
+        raise errors.bad(f"{where}(num_experts)", "a positive integer", experts, kind=errors.for_integer(experts))
 
 
 @composite()
@@ -96,9 +98,9 @@ def moe_permute(hidden_states: Tensor, scale: Tensor | None, expert_routemap_top
         )
     counts = list(tokens_per_expert)
     if len(counts) != num_experts or any(int(n) < 0 for n in counts):
-        raise errors.bad(f"{where}(tokens_per_expert)", f"{num_experts} counts", counts)
+        raise errors.bad(f"{where}(tokens_per_expert)", f"{num_experts} elements, the tokens per expert", counts)
     if padding_alignment < 1:
-        raise errors.bad(f"{where}(padding_alignment)", "1 or more", padding_alignment)
+        raise errors.bad(f"{where}(padding_alignment)", "a positive integer", padding_alignment, kind=errors.for_integer(padding_alignment))
     places = [-(-int(n) // padding_alignment) * padding_alignment for n in counts]
     return moe_permute_of(hidden_states, scale, expert_routemap_topk, expert_prob_topk, places, do_gather)
 
@@ -160,7 +162,11 @@ def moe_unpermute(hidden_states_unzipped: Tensor, zipped_expertwise_rowmap: Tens
         raise errors.bad(f"{where}(total_zipped_tokens)", f"{tokens}, the rows of expert_routemap_topk", total_zipped_tokens)
     if hidden_states_unzipped.ndim != 2 or token_prob_unzipped._value.sig.size != hidden_states_unzipped.shape[0]:
         got = f"shapes {hidden_states_unzipped.shape} and {token_prob_unzipped.shape}"
-        raise errors.bad(f"{where}(hidden_states_unzipped, token_prob_unzipped)", "shape [rows, width] and one number for each row", described=got)
+        raise errors.bad(
+            f"{where}(hidden_states_unzipped, token_prob_unzipped)",
+            "shape [rows, width] and one element per row",
+            described=got,
+        )
     return moe_unpermute_of(hidden_states_unzipped, zipped_expertwise_rowmap, expert_routemap_topk, token_prob_unzipped, use_mix_precision)
 
 
@@ -205,11 +211,16 @@ def class_center_sample(label: Tensor, num_classes: int, num_samples: int, group
     if not (group is None or group is False or hasattr(group, "is_member")):
         raise errors.bad(f"{where}(group)", "None, False or a group", group)
     if label.ndim != 1 or not label.shape[0]:
-        raise errors.bad(f"{where}(label)", "a row of one label at least", described=f"shape {label.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{where}(label)",
+            "a 1-D tensor of at least one label",
+            described=f"shape {label.shape}",
+            kind=errors.ShapeError,
+        )
     if label.dtype not in (dtypes.int32, dtypes.int64):
         raise errors.bad(f"{where}(label)", "int32 or int64", described=label.dtype.name, kind=errors.DtypeError)
     num_classes, num_samples = int(num_classes), int(num_samples)
     if not 0 < num_samples <= num_classes:
-        raise errors.bad(f"{where}(num_samples)", f"a count in [1, {num_classes}]", num_samples)
+        raise errors.bad(f"{where}(num_samples)", f"an integer in [1, {num_classes}]", num_samples, kind=errors.for_integer(num_samples))
     places, order, count = class_centers(label, num_classes)
     return places, order[: max(num_samples, int(count))]

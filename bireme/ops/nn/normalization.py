@@ -144,7 +144,7 @@ def layer_norm(x: Tensor, normalized_shape: Sizes, weight: Tensor | None = None,
     wanted = list(ints(normalized_shape, 0, "layer_norm(normalized_shape)") or ())
     n = len(wanted)
     if n == 0 or x.shape[-n:] != wanted:
-        raise errors.bad("layer_norm(x)", f"last axes of shape {wanted}", x)
+        raise errors.bad("layer_norm(x)", f"last dimensions of shape {wanted}", x)
     for name, t in (("weight", weight), ("bias", bias)):
         if t is not None and t._value.sig.size != math.prod(wanted):
             raise errors.bad(f"layer_norm({name})", f"{math.prod(wanted)} elements", t)
@@ -163,9 +163,14 @@ FIRST = ("NC", "NCL", "NCHW", "NCDHW")
 def _channel_axis(name: str, x: Any, data_format: Any) -> int:
     """The axis of the channels, of a tensor with a batch and channels."""
     if data_format not in FIRST and data_format not in LAST:
-        raise errors.bad(f"{name}(data_format)", f"one of {', '.join([*FIRST, *LAST])}", data_format)
+        raise errors.bad(f"{name}(data_format)", f"one of {', '.join(map(repr, [*FIRST, *LAST]))}", data_format)
     if x.ndim < 2:
-        raise errors.bad(f"{name}(x)", "a batch of channels: 2 axes or more", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{name}(x)",
+            "at least 2 dimensions, batch and channels",
+            described=f"shape {list(x.shape)}",
+            kind=errors.ShapeError,
+        )
     return x.ndim - 1 if data_format in LAST else 1
 
 
@@ -178,7 +183,12 @@ def _check_channels(name: str, x: Any, axis: int, **vectors: Any) -> None:
             raise errors.bad(
                 f"{name}(x)", f"{shape[0]} channels in axis {axis}, as {which} has", described=f"shape {list(x.shape)}", kind=errors.ShapeError
             )
-        raise errors.bad(f"{name}({which})", f"shape [{count}], one number a channel", described=f"shape {list(shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{name}({which})",
+            f"shape [{count}], one element per channel",
+            described=f"shape {list(shape)}",
+            kind=errors.ShapeError,
+        )
 
 
 def _of_channels(v, like, axis):
@@ -411,7 +421,7 @@ def group_norm(x: Tensor, num_groups: int, epsilon: float = 1e-05, weight: Tenso
         [[-0.9701425433158875, 0.9701425433158875, 0.0, 0.0]]
     """
     if data_format == "NC":
-        raise errors.bad("group_norm(data_format)", f"one of {', '.join([*FIRST[1:], *LAST])}", data_format)
+        raise errors.bad("group_norm(data_format)", f"one of {', '.join(map(repr, [*FIRST[1:], *LAST]))}", data_format)
     axis = _channel_axis("group_norm", x, data_format)
     if num_groups < 1 or x.shape[axis] % num_groups:
         raise errors.bad("group_norm(num_groups)", f"a divisor of the {x.shape[axis]} channels", num_groups)
@@ -505,15 +515,25 @@ def local_response_norm(x: Tensor, size: int, alpha: float = 0.0001, beta: float
         [[[0.5]]]
     """
     if x.ndim < 3:
-        raise errors.bad("local_response_norm(x)", "3 axes or more", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "local_response_norm(x)",
+            "at least 3 dimensions",
+            described=f"shape {list(x.shape)}",
+            kind=errors.ShapeError,
+        )
     if not all(x.shape[1:]):
         raise errors.bad(
-            "local_response_norm(x)", "elements along each axis but the first", described=f"shape {list(x.shape)}", kind=errors.ShapeError
+            "local_response_norm(x)",
+            "at least one element along each axis but the first",
+            described=f"shape {list(x.shape)}",
+            kind=errors.ShapeError,
         )
     if size < 1:
-        raise errors.bad("local_response_norm(size)", "a number of 1 or more", size, kind=errors.for_number(size))
+        raise errors.bad("local_response_norm(size)", "a positive integer", size, kind=errors.for_number(size))
     if data_format == "NC":
-        raise errors.bad("local_response_norm(data_format)", f"one of {', '.join([*FIRST[1:], *LAST])}", data_format)
+        raise errors.bad(
+            "local_response_norm(data_format)", f"one of {', '.join(map(repr, [*FIRST[1:], *LAST]))}", data_format
+        )
     axis = _channel_axis("local_response_norm", x, data_format)
     return local_response_norm_of(x, alpha, beta, k, size, axis)
 
@@ -538,6 +558,6 @@ def normalize(x: Tensor, p: float = 2, axis: int = 1, epsilon: float = 1e-12) ->
     if x.ndim and not -x.ndim <= axis < x.ndim:
         raise errors.bad("normalize(axis)", f"an axis in [{-x.ndim}, {x.ndim - 1}]", axis, kind=errors.OutOfRangeError)
     if not x.dtype.is_floating:
-        raise errors.bad("normalize(x)", "a floating type", described=x.dtype.name, kind=errors.DtypeError)
+        raise errors.bad("normalize(x)", "a floating-point dtype", described=x.dtype.name, kind=errors.DtypeError)
     length = norm(x, p=float(p), axis=axis, keepdim=True)
     return x / length.clip(min=epsilon)

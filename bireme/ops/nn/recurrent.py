@@ -144,7 +144,9 @@ def _check(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_ho, lengths, 
         if sig is not None and sig.shape != wanted:
             raise errors.bad(f"{name}({what})", f"shape {list(wanted)}", described=f"shape {list(sig.shape)}", kind=errors.ShapeError)
     if lengths is not None and lengths.dtype.kind != "i":
-        raise errors.bad(f"{name}(sequence_length)", "integers", described=lengths.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            f"{name}(sequence_length)", "an integer tensor", described=lengths.dtype.name, kind=errors.DtypeError
+        )
 
 
 @recurrence_of.effort

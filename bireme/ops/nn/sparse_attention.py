@@ -158,10 +158,18 @@ def _(query, key, value, sparse_csr_offset, sparse_csr_columns, key_padding_mask
             )
     if sparse_csr_offset.shape != (batch, heads, rows + 1) or sparse_csr_offset.dtype.kind != "i":
         got = f"{sparse_csr_offset.dtype.name}, shape {list(sparse_csr_offset.shape)}"
-        raise errors.bad("sparse_attention(sparse_csr_offset)", f"integers of shape {[batch, heads, rows + 1]}", described=got)
+        raise errors.bad(
+            "sparse_attention(sparse_csr_offset)",
+            f"an integer tensor of shape {[batch, heads, rows + 1]}",
+            described=got,
+        )
     if sparse_csr_columns.ndim != 3 or sparse_csr_columns.shape[:2] != (batch, heads) or sparse_csr_columns.dtype.kind != "i":
         got = f"{sparse_csr_columns.dtype.name}, shape {list(sparse_csr_columns.shape)}"
-        raise errors.bad("sparse_attention(sparse_csr_columns)", f"integers of shape [{batch}, {heads}, pairs]", described=got)
+        raise errors.bad(
+            "sparse_attention(sparse_csr_columns)",
+            f"an integer tensor of shape [{batch}, {heads}, nonzeros]",
+            described=got,
+        )
     for name, x, shape in (("key_padding_mask", key_padding_mask, (batch, rows)), ("attn_mask", attn_mask, (rows, rows))):
         if x is not None and x.shape != shape:
             raise errors.bad(f"sparse_attention({name})", f"shape {list(shape)}", described=f"shape {list(x.shape)}", kind=errors.ShapeError)

@@ -66,7 +66,7 @@ def _edges(paddings: Any, where: str) -> tuple[tuple[int, int], ...]:
     if found is None or len(found) not in (1, 2, 4):
         raise errors.bad(where, "one integer, two or four", paddings, kind=errors.for_integer(paddings))
     if min(found) < 0:
-        raise errors.bad(where, "widths of 0 or more", paddings)
+        raise errors.bad(where, "non-negative padding", paddings)
     top, left, bottom, right = found if len(found) == 4 else found * (4 // len(found))
     return (top, bottom), (left, right)
 
@@ -125,7 +125,11 @@ def _(arguments):
             raise errors.bad("unfold(x)", "shape [batch, channels, height, width]", described=f"shape {x.shape}", kind=errors.ShapeError)
         _window_arguments("unfold", arguments, x.shape[2:])
         if 0 in _count(x.shape[2:], arguments):
-            raise errors.bad("unfold(kernel_sizes)", f"a window within {x.shape[2:]} and the padding", list(arguments["kernel_sizes"]))
+            raise errors.bad(
+                "unfold(kernel_sizes)",
+                f"a kernel size of at most the padded input size, for an input size of {x.shape[2:]}",
+                list(arguments["kernel_sizes"]),
+            )
 
 
 @op(dtypes=FLOAT | COMPLEX, numpy=_sum_of_columns_numpy)
@@ -168,14 +172,21 @@ def _(arguments):
     x = arguments["x"]
     if isinstance(x, Tensor):
         if x.ndim != 3:
-            raise errors.bad("fold(x)", "shape [batch, channels * window, places]", described=f"shape {x.shape}", kind=errors.ShapeError)
+            raise errors.bad(
+                "fold(x)",
+                "shape [batch, channels * kernel elements, blocks]",
+                described=f"shape {x.shape}",
+                kind=errors.ShapeError,
+            )
         arguments["output_sizes"] = window_args.per_axis(arguments["output_sizes"], 2, "fold(output_sizes)")
         _window_arguments("fold", arguments, arguments["output_sizes"])
         size, count = math.prod(arguments["kernel_sizes"]), _count(arguments["output_sizes"], arguments)
         if x.shape[1] % size:
-            raise errors.bad("fold(x)", f"a multiple of {size} channels, the window's elements", x.shape[1])
+            raise errors.bad(
+                "fold(x)", f"a dimension 1 divisible by {size}, the number of elements of a kernel", x.shape[1]
+            )
         if x.shape[2] != math.prod(count):
-            raise errors.bad("fold(x)", f"{count[0]} * {count[1]} places", x.shape[2])
+            raise errors.bad("fold(x)", f"{count[0]} * {count[1]} blocks", x.shape[2])
 
 
 # ---------------------------------------------------------------- the way back from max pooling

@@ -21,11 +21,11 @@ from bireme.core.numpy_exec.rebinding import on_numpy
 
 def _channels_last(name: str, x: Any, data_format: Any) -> bool:
     if data_format not in ("NCHW", "NHWC"):
-        raise errors.bad(f"{name}(data_format)", "NCHW or NHWC", data_format)
+        raise errors.bad(f"{name}(data_format)", "'NCHW' or 'NHWC'", data_format)
     if x.ndim != 4:
-        raise errors.bad(f"{name}(x)", "images of 4 axes", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad(f"{name}(x)", "a 4-D tensor", described=f"shape {x.shape}", kind=errors.ShapeError)
     if not x.dtype.is_floating:
-        raise errors.bad(f"{name}(x)", "a floating type", described=x.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(f"{name}(x)", "a floating-point dtype", described=x.dtype.name, kind=errors.DtypeError)
     return data_format == "NHWC"
 
 
@@ -33,7 +33,7 @@ def _factor(name: str, which: str, n: Any) -> int:
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
         raise errors.bad(f"{name}({which})", "an integer", n, kind=errors.ArgumentTypeError)
     if n < 1:
-        raise errors.bad(f"{name}({which})", "a number of 1 or more", n, kind=errors.for_number(n))
+        raise errors.bad(f"{name}({which})", "a positive integer", n, kind=errors.for_number(n))
     return int(n)
 
 
@@ -57,7 +57,12 @@ def pixel_shuffle(x: Tensor, upscale_factor: Attr[int], data_format: str = "NCHW
     last = _channels_last("pixel_shuffle", x, data_format)
     n, c, h, w = [x.shape[i] for i in ((0, 3, 1, 2) if last else (0, 1, 2, 3))]
     if c % (r * r):
-        raise errors.bad("pixel_shuffle(x)", f"channels in multiples of {r * r}", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "pixel_shuffle(x)",
+            f"a number of channels divisible by {r * r}",
+            described=f"shape {x.shape}",
+            kind=errors.ShapeError,
+        )
     if last:
         return x.reshape([n, h, w, c // (r * r), r, r]).transpose([0, 1, 4, 2, 5, 3]).reshape([n, h * r, w * r, c // (r * r)])
     return x.reshape([n, c // (r * r), r, r, h, w]).transpose([0, 1, 4, 2, 5, 3]).reshape([n, c // (r * r), h * r, w * r])
@@ -84,7 +89,12 @@ def pixel_unshuffle(x: Tensor, downscale_factor: Attr[int], data_format: str = "
     last = _channels_last("pixel_unshuffle", x, data_format)
     n, c, h, w = [x.shape[i] for i in ((0, 3, 1, 2) if last else (0, 1, 2, 3))]
     if h % r or w % r:
-        raise errors.bad("pixel_unshuffle(x)", f"height and width in multiples of {r}", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "pixel_unshuffle(x)",
+            f"height and width divisible by {r}",
+            described=f"shape {x.shape}",
+            kind=errors.ShapeError,
+        )
     if last:
         return x.reshape([n, h // r, r, w // r, r, c]).transpose([0, 1, 3, 5, 2, 4]).reshape([n, h // r, w // r, c * r * r])
     return x.reshape([n, c, h // r, r, w // r, r]).transpose([0, 1, 3, 5, 2, 4]).reshape([n, c * r * r, h // r, w // r])
@@ -165,7 +175,9 @@ def _(arguments):
         if n < 1 or x.shape[0] % n:
             raise errors.bad("temporal_shift(seg_num)", f"a divisor of the {x.shape[0]} frames", n)
         if not isinstance(ratio, (int, float, np.number)) or not 0 < ratio < 0.5:
-            raise errors.bad("temporal_shift(shift_ratio)", "a number between 0 and 0.5", ratio, kind=errors.for_number(ratio))
+            raise errors.bad(
+                "temporal_shift(shift_ratio)", "a number in (0, 0.5)", ratio, kind=errors.for_number(ratio)
+            )
 
 
 # ---------------------------------------------------------------- sampling
@@ -336,7 +348,9 @@ def _(arguments):
 @grid_sample.check
 def _(x, grid):
     if x.ndim not in (4, 5):
-        raise errors.bad("grid_sample(x)", "4 or 5 axes", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "grid_sample(x)", "a 4-D or 5-D tensor", described=f"shape {list(x.shape)}", kind=errors.ShapeError
+        )
     if grid.ndim != x.ndim or grid.shape[-1] != x.ndim - 2 or grid.shape[0] != x.shape[0]:
         places = ", any" * (x.ndim - 2)
         raise errors.bad(
@@ -380,12 +394,12 @@ def affine_grid(theta: Tensor, out_shape: Attr[Sequence[int] | Tensor], align_co
     """
     wanted = list(ints(out_shape, 0, "affine_grid(out_shape)") or ())
     if len(wanted) not in (4, 5):
-        raise errors.bad("affine_grid(out_shape)", "4 or 5 numbers", wanted)
+        raise errors.bad("affine_grid(out_shape)", "4 or 5 integers", wanted)
     count = len(wanted) - 2
     if theta.ndim != 3 or theta.shape[1:] != [count, count + 1]:
         raise errors.bad("affine_grid(theta)", f"shape [batch, {count}, {count + 1}]", described=f"shape {theta.shape}", kind=errors.ShapeError)
     if wanted[0] != theta.shape[0]:
-        raise errors.bad("affine_grid(out_shape)", f"a batch of {theta.shape[0]}, as in theta", wanted)
+        raise errors.bad("affine_grid(out_shape)", f"a batch size of {theta.shape[0]}, as in theta", wanted)
     return affine_grid_of(theta, tuple(wanted[2:]), align_corners)
 
 

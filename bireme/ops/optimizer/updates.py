@@ -163,7 +163,7 @@ def _(flag, old, new):
     if flag.dtype is not dtypes.bool_ or flag.size != 1:
         raise errors.bad("keep_unless(flag)", "one bool", flag)
     if len(old) != len(new) or any(a is not b for a, b in zip(old, new)):
-        raise errors.bad("keep_unless(new)", "tensors of the shapes and types of old", new)
+        raise errors.bad("keep_unless(new)", "tensors of the shapes and dtypes of old", new)
 
 
 def invalid_so_far(skip: Tensor | None = None) -> Tensor | None:
@@ -202,4 +202,4 @@ unscale.infer(lambda grads: [*grads, sig_of((), dtypes.bool_)])
 @unscale.check
 def _(grads, scale):
     if scale.size != 1:
-        raise errors.bad("unscale(scale)", "one number", scale, kind=errors.for_number(scale))
+        raise errors.bad("unscale(scale)", "a single number", scale, kind=errors.for_number(scale))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,8 @@ from bireme.core.graph.graph import sig_of
 from bireme.core.numpy_exec.rebinding import on_numpy
 from bireme.core.record import guards
 from bireme.core.tensor.tensor import read
-from bireme.ops.random.generators import bits, normal_of, unit
+from bireme.ops.random import philox
+from bireme.ops.random.generators import bits, chance, normal_of, unit
 
 ROUNDS = 64  # of rejection: one round takes four of five, so nothing is left after so many
 
@@ -36,9 +38,10 @@ def _turned(key, i):
 
 
 def exponential_of(key, shape, dtype):
-    """Exponential numbers of rate 1, none of them 0: 32 bits keep the small ones apart."""
+    """Exponential numbers of rate 1, none of them 0 or infinite: 32 bits keep the small ones apart."""
     if dtype == jnp.float64:
-        return -jnp.log1p(-unit(key, shape, dtype) - 2.0**-54)
+        whole = (philox.longs(key, math.prod(shape)) >> np.uint64(12)).astype(jnp.float64).reshape(shape)
+        return -jnp.log1p(-(whole + 0.5) * 2.0**-52)
     u = (bits(key, shape).astype(jnp.float32) + np.float32(0.5)) * np.float32(2.0**-32)
     return -jnp.log1p(-jnp.minimum(u, np.float32(1 - 2.0**-24)))
 
@@ -86,8 +89,7 @@ def bernoulli(x: Tensor, p: Tensor | float | None = None, key: Key = None) -> Te
         >>> bireme.bernoulli(bireme.to_tensor([0.0, 1.0])).tolist()
         [0.0, 1.0]
     """
-    wide = wide_of(x.dtype)
-    return (unit(key, x.shape, wide) < (x if p is None else p).astype(wide)).astype(x.dtype)
+    return chance(key, x.shape, (x if p is None else p).astype(wide_of(x.dtype))).astype(x.dtype)
 
 
 bernoulli.infer(lambda x: x)
@@ -102,7 +104,7 @@ def _(arguments):
         return
     if isinstance(p, Tensor):
         if p._value.sig.size != 1:
-            raise errors.bad("bernoulli(p)", "one number", p, kind=errors.for_number(p))
+            raise errors.bad("bernoulli(p)", "a single number", p, kind=errors.for_number(p))
         arguments["p"] = p = p.reshape([])
     if isinstance(p, (int, float, Tensor)):
         _must_be_probable("bernoulli(p)", p)
@@ -270,11 +272,13 @@ def binomial(count: Tensor, prob: Tensor) -> Tensor:
     if prob.dtype not in FLOAT:
         raise errors.bad("binomial(prob)", f"one of {', '.join(sorted(d.name for d in FLOAT))}", described=prob.dtype.name, kind=errors.DtypeError)
     if count.dtype.kind not in "if":
-        raise errors.bad("binomial(count)", "integers", described=count.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            "binomial(count)", "an integer or floating-point tensor", described=count.dtype.name, kind=errors.DtypeError
+        )
     try:
         np.broadcast_shapes(count.shape, prob.shape)
     except ValueError:
-        raise errors.bad("binomial(prob)", f"a shape that fits to that of count, {count.shape}", prob) from None
+        raise errors.bad("binomial(prob)", f"a shape that broadcasts with that of count, {count.shape}", prob) from None
     return binomial_of(count, prob)
 
 
@@ -396,12 +400,12 @@ def multinomial(x: Tensor, num_samples: Attr[int] = 1, replacement: bool = False
     if x.dtype not in FLOAT:
         raise errors.bad("multinomial(x)", f"one of {', '.join(sorted(d.name for d in FLOAT))}", described=x.dtype.name, kind=errors.DtypeError)
     if x.ndim not in (1, 2):
-        raise errors.bad("multinomial(x)", "a tensor with one or two axes", x)
+        raise errors.bad("multinomial(x)", "a 1-D or 2-D tensor", x)
     n = num_samples.item() if isinstance(num_samples, Tensor) and num_samples._value.sig.size == 1 else num_samples
     if isinstance(n, bool) or not isinstance(n, (int, float, np.number)) or n != int(n):
         raise errors.bad("multinomial(num_samples)", "an integer", num_samples, kind=errors.ArgumentTypeError)
     if n < 1:
-        raise errors.bad("multinomial(num_samples)", "a count of 1 or more", n)
+        raise errors.bad("multinomial(num_samples)", "a positive integer", n, kind=errors.for_integer(n))
     _must_suffice(x, 1 if replacement else int(n))
     return multinomial_of(x, int(n), replacement)
 
@@ -412,7 +416,7 @@ def _must_suffice(x: Tensor, needed: int) -> None:
         expected = "at least one category" if needed == 1 else f"at least {needed} categories, as many as are drawn without replacement"
         raise errors.bad("multinomial(x)", expected, x)
     value = read(x)
-    expected = f"weights of 0 or more, at least {needed} of them above 0 in each row"
+    expected = f"non-negative weights, at least {needed} of them positive in each row"
     if value.array is not None and value.device.is_cpu:
         host = np.asarray(value.array)
         if not (host >= 0).all() or not ((host > 0).sum(-1) >= needed).all():

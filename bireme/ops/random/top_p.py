@@ -23,7 +23,7 @@ def top_p_of(x: Tensor, ps: Tensor, threshold: Tensor | None, seeds: Tensor | No
     [[1]]
     """
     rows = x.shape[0]
-    own = key if seeds is None else (np.uint32(0x9E3779B9), seeds.reshape(rows).astype(jnp.uint32) * np.uint32(0x85EBCA6B))
+    own = key if seeds is None else (jnp.uint32(0x9E3779B9), seeds.reshape(rows).astype(jnp.uint32) * np.uint32(0x85EBCA6B))
     draws = unit(own, (rows,), jnp.float32)[:, None]
     places = order(x, 1, True)
     chances = at(x, places, 1)
@@ -50,13 +50,16 @@ def _(x):
 def _(x, ps, threshold, seeds):
     if x.ndim != 2 or not x.shape[1]:
         raise errors.bad(
-            "top_p_sampling(x)", "rows of probabilities: two axes, the last one not empty", described=f"shape {list(x.shape)}", kind=errors.ShapeError
+            "top_p_sampling(x)",
+            "a 2-D tensor of probabilities with at least one column",
+            described=f"shape {list(x.shape)}",
+            kind=errors.ShapeError,
         )
     for name, s in (("ps", ps), ("threshold", threshold), ("topp_seed", seeds)):
         if s is not None and s.size != x.shape[0]:
             raise errors.bad(
                 f"top_p_sampling({name})",
-                f"one number for each of {x.shape[0]} rows",
+                f"one element per row of x, {x.shape[0]}",
                 described=f"shape {list(s.shape)}",
                 kind=errors.ArgumentTypeError,
             )

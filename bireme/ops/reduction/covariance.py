@@ -27,9 +27,9 @@ def _weights(argument: str, weights: Tensor, x: Tensor, n: int) -> Tensor:
     if value.array is not None and value.device.is_cpu:
         host = np.asarray(value.array)
         if (host < 0).any():
-            raise errors.bad(f"cov({argument})", "weights of 0 or more", described="a negative one")
+            raise errors.bad(f"cov({argument})", "non-negative weights", described="a negative number")
         if whole and (host != np.floor(host)).any():
-            raise errors.bad("cov(fweights)", "whole numbers", described="a fraction")
+            raise errors.bad("cov(fweights)", "integers", described="a fraction")
     elif not segment.local.segment.symbolic and n:
         plain = weights.detach()
         message = f"cov({argument}): expected weights of 0 or more, got a negative one"
@@ -65,9 +65,9 @@ def cov(x: Tensor, rowvar: bool = True, ddof: Attr[bool] = True, fweights: Tenso
         [[2.0, 6.0], [6.0, 18.0]]
     """
     if x.ndim not in (1, 2):
-        raise errors.bad("cov(x)", "one or two axes", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad("cov(x)", "a 1-D or 2-D tensor", described=f"shape {x.shape}", kind=errors.ShapeError)
     if not x.dtype.is_inexact:
-        raise errors.bad("cov(x)", "a floating or complex type", described=x.dtype.name, kind=errors.DtypeError)
+        raise errors.bad("cov(x)", "a floating-point or complex dtype", described=x.dtype.name, kind=errors.DtypeError)
     if not isinstance(ddof, numbers.Real):
         raise errors.bad("cov(ddof)", "a bool or a number", ddof, kind=errors.ArgumentTypeError)
     if x.ndim == 1:
@@ -110,7 +110,7 @@ def corrcoef(x: Tensor, rowvar: bool = True) -> Tensor:
         [[1.0, -1.0], [-1.0, 1.0]]
     """
     if x.ndim not in (1, 2):
-        raise errors.bad("corrcoef(x)", "one or two axes", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad("corrcoef(x)", "a 1-D or 2-D tensor", described=f"shape {x.shape}", kind=errors.ShapeError)
     found = cov(x, rowvar)
     if found.ndim == 0:
         return found / found

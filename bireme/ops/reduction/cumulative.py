@@ -192,7 +192,7 @@ cumprod.infer(lambda x, dim, dtype: sig_of((x.size,) if dim is None else x.shape
 @cumprod.check
 def _(dtype):
     if dtype is dtypes.bool_:
-        raise errors.bad("cumprod(x)", "numbers, or the type to count them in as dtype", described="bool", kind=errors.DtypeError)
+        raise errors.bad("cumprod(x)", "a numeric tensor, or dtype=", described="bool", kind=errors.DtypeError)
 
 
 def _cumprod_parts(g, out, x, dim, dtype):

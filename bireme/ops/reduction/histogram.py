@@ -68,19 +68,19 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: Attr[int | Ten
         [0, 2, 1]
     """
     if x.dtype.kind != "i":
-        raise errors.bad("bincount(x)", "a tensor of integers", x, kind=errors.ArgumentTypeError)
+        raise errors.bad("bincount(x)", "an integer tensor", x, kind=errors.ArgumentTypeError)
     if x.ndim != 1:
-        raise errors.bad("bincount(x)", "a tensor with one axis", x)
+        raise errors.bad("bincount(x)", "a 1-D tensor", x)
     if weights is not None and weights.shape != x.shape:
         raise errors.bad("bincount(weights)", f"shape {x.shape}, as x has", weights)
     least = minlength.item() if isinstance(minlength, Tensor) and minlength._value.sig.size == 1 else minlength
     if not isinstance(least, (int, float, np.integer)):
         raise errors.bad("bincount(minlength)", "an integer", minlength, kind=errors.ArgumentTypeError)
     if least < 0:
-        raise errors.bad("bincount(minlength)", "a length of 0 or more", minlength)
+        raise errors.bad("bincount(minlength)", "a non-negative integer", minlength)
     host = x._host()
     if host.size and host.min() < 0:
-        raise errors.bad("bincount(x)", "numbers of 0 or more", int(host.min()))
+        raise errors.bad("bincount(x)", "non-negative integers", int(host.min()))
     n = max(int(host.max()) + 1 if host.size else 0, int(least))
     if weights is not None and weights.dtype not in (dtypes.float32, dtypes.float64):
         weights = weights.astype(dtypes.float64)
@@ -144,7 +144,7 @@ def _check_range(x: Tensor) -> None:
     """Raise unless bins can span all elements: host values are checked now, others by a flag of the program."""
     whole = x.dtype in INT
     expected = f"a range that {x.dtype.name} holds" if whole else "finite numbers where min and max are not given"
-    got = "a wider one" if whole else "NaN or infinity"
+    got = "a wider range" if whole else "NaN or infinity"
     value = read(x)
     if value.array is not None and value.device.is_cpu:
         host = np.asarray(value.array)
@@ -228,7 +228,7 @@ def histogram_bin_edges(input: Tensor, bins: Attr[int | Tensor] = 100, min: Attr
     """
     n, low, high = _check_bins("histogram_bin_edges", bins, min, max)
     if low == high == 0 and not input._value.sig.size:
-        raise errors.bad("histogram_bin_edges(input)", "an element, where min and max are not given", input)
+        raise errors.bad("histogram_bin_edges(input)", "at least one element, since min and max are not given", input)
     if low == high != 0:  # a single value: widened to both sides
         low, high = low - 0.5, high + 0.5
     if low != high and input.dtype not in REAL:
@@ -288,7 +288,7 @@ def histogramdd(x: Tensor, bins: Attr[int | Sequence[int] | Sequence[Tensor]] = 
         [[0.0, 1.0], [0.0, 1.0]]
     """
     if x.ndim < 2:
-        raise errors.bad("histogramdd(x)", "a tensor with at least two axes", x, kind=errors.ArgumentError)
+        raise errors.bad("histogramdd(x)", "a tensor with at least 2 dimensions", x, kind=errors.ArgumentError)
     if x.dtype not in (dtypes.float32, dtypes.float64):
         raise errors.bad("histogramdd(x)", "float32 or float64", described=x.dtype.name, kind=errors.DtypeError)
     if weights is not None and weights.dtype is not x.dtype:
@@ -312,7 +312,12 @@ def _grid(x: Tensor, bins: Any, ranges: Any) -> list[Tensor]:
     """The edges along each dimension: given, or in equal steps through the range of the data."""
     n = x.shape[-1]
     if ranges is not None and (not isinstance(ranges, (list, tuple)) or len(ranges) != 2 * n):
-        raise errors.bad("histogramdd(ranges)", f"a list of {2 * n} numbers, two for each of {n} coordinates", ranges, kind=errors.ArgumentError)
+        raise errors.bad(
+            "histogramdd(ranges)",
+            f"a list of {2 * n} numbers, min and max of each of the {n} dimensions",
+            ranges,
+            kind=errors.ArgumentError,
+        )
     counts = [bins] * n if isinstance(bins, int) and not isinstance(bins, bool) else bins
     if not isinstance(counts, (list, tuple)) or not all(isinstance(b, (int, Tensor)) for b in counts):
         raise errors.bad("histogramdd(bins)", "an integer, a list of integers or a list of tensors", bins, kind=errors.for_integer(bins))
@@ -320,10 +325,15 @@ def _grid(x: Tensor, bins: Any, ranges: Any) -> list[Tensor]:
         raise errors.bad("histogramdd(bins)", f"{n} entries, one for each coordinate", bins, kind=errors.ArgumentError)
     if all(isinstance(b, Tensor) for b in counts):
         if ranges is not None:
-            raise errors.bad("histogramdd(ranges)", "none beside bounds given as tensors", ranges)
+            raise errors.bad("histogramdd(ranges)", "None, since bins are given as tensors", ranges)
         for b in counts:
             if b.ndim != 1 or b.dtype is not x.dtype or b.shape[0] < 2:
-                raise errors.bad("histogramdd(bins)", f"1-D tensors of {x.dtype.name} with at least two bounds", b, kind=errors.ArgumentError)
+                raise errors.bad(
+                    "histogramdd(bins)",
+                    f"1-D tensors of {x.dtype.name} with at least two elements",
+                    b,
+                    kind=errors.ArgumentError,
+                )
         return list(counts)
     return [_steps(x, d, b, None if ranges is None else ranges[2 * d : 2 * d + 2]) for d, b in enumerate(counts)]
 
@@ -337,7 +347,7 @@ def _steps(x: Tensor, d: int, n: Any, ends: Any) -> Tensor:
             raise errors.bad("histogramdd(ranges)", "numbers", ends, kind=errors.ArgumentTypeError)
         low, high = map(float, ends)
         if not low <= high:
-            raise errors.bad("histogramdd(ranges)", "rising pairs of numbers", ends)
+            raise errors.bad("histogramdd(ranges)", "pairs (min, max) with min < max", ends)
         return parts * high + (1 - parts) * low
     if not x._value.sig.size:
         return parts

@@ -167,7 +167,12 @@ def _needs_element(name: str):
     def check(x, axis):
         for a in _axes(axis, x.ndim):
             if x.shape[a] == 0:
-                raise errors.bad(f"{name}(x)", f"an element along axis {a}", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
+                raise errors.bad(
+                    f"{name}(x)",
+                    f"at least one element along axis {a}",
+                    described=f"shape {list(x.shape)}",
+                    kind=errors.ShapeError,
+                )
 
     return check
 

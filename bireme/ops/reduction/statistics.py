@@ -176,7 +176,12 @@ median_of.infer(lambda x, axis, keepdim: sig_of(reduced_shape(x.shape, axis, kee
 @median_of.check
 def _(x, axis):
     if x.dtype.kind == "i" and any(x.shape[a] == 0 for a in axis or range(x.ndim)):
-        raise errors.bad("median(x)", "an element to choose", described=f"shape {list(x.shape)}, {x.dtype.name}", kind=errors.ShapeError)
+        raise errors.bad(
+            "median(x)",
+            "at least one element",
+            described=f"shape {list(x.shape)}, {x.dtype.name}",
+            kind=errors.ShapeError,
+        )
 
 
 @median_of.grad(numpy=True)
@@ -426,10 +431,10 @@ _INTERPOLATIONS = ("linear", "lower", "higher", "nearest", "midpoint")
 
 def _quantile(name: str, x: Tensor, q: Any, axis: Any, keepdim: bool, interpolation: str, ignore: bool) -> Tensor:
     if interpolation not in _INTERPOLATIONS:
-        raise errors.bad(f"{name}(interpolation)", f"one of {', '.join(_INTERPOLATIONS)}", interpolation)
+        raise errors.bad(f"{name}(interpolation)", f"one of {', '.join(map(repr, _INTERPOLATIONS))}", interpolation)
     if isinstance(q, Tensor):
         if q.ndim > 1 or q.dtype.kind not in "fi":
-            raise errors.bad(f"{name}(q)", "a tensor of floats with at most one axis", q)
+            raise errors.bad(f"{name}(q)", "a floating-point tensor with at most 1 dimension", q)
         if q.dtype.kind == "i":
             q = q.astype(dtypes.float64)
         # in its own dtype: 0.6 as float32 times 5 is 3 there, and more than 3 in float64

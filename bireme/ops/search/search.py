@@ -55,7 +55,12 @@ def arg_extreme(x: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTyp
 @arg_extreme.check
 def _(x, axis, largest):
     if x.size == 0 and (axis is None or x.shape[axis] == 0):
-        raise errors.bad("argmax(x)" if largest else "argmin(x)", "an element to compare", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "argmax(x)" if largest else "argmin(x)",
+            "at least one element",
+            described=f"shape {list(x.shape)}",
+            kind=errors.ShapeError,
+        )
 
 
 arg_extreme.infer(lambda x, axis, keepdim, dtype: sig_of(_extreme_shape(x.shape, axis, keepdim), dtype))
@@ -246,11 +251,18 @@ searchsorted.infer(lambda values, out_int32: sig_of(values.shape, dtypes.int32 i
 def _(sorted_sequence, values):
     for name, s in (("sorted_sequence", sorted_sequence), ("values", values)):
         if s.dtype not in FLOAT | INT:
-            raise errors.bad(f"searchsorted({name})", "a tensor of integers or floats", described=s.dtype.name, kind=errors.DtypeError)
+            raise errors.bad(
+                f"searchsorted({name})",
+                "an integer or floating-point tensor",
+                described=s.dtype.name,
+                kind=errors.DtypeError,
+            )
     if sorted_sequence.ndim == 0:
-        raise errors.bad("searchsorted(sorted_sequence)", "a tensor with at least one axis", described="a 0-d tensor")
+        raise errors.bad(
+            "searchsorted(sorted_sequence)", "a tensor with at least 1 dimension", described="a 0-D tensor"
+        )
     if sorted_sequence.ndim > 1 and (sorted_sequence.shape[:-1] != values.shape[:-1] or sorted_sequence.ndim != values.ndim):
-        raise errors.bad("searchsorted(values)", f"leading extents {list(sorted_sequence.shape[:-1])}, as the sequence has",
+        raise errors.bad("searchsorted(values)", f"leading dimensions {list(sorted_sequence.shape[:-1])}, as sorted_sequence has",
                          described=f"shape {list(values.shape)}", kind=errors.ShapeError)  # fmt: skip
 
 
@@ -276,7 +288,7 @@ def bucketize(x: Tensor, sorted_sequence: Tensor, out_int32: bool = False, right
         [1, 2]
     """
     if sorted_sequence.ndim != 1:
-        raise errors.bad("bucketize(sorted_sequence)", "a tensor with one axis", sorted_sequence)
+        raise errors.bad("bucketize(sorted_sequence)", "a 1-D tensor", sorted_sequence)
     return searchsorted(sorted_sequence, x, out_int32, right)
 
 

@@ -312,7 +312,7 @@ def topk(x: Tensor, k: Attr[int | Tensor], axis: Axis = None, largest: bool = Tr
     n = x.shape[axis] if x.ndim else 1
     k = _count("topk", k)
     if not 1 <= k <= n:
-        raise errors.bad("topk(k)", f"a count in [1, {n}], the extent of axis {axis}", k)
+        raise errors.bad("topk(k)", f"an integer in [1, {n}], the size of axis {axis}", k, kind=errors.for_integer(k))
     return TopKRetType(*topk_of(x, k, axis, largest))
 
 
@@ -374,7 +374,7 @@ kthvalue.grad(picked_grad, numpy=True)
 def _(x, k, axis):
     n = x.shape[axis] if x.ndim else 1
     if not 1 <= k <= n:
-        raise errors.bad("kthvalue(k)", f"a count in [1, {n}], the extent of axis {axis}", k)
+        raise errors.bad("kthvalue(k)", f"an integer in [1, {n}], the size of axis {axis}", k, kind=errors.for_integer(k))
 
 
 @op(method=True, dtypes=REAL, selects=True)
@@ -435,4 +435,9 @@ mode.grad(picked_grad, numpy=True)
 @mode.check
 def _(x, axis):
     if x.ndim and x.shape[axis] == 0:
-        raise errors.bad("mode(x)", f"an element along axis {axis}", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "mode(x)",
+            f"at least one element along axis {axis}",
+            described=f"shape {list(x.shape)}",
+            kind=errors.ShapeError,
+        )

@@ -16,11 +16,11 @@ from bireme.core.tensor.tensor import value_of
 def _lines(name: str, x: Tensor, axis: Any) -> tuple[np.ndarray, Any]:
     """What is compared, one row each: the elements, or the slices along an axis."""
     if x.dtype.is_complex:
-        raise errors.bad(f"{name}(x)", "a tensor of real numbers", x, kind=errors.DtypeError)
+        raise errors.bad(f"{name}(x)", "a real tensor", x, kind=errors.DtypeError)
     if axis is not None:
         axis = one_axis(axis, x.ndim, f"{name}(axis)")
         if not x.ndim:
-            raise errors.bad(f"{name}(axis)", "no axis for a 0-d tensor", axis)
+            raise errors.bad(f"{name}(axis)", "no axis for a 0-D tensor", axis)
     host = x._host()
     host = host if host.dtype.isbuiltin else host.astype(np.float32)
     if axis is None or not host.size:

@@ -54,7 +54,7 @@ class BasicBlock(nn.Layer):
         if dilation > 1:
             raise errors.bad(
                 "BasicBlock(dilation)",
-                "1: only BottleneckBlock has holes in its kernels",
+                "1, since only BottleneckBlock supports dilation",
                 dilation,
                 kind=NotImplementedError,
             )

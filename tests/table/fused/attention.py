@@ -209,7 +209,7 @@ TABLE, EXTRA = divided(
             slow=True,
             loose=ROUNDED,
             bad=[
-                Bad(call(part(1, 2, 4), part(4, 5), part(5, 4), activation="foo"), "fused_feedforward(activation): expected one of gelu"),
+                Bad(call(part(1, 2, 4), part(4, 5), part(5, 4), activation="foo"), "fused_feedforward(activation): expected one of 'gelu', 'relu', 'silu', 'swish', 'sigmoid', 'tanh', 'none', 'geglu', 'swiglu'"),
                 Bad(call(part(1, 2, 4), part(4, 5), part(5, 4), dropout1_rate=2.0), "fused_feedforward(dropout1_rate): expected a probability"),
                 Bad(
                     call(part(1, 2, 4), part(4, 5), part(5, 4), ln2_scale=part(3), training=False),

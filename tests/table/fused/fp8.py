@@ -153,7 +153,7 @@ TABLE, EXTRA = divided(
             loose=(4, "long sums"),
             bad=[
                 Bad(call(eighth(3, 130), SCALE1, eighth(2, 130), SCALE1, "float32"), "fp8_gemm_blockwise(b_decode_scale): expected shape [2, 2]"),
-                Bad(call(part(3, 130), SCALE1, eighth(3, 130), SCALE1, "float32"), "fp8_gemm_blockwise(a): expected a matrix of float8"),
+                Bad(call(part(3, 130), SCALE1, eighth(3, 130), SCALE1, "float32"), "fp8_gemm_blockwise(a): expected a float8 matrix with 130 columns"),
             ],
         ),
         Row(
@@ -161,7 +161,7 @@ TABLE, EXTRA = divided(
             [call(eighth(3, 130), SCALE1.T.copy()), call(eighth(0, 3), np.zeros((0, 1), np.float32))],
             lambda x, s: _back(x, s, 1, "bfloat16"),
             **KEPT,
-            bad=[Bad(call(eighth(3, 130), SCALE1), "fused_act_dequant(x): expected a matrix of float8")],
+            bad=[Bad(call(eighth(3, 130), SCALE1), "fused_act_dequant(x): expected a float8 matrix, and a scale for every 128 elements of a row")],
         ),
         Row(
             "fused_weighted_swiglu_act_quant",
@@ -169,14 +169,14 @@ TABLE, EXTRA = divided(
             _act_quant,
             **KEPT,
             loose=(1, ""),
-            bad=[Bad(call(part(2, 3)), "fused_weighted_swiglu_act_quant(x): expected a last axis that can be halved")],
+            bad=[Bad(call(part(2, 3)), "fused_weighted_swiglu_act_quant(x): expected a last dimension of even size")],
         ),
         Row(
             "fused_stack_transpose_quant",
             [call([still(part(128, 256)), still(part(128, 256, seed=1))]), call([still(part(128, 256))], False)],
             _stacked,
             **{**KEPT, "skip": {**KEPT["skip"], "zero size": PARTS}},
-            bad=[Bad(call([part(3, 5)]), "fused_stack_transpose_quant(x): expected matrices whose extents")],
+            bad=[Bad(call([part(3, 5)]), "fused_stack_transpose_quant(x): expected matrices whose sizes are multiples of 128")],
         ),
         Row(
             "fused_transpose_split_quant",
@@ -241,7 +241,7 @@ TABLE, EXTRA = divided(
             bad=[
                 Bad(
                     call(np.array([1]), floats(3, 4), floats(3)),
-                    "cross_entropy_with_softmax_bwd_w_downcast(label): expected an integer for each of 3 rows",
+                    "cross_entropy_with_softmax_bwd_w_downcast(label): expected integer labels for 3 rows, and a gradient for each",
                 )
             ],
         ),

@@ -237,7 +237,7 @@ TABLE, EXTRA = divided(
             bad=[
                 Bad(call(part(2, 12)), "masked_multihead_attention(cache_kv): expected shape [2, batch, heads, steps, width]"),
                 Bad(call(part(2, 9), part(2, 2, 1, 4, 4)), "masked_multihead_attention(x): expected shape [2, (heads + 2 * 1) * 4]"),
-                Bad(call(part(2, 12), part(2, 2, 1, 4, 4)), "masked_multihead_attention(src_mask): expected it or sequence_lengths"),
+                Bad(call(part(2, 12), part(2, 2, 1, 4, 4)), "masked_multihead_attention(src_mask): expected src_mask or sequence_lengths, to know the position of the step"),
                 Bad(
                     call(part(2, 12), part(2, 2, 1, 4, 4), src_mask=part(3, 1, 1, 2)),
                     "masked_multihead_attention(src_mask): expected shape [2, 1, 1,",
@@ -252,7 +252,7 @@ TABLE, EXTRA = divided(
             out="int32",
             grad=0,
             skip={"0-d": PARTS},
-            bad=[Bad(call(np.zeros(0, np.int32), i32(1), i32(1)), "blha_get_max_len(seq_lens_encoder): expected integers")],
+            bad=[Bad(call(np.zeros(0, np.int32), i32(1), i32(1)), "blha_get_max_len(seq_lens_encoder): expected an integer tensor")],
         ),
         Row(
             "block_attention",
@@ -330,7 +330,7 @@ TABLE, EXTRA = divided(
             bad=[
                 Bad(
                     call(part(5, 16), *CACHES, *FULL),
-                    "block_multihead_attention(key_cache, value_cache): expected two of one shape [blocks, heads, 64, width]",
+                    "block_multihead_attention(key_cache, value_cache): expected two tensors of equal shape [blocks, heads, 64, width]",
                 ),
                 Bad(call(part(5, 15), *CACHES, *FULL, block_size=2), "block_multihead_attention(qkv): expected shape [tokens, (heads + 2 * 1) * 4]"),
                 Bad(

@@ -117,7 +117,7 @@ TABLE, EXTRA = divided(
             slow=True,
             bad=[
                 Bad(
-                    call(X, part(3, 2), np.array([[0, 4]], np.int32)), "moe_combine(scatter_index): expected integers of shape [3, 2], or transposed"
+                    call(X, part(3, 2), np.array([[0, 4]], np.int32)), "moe_combine(scatter_index): expected an integer tensor of shape [3, 2], or transposed"
                 ),
                 Bad(call(X, part(3, 2), np.full((3, 2), 9, np.int32)), "moe_combine(", IndexError),
             ],
@@ -133,9 +133,9 @@ TABLE, EXTRA = divided(
                 ref,
                 **KEPT,
                 bad=[
-                    Bad(call(X, GATE, None, 5, 2, a), f"{name}(k): expected a number from 1 to 4 experts, got 5"),
+                    Bad(call(X, GATE, None, 5, 2, a), f"{name}(k): expected an integer in [1, 4], the number of experts, got 5"),
                     Bad(call(X, GATE[:2], None, 1, 2, a), f"{name}(gate_logits): expected shape [tokens, experts]"),
-                    Bad(call(X, GATE, None, 1, 0, a), f"{name}(capacity): expected a number above 0"),
+                    Bad(call(X, GATE, None, 1, 0, a), f"{name}(capacity): expected a positive integer"),
                 ],
             )
             for name, ref, a, b in (("moe_gate_dispatch", _dispatch, True, False), ("moe_gate_dispatch_permute", _permute, 2, 4))
@@ -158,11 +158,11 @@ TABLE, EXTRA = divided(
             bad=[
                 Bad(
                     call(X, part(5, 2), IDS, 2, 2, 4, True, 3, 2, False),
-                    "moe_gate_dispatch_partial_nosoftmaxtopk(expert_end_index): expected a part of 4",
+                    "moe_gate_dispatch_partial_nosoftmaxtopk(expert_end_index): expected a range of the 4 experts, and a positive capacity",
                 ),
                 Bad(
                     call(X, part(5, 2), IDS, 1, 2, 4, True, 0, 2, False),
-                    "moe_gate_dispatch_partial_nosoftmaxtopk(expert_id): expected integers of shape [5, 1]",
+                    "moe_gate_dispatch_partial_nosoftmaxtopk(expert_id): expected an integer tensor of shape [5, 1]",
                 ),
             ],
         ),
@@ -183,7 +183,7 @@ TABLE, EXTRA = divided(
                 "static": "only the loss has a gradient",
                 "compiled": "only the loss has a gradient",
             },
-            bad=[Bad(call(GATE, np.array([2, 3]), None, None, 4, False, 2, 1e-6), "cal_aux_loss(dispatch_mask): expected a count for each expert")],
+            bad=[Bad(call(GATE, np.array([2, 3]), None, None, 4, False, 2, 1e-6), "cal_aux_loss(dispatch_mask): expected an element for each expert of gate_prob of shape [5, 4]")],
         ),
         Row(
             "build_src_rank_and_local_expert_id",
@@ -193,7 +193,7 @@ TABLE, EXTRA = divided(
                 np.array([i % n for i, c in enumerate(counts) for _ in range(c)], np.int32),
             ],
             **KEPT,
-            bad=[Bad(call(np.array([1, 2]), [1], 2), "build_src_rank_and_local_expert_id(expert_num_global): expected 2 numbers")],
+            bad=[Bad(call(np.array([1, 2]), [1], 2), "build_src_rank_and_local_expert_id(expert_num_global): expected 2 elements, the tokens per expert")],
         ),
         Row(
             "expand_modality_expert_id",
@@ -205,7 +205,7 @@ TABLE, EXTRA = divided(
             ],
             _expand,
             **{**KEPT, "out": "same"},
-            bad=[Bad(call(floats(2, 2), 2, 2, 2, False), "expand_modality_expert_id(expert_id): expected integers")],
+            bad=[Bad(call(floats(2, 2), 2, 2, 2, False), "expand_modality_expert_id(expert_id): expected an integer tensor")],
         ),
         Row(
             "int_bincount",
@@ -219,8 +219,8 @@ TABLE, EXTRA = divided(
             dtypes=frozenset(),
             grad=0,
             bad=[
-                Bad(call(np.array([1]), 3, 3), "int_bincount(high): expected a number above low, which is 3, got 3"),
-                Bad(call(floats(2), 0, 3), "int_bincount(x): expected integers", TypeError),
+                Bad(call(np.array([1]), 3, 3), "int_bincount(high): expected a number greater than low = 3, got 3"),
+                Bad(call(floats(2), 0, 3), "int_bincount(x): expected an integer tensor", TypeError),
             ],
         ),
     ],

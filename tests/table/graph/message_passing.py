@@ -67,7 +67,7 @@ def _hops(found, row, colptr, input_nodes, sample_sizes, sorted_eids=None, retur
     return len(drawn) == len(set(drawn)) and (len(firsts) == wanted or len(sample_sizes) == 0) and src.shape == dst.shape == (len(drawn), 1)
 
 
-RANGE = Bad(call(ROW, COLPTR, np.array([12])), "graph_sample_neighbors(input_nodes): expected nodes in [0, 9], got 12", IndexError)
+RANGE = Bad(call(ROW, COLPTR, np.array([12])), "graph_sample_neighbors(input_nodes): expected node ids in [0, 9], got 12", IndexError)
 TABLE = [
     Row(
         "graph_send_recv",
@@ -83,8 +83,8 @@ TABLE = [
         dtypes=FLOAT | INT,
         skip={"0-d": NO_SCALAR},
         bad=[
-            Bad(call(floats(3), np.array([0]), np.array([1]), "bad"), "graph_send_recv(pool_type): expected one of sum, mean, max, min, got 'bad'"),
-            Bad(call(floats(3), np.array([0]), np.array([1, 2])), "graph_send_recv(dst_index): expected 1 numbers"),
+            Bad(call(floats(3), np.array([0]), np.array([1]), "bad"), "graph_send_recv(pool_type): expected one of 'sum', 'mean', 'max', 'min', got 'bad'"),
+            Bad(call(floats(3), np.array([0]), np.array([1, 2])), "graph_send_recv(dst_index): expected 1 elements, as src_index has"),
             Bad(call(floats(3), np.array([0]), np.array([1], np.int32)), "graph_send_recv(dst_index): expected int64"),
             Bad(call(floats(3), np.array([0]), np.array([4])), "graph_send_recv(", IndexError),
             Bad(call(floats(3), np.array([4]), np.array([0])), "graph_send_recv(", IndexError),
@@ -106,9 +106,9 @@ TABLE = [
         skip={"0-d": NO_SCALAR, "static": VALUES},
         bad=[
             RANGE,
-            Bad(call(ROW, COLPTR, NODES, return_eids=True), "graph_sample_neighbors(eids): expected the edges' numbers"),
+            Bad(call(ROW, COLPTR, NODES, return_eids=True), "graph_sample_neighbors(eids): expected edge ids, since return_eids is True"),
             Bad(call(ROW, COLPTR, NODES, flag_perm_buffer=True), "graph_sample_neighbors(perm_buffer): expected a Tensor"),
-            Bad(call(ROW, np.array([0, 5, 2]), NODES), "graph_sample_neighbors(colptr): expected numbers from 0 to the 13 edges"),
+            Bad(call(ROW, np.array([0, 5, 2]), NODES), "graph_sample_neighbors(colptr): expected non-decreasing integers in [0, 13]"),
             Bad(call(ROW, COLPTR, NODES.astype(np.int32)), "graph_sample_neighbors(input_nodes): expected int64"),
         ],
     ),
@@ -129,10 +129,10 @@ TABLE = [
         bad=[
             Bad(
                 call(np.array([0]), np.array([8, 9]), np.array([1], np.int32)),
-                "graph_reindex(count): expected counts of 2 neighbours, got counts of 1",
+                "graph_reindex(count): expected counts that sum to 2, the number of neighbors, got a sum of 1",
             ),
             Bad(
-                call(np.array([0, 1]), np.array([8]), np.array([1], np.int32)), "graph_reindex(count): expected a number of neighbours for each of 2"
+                call(np.array([0, 1]), np.array([8]), np.array([1], np.int32)), "graph_reindex(count): expected non-negative integers, a multiple of the 2 nodes in number"
             ),
             Bad(call(np.array([0]), np.array([8]), np.array([1], np.int32), flag_buffer_hashtable=True), "graph_reindex(value_buffer): expected two"),
         ],
@@ -152,7 +152,7 @@ TABLE = [
         grad=0,
         skip={"0-d": NO_SCALAR, "static": VALUES},
         bad=[
-            Bad(call(ROW, COLPTR, NODES, [2], return_eids=True), "graph_khop_sampler(sorted_eids): expected the edges' numbers"),
+            Bad(call(ROW, COLPTR, NODES, [2], return_eids=True), "graph_khop_sampler(sorted_eids): expected edge ids, since return_eids is True"),
             Bad(call(ROW, COLPTR, NODES, 2), "graph_khop_sampler(sample_sizes): expected a list of integers", TypeError),
         ],
     ),

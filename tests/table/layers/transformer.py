@@ -104,7 +104,7 @@ LAYERS = [
              Bad(call(np.ones((1, 2, 4)), np.ones((1, 3, 3)), np.ones((1, 3, 5)), np.ones((2, 2))),
                  "expected a shape that can be broadcast to [1, 2, 2, 3]"),
              Bad(call(np.ones((1, 2, 4)), np.ones((1, 3, 3)), np.ones((1, 2, 5))),
-                 "keys and values of one length, and one batch for all, got lengths 3 and 2")],
+                 "MultiHeadAttention(key, value): expected keys and values of equal length, and equal batch sizes, got lengths 3 and 2")],
         bad_init=[Bad(call(5, 2), "expected a multiple of num_heads, which is 2, got 5"), Bad(call(0, 2), "MultiHeadAttention(embed_dim)"),
                   Bad(call(4, 0), "MultiHeadAttention(num_heads)")]),
     LayerRow("TransformerEncoderLayer", call(4, 2, 6, dropout=0.0, normalize_before=True, bias_attr=[False, None]),

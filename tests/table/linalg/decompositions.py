@@ -120,7 +120,7 @@ def _by_squares(x):
 
 
 def shape_errors(name, *more, square=True):
-    first = Bad(call(floats(3), *more), f"{name}(x): expected a matrix or a stack of them, got shape [3]")
+    first = Bad(call(floats(3), *more), f"{name}(x): expected a matrix or a batch of matrices, got shape [3]")
     return [first, Bad(call(floats(2, 3), *more), f"{name}(x): expected square matrices, got shape [2, 3]")] if square else [first]
 
 
@@ -152,7 +152,7 @@ TABLE = [
         skip=NO_NUMBER | {"gradient rule": "some of its results are integers"}, bad=shape_errors("lu", square=False)),
     Row("lu", [call(floats(4, 3)), call(floats(2, 3, 3), get_infos=True), call(floats(3, 4), True, True), call(np.zeros((0, 3)))], law=_lu,
         dtypes=LAPACK, skip=NO_NUMBER,
-        bad=[*shape_errors("lu", square=False), Bad(call(floats(3, 3), pivot=False), "lu(pivot): expected True: ")]),
+        bad=[*shape_errors("lu", square=False), Bad(call(floats(3, 3), pivot=False), "lu(pivot): expected True, since LU without pivoting is not supported")]),
     Row("svd", [*map(call, _rectangles), call(definite(4, 4)[:, :3], full_matrices=True), *map(call, _empties)], law=_svd, dtypes=REAL,
         unchecked=COMPLEX, skip=NO_NUMBER, bad=shape_errors("svd", square=False)),
     Row("svdvals", [*map(call, _rectangles), *map(call, _empties)], _by_squares,

@@ -143,19 +143,19 @@ def _bad(name, n, dims):
     first = {1: "NCL", 2: "NCHW", 3: "NCDHW"}[n]
     formats = f"'{first}' or '{FORMATS[n]}'"
     return [
-        Bad(call(x, w, stride=0), f"{name}(stride): expected integers of 1 or more, got [0]"),
-        Bad(call(x, w, dilation=-1), f"{name}(dilation): expected integers of 1 or more, got [-1]"),
-        Bad(call(x, w, padding=-1), f"{name}(padding): expected widths of 0 or more, got -1"),
+        Bad(call(x, w, stride=0), f"{name}(stride): expected positive integers, got [0]"),
+        Bad(call(x, w, dilation=-1), f"{name}(dilation): expected positive integers, got [-1]"),
+        Bad(call(x, w, padding=-1), f"{name}(padding): expected non-negative padding, got -1"),
         Bad(call(x, w, padding="FULL"), f"{name}(padding): expected 'SAME', 'VALID' or integers, got 'FULL'"),
-        Bad(call(x, w, padding=[[1, 1]] * (n + 2)), f"{name}(padding): expected no padding of batch and channels, got [[1, 1]"),
-        Bad(call(x, w, padding=[1] * 7), f"{name}(padding): expected one integer"),
-        Bad(call(x, w, stride=[1] * 7), f"{name}(stride): expected one integer"),
+        Bad(call(x, w, padding=[[1, 1]] * (n + 2)), f"{name}(padding): expected no padding of the batch and channel dimensions, got [[1, 1]"),
+        Bad(call(x, w, padding=[1] * 7), f"{name}(padding): expected an integer"),
+        Bad(call(x, w, stride=[1] * 7), f"{name}(stride): expected an integer"),
         Bad(call(x, w, stride=1.5), f"{name}(stride): expected an integer, got 1.5", TypeError),
-        Bad(call(x, w, groups=0), f"{name}(groups): expected 1 or more, got 0"),
+        Bad(call(x, w, groups=0), f"{name}(groups): expected a positive integer, got 0"),
         Bad(call(x, w, data_format="CHW"), f"{name}(data_format): expected {formats}, got 'CHW'"),
         Bad(call(floats(2, 3), w), f"{name}(x): expected shape [batch, channels, {axes}], got shape [2, 3]"),
         Bad(call(x, floats(2, 3)), f"{name}(weight): expected kernels of shape ["),
-        Bad(call(x, floats(6, 4, *[2] * n).astype(np.float32)), f"{name}(): expected operands of one kind, got float64 and float32", TypeError),
+        Bad(call(x, floats(6, 4, *[2] * n).astype(np.float32)), f"{name}(): expected operands whose dtypes promote, got float64 and float32", TypeError),
     ]
 
 
@@ -164,9 +164,9 @@ def _conv_row(n, dims, big):
     bad = [
         *_bad(name, n, dims),
         Bad(call(x, floats(4, 3, *[2] * n)), f"{name}(x): expected 3 channels, as weight.shape[1] says for groups = 1, got 4"),
-        Bad(call(x, floats(5, 2, *[2] * n), groups=2), f"{name}(weight): expected a first axis that 2 groups divide"),
-        Bad(call(x, floats(4, 4, *[9] * n)), f"{name}(weight): expected a kernel within {dims[0]} elements, got 9"),
-        Bad(call(x, np.zeros((0, 4, *[2] * n))), f"{name}(weight): expected kernels with elements, got shape [0, 4"),
+        Bad(call(x, floats(5, 2, *[2] * n), groups=2), f"{name}(weight): expected a first dimension divisible by groups = 2"),
+        Bad(call(x, floats(4, 4, *[9] * n)), f"{name}(weight): expected a kernel size of at most {dims[0]}, the size of the padded input, got 9"),
+        Bad(call(x, np.zeros((0, 4, *[2] * n))), f"{name}(weight): expected a non-empty kernel, got shape [0, 4"),
         Bad(call(x, floats(6, 4, *[2] * n), floats(5)), f"{name}(bias): expected shape [6], as weight.shape[0] says, got shape [5]"),
     ]
     return Row(name, _samples(n, dims, big), _conv(n), dtypes=FLOAT, skip=IMAGES, loose=HALF_SUMS, bad=bad)
@@ -177,10 +177,10 @@ def _transposed_row(n, dims, big):
     bad = [
         *_bad(name, n, dims),
         Bad(call(x, floats(3, 3, *[2] * n)), f"{name}(x): expected 3 channels, as weight.shape[0] says for groups = 1, got 4"),
-        Bad(call(x, w, stride=2, output_padding=2), f"{name}(output_padding): expected less than the stride, 2, got 2"),
+        Bad(call(x, w, stride=2, output_padding=2), f"{name}(output_padding): expected less than stride = 2, got 2"),
         Bad(call(x, w, output_size=90), f"{name}(output_size): expected {dims[0] + 1} to {dims[0] + 1}, got 90"),
         Bad(call(x, w, stride=2, output_padding=1, output_size=9), f"{name}(output_padding): expected none, because output_size is given, got ["),
-        Bad(call(x, w, padding=9), f"{name}(padding): expected at most as much as there is to cut off, got a result of shape [-"),
+        Bad(call(x, w, padding=9), f"{name}(padding): expected padding that leaves a non-negative output size, got a result of shape [-"),
     ]
     return Row(name, _transposed_samples(n, dims, big), _transposed(n), dtypes=FLOAT, skip=IMAGES, loose=HALF_SUMS, bad=bad)
 

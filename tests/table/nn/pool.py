@@ -181,12 +181,12 @@ def _bad(name, n):
     x = floats(2, 2, *DIMS[n])
     return [
         Bad(call(floats(2, 3), 2), f"{name}(x): expected shape [batch, channels, "),
-        Bad(call(x, 0), f"{name}(kernel_size): expected integers of 1 or more, got [0]"),
-        Bad(call(x, 2, 0), f"{name}(stride): expected integers of 1 or more, got [0]"),
-        Bad(call(x, [2] * 5), f"{name}(kernel_size): expected one integer"),
-        Bad(call(x, 2, 1, -1), f"{name}(padding): expected widths of 0 or more, got -1"),
+        Bad(call(x, 0), f"{name}(kernel_size): expected positive integers, got [0]"),
+        Bad(call(x, 2, 0), f"{name}(stride): expected positive integers, got [0]"),
+        Bad(call(x, [2] * 5), f"{name}(kernel_size): expected an integer"),
+        Bad(call(x, 2, 1, -1), f"{name}(padding): expected non-negative padding, got -1"),
         Bad(call(x, 2, 1, "FULL"), f"{name}(padding): expected 'SAME', 'VALID' or integers, got 'FULL'"),
-        Bad(call(x, 9, 1), f"{name}(kernel_size): expected a window that {DIMS[n][0]} elements and the padding can fill, got 9"),
+        Bad(call(x, 9, 1), f"{name}(kernel_size): expected a kernel size of at most the padded input size, for an input size of {DIMS[n][0]}, got 9"),
         Bad(call(x, 2, 1, "VALID", ceil_mode=True), f"{name}(ceil_mode): expected False, because padding is 'VALID', got True"),
     ]
 
@@ -211,7 +211,7 @@ def _avg_row(n):
         more.append(call(x, 2, 2, 1, divisor_override=3.0))
         bad = [
             *bad,
-            Bad(call(x, 2, divisor_override=0), f"{name}(divisor_override): expected a number above 0, got 0"),
+            Bad(call(x, 2, divisor_override=0), f"{name}(divisor_override): expected a positive number, got 0"),
             Bad(call(x, 2, divisor_override=[2]), f"{name}(divisor_override): expected a number, got", TypeError),
         ]
     return Row(name, _pool_samples(n, more, formats=n > 1), _avg, dtypes=FLOAT, skip=IMAGES, loose=HALF_SUMS, bad=bad)
@@ -230,7 +230,7 @@ def _lp_row(n):
         call(floats(1, *DIMS[n], 2, low=0.2), 2, 2, data_format=FORMATS[n]),
         call(np.zeros((0, 2, *DIMS[n])), 2, 2),
     ]
-    bad = [Bad(call(x, 0, 2), f"{name}(norm_type): expected a number that is not 0, or infinity, got 0")]
+    bad = [Bad(call(x, 0, 2), f"{name}(norm_type): expected a nonzero number or infinity, got 0")]
     return Row(name, samples, _lp, dtypes=FLOAT, skip=IMAGES, loose=HALF_SUMS, bad=bad)
 
 
@@ -253,9 +253,9 @@ def _adaptive_bad(name, n):
     x = floats(2, 2, *DIMS[n])
     return [
         Bad(call(floats(2, 3), 2), f"{name}(x): expected shape [batch, channels, "),
-        Bad(call(x, -1), f"{name}(output_size): expected integers of 0 or more, got [-1]"),
-        Bad(call(x, [2] * 5), f"{name}(output_size): expected one integer"),
-        Bad(call(x, None), f"{name}(output_size): expected one integer"),
+        Bad(call(x, -1), f"{name}(output_size): expected non-negative integers, got [-1]"),
+        Bad(call(x, [2] * 5), f"{name}(output_size): expected an integer"),
+        Bad(call(x, None), f"{name}(output_size): expected an integer"),
     ]
 
 
@@ -286,8 +286,8 @@ def _fractional_row(n):
     ]
     bad = [
         Bad(call(floats(2, 3), 2), f"{name}(x): expected shape [batch, channels, "),
-        Bad(call(x, 9), f"{name}(output_size): expected 1 to {dims[0]} windows of 1 or more of {dims[0]} elements, got 9"),
-        Bad(call(x, dims[0], 2), f"{name}(output_size): expected 1 to {dims[0] - 1} windows of 2 or more of {dims[0]} elements"),
+        Bad(call(x, 9), f"{name}(output_size): expected sizes in [1, {dims[0]}] for an input size of {dims[0]} and a kernel size of 1, got 9"),
+        Bad(call(x, dims[0], 2), f"{name}(output_size): expected sizes in [1, {dims[0] - 1}] for an input size of {dims[0]} and a kernel size of 2"),
         Bad(call(x, 2, random_u=1.0), f"{name}(random_u): expected a number in (0, 1), got 1.0"),
     ]
     return Row(name, samples, law=exact(_fractional_max, None), grad_ref=_fractional_max_grad, dtypes=FLOAT, skip=IMAGES, bad=bad)
@@ -410,15 +410,15 @@ TABLE = [
         call(_x, [6, 3], 3),
         call(np.zeros((0, 2, 5, 4)), 2)], _unfold, dtypes=FLOAT | COMPLEX, skip=IMAGES,
         bad=[Bad(call(floats(2, 3), 2), "unfold(x): expected shape [batch, channels, height, width], got shape [2, 3]"),
-             Bad(call(_x, 9), "unfold(kernel_sizes): expected a window within [5, 4] and the padding, got [9, 9]"),
-             Bad(call(_x, 2, paddings=-1), "unfold(paddings): expected widths of 0 or more, got -1"),
+             Bad(call(_x, 9), "unfold(kernel_sizes): expected a kernel size of at most the padded input size, for an input size of [5, 4], got [9, 9]"),
+             Bad(call(_x, 2, paddings=-1), "unfold(paddings): expected non-negative padding, got -1"),
              Bad(call(_x, 2, paddings=[1, 1, 1]), "unfold(paddings): expected one integer, two or four, got [1, 1, 1]")]),
     Row("fold", [call(floats(2, 8, 12), [5, 4], 2), call(floats(2, 6, 6), [5, 4], [2, 3], 2, 1),
         call(floats(1, 4, 15), [5, 4], 2, [1, 2], [1, 0, 1, 3], 2), call(np.zeros((0, 4, 12)), [5, 4], 2),
         call(floats(1, 12, 2), [2, 4], [6, 1], [5, 2])], _fold, dtypes=FLOAT | COMPLEX,
         skip={"0-d": "it takes a batch of columns"}, loose=HALF_SUMS,
-        bad=[Bad(call(floats(2, 3), 4, 2), "fold(x): expected shape [batch, channels * window, places], got shape [2, 3]"),
-             Bad(call(floats(1, 5, 9), 4, 2), "fold(x): expected a multiple of 4 channels, the window's elements, got 5"),
-             Bad(call(floats(1, 4, 8), 4, 2), "fold(x): expected 3 * 3 places, got 8"),
-             Bad(call(floats(1, 4, 9), 0, 2), "fold(output_sizes): expected integers of 1 or more, got [0]")]),
+        bad=[Bad(call(floats(2, 3), 4, 2), "fold(x): expected shape [batch, channels * kernel elements, blocks], got shape [2, 3]"),
+             Bad(call(floats(1, 5, 9), 4, 2), "fold(x): expected a dimension 1 divisible by 4, the number of elements of a kernel, got 5"),
+             Bad(call(floats(1, 4, 8), 4, 2), "fold(x): expected 3 * 3 blocks, got 8"),
+             Bad(call(floats(1, 4, 9), 0, 2), "fold(output_sizes): expected positive integers, got [0]")]),
 ]  # fmt: skip

@@ -107,5 +107,5 @@ TABLE = [
              Bad(call(*_lstm, None, "GRU"), "GRU(states): expected one state, got two"),
              Bad(call(_gru[0], floats(3, 2), *_gru[2:], None, "GRU"), "GRU(hidden state): expected shape [2, 2], got shape [3, 2]"),
              Bad(call(*_gru, np.array([1, 2, 3]), "GRU"), "GRU(sequence_length): expected shape [2], got shape [3]"),
-             Bad(call(*_gru, np.array([True, False]), "GRU"), "GRU(sequence_length): expected integers, got bool", TypeError)]),
+             Bad(call(*_gru, np.array([True, False]), "GRU"), "GRU(sequence_length): expected an integer tensor, got bool", TypeError)]),
 ]  # fmt: skip

@@ -154,9 +154,9 @@ def _bad_quantile(name):
         axis_error(name, 0.5),
         Bad(call(_x, 1.5), f"{name}(q): expected numbers in [0, 1], got 1.5"),
         Bad(call(_x, []), f"{name}(q): expected at least one number, got ()"),
-        Bad(call(_x, np.array([0.5j])), f"{name}(q): expected a tensor of floats with at most one axis, got a Tensor of shape [1]"),
+        Bad(call(_x, np.array([0.5j])), f"{name}(q): expected a floating-point tensor with at most 1 dimension, got a Tensor of shape [1]"),
         Bad(call(_x, "a", 9), f"{name}(q): expected a number, a list of numbers or a tensor, got 'a'", TypeError),
-        Bad(call(_x, 0.5, interpolation="up"), f"{name}(interpolation): expected one of linear, lower, higher, nearest, midpoint, got 'up'"),
+        Bad(call(_x, 0.5, interpolation="up"), f"{name}(interpolation): expected one of 'linear', 'lower', 'higher', 'nearest', 'midpoint', got 'up'"),
     ]
 
 
@@ -180,7 +180,7 @@ TABLE = [
         call(floats(), None, False, False, False), call(NANS, (1,), True, False, True), call(NANS, (1,), True, False, False),
         call(NONE, (1,), False, False, False),
     ], _middle, dtypes=REAL, grad_ref=_shared, bad=[
-        Bad(call(np.zeros((0, 2), int), (0,), False, False, True), "median(x): expected an element to choose, got shape [0, 2], int64"),
+        Bad(call(np.zeros((0, 2), int), (0,), False, False, True), "median(x): expected at least one element, got shape [0, 2], int64"),
     ]),
     Row("low_median", [
         call(_y, 1, False, False), call(_cube, 1, True, True), call(floats(), 0, False, False), call(NANS, 1, False, False),

@@ -102,16 +102,20 @@ class FusedMultiTransformer(Layer):
         where = "FusedMultiTransformer"
         for which, size in (("embed_dim", embed_dim), ("num_heads", num_heads), ("dim_feedforward", dim_feedforward)):
             if size <= 0:
-                raise errors.bad(f"{where}({which})", "a number above 0", size, kind=AssertionError)
+                raise errors.bad(f"{where}({which})", "a positive integer", size, kind=AssertionError)
         if embed_dim % num_heads:
             raise errors.bad(f"{where}(embed_dim)", f"a multiple of num_heads, which is {num_heads}", embed_dim, kind=AssertionError)
         if nranks != 1 or ring_id != -1:
-            raise errors.bad(f"{where}(nranks, ring_id)", "1 and -1: the weights are whole", described=f"{nranks} and {ring_id}")
+            raise errors.bad(
+                f"{where}(nranks, ring_id)",
+                "1 and -1, since the weights are not sharded",
+                described=f"{nranks} and {ring_id}",
+            )
         count = len(qkv_weight_attrs) if isinstance(qkv_weight_attrs, (list, tuple)) else num_layers
         if count <= 0:
             raise errors.bad(
                 f"{where}(num_layers)",
-                "a number above 0, or a list of qkv_weight_attrs",
+                "a positive integer, or a list as qkv_weight_attrs",
                 num_layers,
                 kind=AssertionError,
             )

@@ -25,12 +25,16 @@ __all__ = [
 def _positive(where: str, **sizes: int) -> None:
     for name, size in sizes.items():
         if size <= 0:
-            raise errors.bad(f"{where}({name})", "a number above 0", size, kind=AssertionError)
+            raise errors.bad(f"{where}({name})", "a positive integer", size, kind=AssertionError)
 
 
 def _one_process(where: str, nranks: int, ring_id: int) -> None:
     if nranks != 1 or ring_id != -1:
-        raise errors.bad(f"{where}(nranks, ring_id)", "1 and -1: the weights are whole", described=f"{nranks} and {ring_id}")
+        raise errors.bad(
+            f"{where}(nranks, ring_id)",
+            "1 and -1, since the weights are not sharded",
+            described=f"{nranks} and {ring_id}",
+        )
 
 
 def _ones(layer: Layer, size: int, attr: Any) -> Any:
@@ -169,7 +173,12 @@ class FusedMultiHeadAttention(Layer):
         if embed_dim % num_heads:
             raise errors.bad(f"{where}(embed_dim)", f"a multiple of num_heads, which is {num_heads}", embed_dim, kind=AssertionError)
         if need_weights:
-            raise errors.bad(f"{where}(need_weights)", "False: the weights are not handed out", need_weights, kind=AssertionError)
+            raise errors.bad(
+                f"{where}(need_weights)",
+                "False, since attention weights are not returned",
+                need_weights,
+                kind=AssertionError,
+            )
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
         self.kdim, self.vdim, self.need_weights, self.name = kdim, vdim, need_weights, name
         self.dropout_rate, self.attn_dropout_rate, self._epsilon = dropout_rate, attn_dropout_rate, epsilon
@@ -212,7 +221,12 @@ class FusedMultiHeadAttention(Layer):
         """
         for name, t in (("key", key), ("value", value)):
             if t is not None and t is not query:
-                raise errors.bad(f"FusedMultiHeadAttention({name})", "None: a sequence attends to itself", t, kind=AssertionError)
+                raise errors.bad(
+                    f"FusedMultiHeadAttention({name})",
+                    "None, since a sequence attends to itself",
+                    t,
+                    kind=AssertionError,
+                )
         return fused_multi_head_attention(
             query, self.qkv_weight, self.linear_weight, self.normalize_before, self.pre_ln_scale, self.pre_ln_bias, self.ln_scale, self.ln_bias,
             self._epsilon, self.qkv_bias, self.linear_bias, cache, attn_mask, self.dropout_rate, self.attn_dropout_rate, self._epsilon,
