@@ -100,7 +100,7 @@ from bireme.param_attr import ParamAttr
 from bireme.utils.dlpack import from_dlpack, to_dlpack
 from bireme.version import __version__
 
-globals()["bool"] = bool_
+bool = bool_
 newaxis = None
 
 __all__ = [

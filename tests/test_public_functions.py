@@ -1,4 +1,4 @@
-"""What users see of operators: public names, typed signatures and docstrings of functions, methods and inplace twins."""
+"""What users see of operators: names, typed signatures and docstrings of functions, methods and inplace twins."""
 
 import importlib
 import inspect

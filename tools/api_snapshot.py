@@ -136,6 +136,11 @@ def is_op(value: Any) -> bool:
     return callable(value) and not inspect.isclass(value) and hasattr(value, "op")
 
 
+def function_of(value: Any) -> Any:
+    """The function that a method of Tensor was made from; otherwise the object itself."""
+    return getattr(value, "function", value) if inspect.isfunction(value) else value
+
+
 def line(name: str, value: Any, member: bool = False) -> str:
     what = kind(value, member)
     text = f"{what} {name}"

@@ -43,7 +43,7 @@ def entries() -> list[Entry]:
     """Everything to document, each object once: under a module rather than a class, then under the shortest name."""
     found: dict[int, Entry] = {}
     for entry in _candidates(list(api_snapshot.public_names())):
-        key = id(_function(entry.value))
+        key = id(api_snapshot.function_of(_plain(entry.value)))
         if key not in found or _rank(entry) < _rank(found[key]):
             found[key] = entry
     return sorted(found.values(), key=lambda e: e.name)
@@ -80,12 +80,6 @@ def _ours(value: Any) -> bool:
 
 def _plain(value: Any) -> Any:
     return value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
-
-
-def _function(value: Any) -> Any:
-    """What stands for one docstring: of a method made from a function, that function."""
-    plain = _plain(value)
-    return getattr(plain, "function", plain)
 
 
 def _rank(entry: Entry) -> tuple[bool, int, str]:

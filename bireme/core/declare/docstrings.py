@@ -1,7 +1,7 @@
 """Docstrings of public functions: what a declaration's own says, and what follows from its options.
 
-The declaration documents the parameters that it names, in Google style. Here come those that the decorator appends, other
-keywords, and the forms for methods and inplace twins.
+The declaration documents the parameters that it names, in Google style. Here come those that the decorator appends,
+other keywords, and the forms for methods and inplace twins.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ def _keywords(aliases: dict[str, str]) -> str:
     verb = "are" if len(aliases) > 1 else "is"
     if len(by) == len(aliases):
         return f"{_listed(aliases)} {verb} accepted for {_listed(by)}."
-    return "; ".join(f"{_listed(others)} {'is' if len(others) < 2 else 'are'} accepted for ``{name}``" for name, others in by.items()) + "."
+    parts = [f"{_listed(others)} {'is' if len(others) < 2 else 'are'} accepted for ``{n}``" for n, others in by.items()]
+    return "; ".join(parts) + "."
 
 
 def _listed(names: Collection[str]) -> str:

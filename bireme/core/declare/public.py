@@ -1,6 +1,6 @@
 """What users see of a declaration: the public function, the Tensor methods and the inplace twins.
 
-Each has its public name, Paddle's signature with types, and a docstring; methods and twins share code with the function.
+Each has its public name, Paddle's signature with types, and a docstring; a method shares the code of its function.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _dress(fn: Any, made: Any, name: str, doc: str, parameters: list[inspect.Par
 
 
 def function(public: str = "", method: bool | str = False) -> Callable[[Callable], Callable]:
-    """Declare a public function that is no operator but plain Python; it stands beside the operators, and may be a method too."""
+    """Declare a public function that is no operator but plain Python, and found beside them; it may be a method too."""
 
     def declare(fn: Callable) -> Callable:
         PUBLIC[fn.__name__] = fn
@@ -143,7 +143,7 @@ def _install_inplace(name: str, public: Any, made: Any, doc: Docstring) -> None:
 
 
 def locate(modules: Iterable[ModuleType]) -> None:
-    """Tell functions where users find them: in the first of these modules that lists them, under their own name if it has that; methods in Tensor."""
+    """Tell functions where users find them: in the first of these modules that lists them, by their own name if it can be."""
     found: dict[Any, list[tuple[str, str]]] = {}
     for module in modules:
         for name in module.__all__:

@@ -343,4 +343,4 @@ def _backward_method(self: Tensor, grad_tensor: Tensor | None = None, retain_gra
 
 
 _backward_method.__name__ = _backward_method.__qualname__ = "backward"
-Tensor.backward = _backward_method  # type: ignore[attr-defined]  # a method that Tensor gets here
+Tensor.backward = _backward_method  # type: ignore[assignment, method-assign]  # a method that Tensor gets here

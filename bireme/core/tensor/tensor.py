@@ -26,7 +26,13 @@ from bireme.core.tensor.printing import describe
 _serial = [0]
 
 
-class Tensor(OnHost):
+if TYPE_CHECKING:  # what operators and other modules install when they are imported; `make api` writes it down
+    from bireme.core.tensor.methods import Methods
+else:
+    Methods = OnHost
+
+
+class Tensor(Methods):
     """A multi-dimensional array on a device, through which gradients can be computed.
 
     Use ``bireme.to_tensor`` to create one. The constructor is Paddle's: several ints are a shape, and a list gives
@@ -66,21 +72,6 @@ class Tensor(OnHost):
     _version = 0
     _name: str | None = None
     persistable = False
-
-    if TYPE_CHECKING:  # `ops` installs these when it is imported
-
-        def __getattr__(self, name: str) -> Any: ...
-        def __getitem__(self, item: Any, /) -> Tensor: ...
-        def __setitem__(self, item: Any, value: Any, /) -> None: ...
-        def _unary(self) -> Tensor: ...
-        def _binary(self, other: Any, /) -> Tensor: ...
-
-        __abs__ = __neg__ = __pos__ = __invert__ = _unary
-        __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = __matmul__ = _binary
-        __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = __rmatmul__ = _binary
-        __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = __lt__ = __le__ = __gt__ = __ge__ = _binary
-        __rand__ = __ror__ = __rxor__ = __rlshift__ = __rrshift__ = _binary
-        __eq__ = __ne__ = _binary  # type: ignore[assignment]  # elementwise
 
     def __init__(self, value: Any = None, dtype: Any = None, place: Any = None, *more: Any, stop_gradient: bool = True,
                  name: str | None = None, persistable: bool = False, zero_copy: bool = False, dims: Any = None, type: Any = None,

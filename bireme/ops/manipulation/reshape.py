@@ -193,8 +193,19 @@ transpose.layout(lambda sig, strides, first, bound, numbers: (tuple([strides[i] 
 
 
 # Tensor gets both here, so the type checker does not know them
-Tensor.T = property(lambda x: transpose(x, list(range(x.ndim))[::-1]), doc="All axes in reverse order.")  # type: ignore[attr-defined]
-Tensor.mT = property(lambda x: transpose(x, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2]), doc="The last two axes swapped.")  # type: ignore[attr-defined]
+@property
+def _reversed(x: Tensor) -> Tensor:
+    """All axes in reverse order."""
+    return transpose(x, list(range(x.ndim))[::-1])
+
+
+@property
+def _swapped(x: Tensor) -> Tensor:
+    """The last two axes swapped."""
+    return transpose(x, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])
+
+
+Tensor.T, Tensor.mT = _reversed, _swapped
 
 
 @composite(method=True, inplace=True, view=True)
