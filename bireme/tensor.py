@@ -20,7 +20,9 @@ from bireme.ops import concat, full, stack, to_tensor, uniform, zeros
 class _Callable(ModuleType):
     """The module's own class: a module that can be called."""
 
-    def __call__(self, data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+    def __call__(
+        self, data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+    ) -> Tensor:
         """Create a tensor from Python numbers, nested lists, a NumPy array or another tensor; the data is copied.
 
         Args:
@@ -45,8 +47,15 @@ class _Callable(ModuleType):
 
 
 @named
-def fill_constant(shape: Any, dtype: Any, value: Any, force_cpu: bool = False, out: Tensor | None = None, place: Any = None,
-                  name: str | None = None) -> Tensor:  # fmt: skip
+def fill_constant(
+    shape: Any,
+    dtype: Any,
+    value: Any,
+    force_cpu: bool = False,
+    out: Tensor | None = None,
+    place: Any = None,
+    name: str | None = None,
+) -> Tensor:
     """Create a tensor filled with a number; ``full`` with its arguments in another order.
 
     Args:
@@ -72,7 +81,9 @@ def fill_constant(shape: Any, dtype: Any, value: Any, force_cpu: bool = False, o
 
 
 @named
-def create_global_var(shape: Any, value: Any, dtype: Any, persistable: bool = False, force_cpu: bool = False, name: str | None = None) -> Tensor:
+def create_global_var(
+    shape: Any, value: Any, dtype: Any, persistable: bool = False, force_cpu: bool = False, name: str | None = None
+) -> Tensor:
     """Create a tensor filled with a number that a program keeps between its runs.
 
     Args:
@@ -117,8 +128,16 @@ def create_tensor(dtype: Any, name: str | None = None, persistable: bool = False
 
 
 @named
-def uniform_random_batch_size_like(input: Tensor, shape: Any, dtype: Any = "float32", input_dim_idx: int = 0, output_dim_idx: int = 0,
-                                   min: float = -1.0, max: float = 1.0, seed: int = 0) -> Tensor:  # fmt: skip
+def uniform_random_batch_size_like(
+    input: Tensor,
+    shape: Any,
+    dtype: Any = "float32",
+    input_dim_idx: int = 0,
+    output_dim_idx: int = 0,
+    min: float = -1.0,
+    max: float = 1.0,
+    seed: int = 0,
+) -> Tensor:
     """Draw uniform random numbers in a shape that takes one size from another tensor.
 
     Args:
@@ -307,7 +326,9 @@ def array_length(array: list) -> int:
 
 
 @named
-def tensor_array_to_tensor(input: list, axis: int = 1, use_stack: bool = False, name: str | None = None) -> tuple[Tensor, Tensor]:
+def tensor_array_to_tensor(
+    input: list, axis: int = 1, use_stack: bool = False, name: str | None = None
+) -> tuple[Tensor, Tensor]:
     """Concatenate or stack the tensors of an array.
 
     Args:

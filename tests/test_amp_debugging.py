@@ -1,4 +1,7 @@
-"""Checks for NaN and infinity name the operator and the user's line; operators are counted by type; two runs are compared."""
+"""Checks for NaN and infinity name the operator and the user's line;
+
+operators are counted by type; two runs are compared.
+"""
 
 import csv
 import zipfile
@@ -28,7 +31,10 @@ def test_figures_of_a_tensor(capsys):
     counts, sizes = d.check_numerics(bad(), "op", "x", DebugMode.CHECK_NAN_INF)
     assert counts.tolist() == [1, 1, 1]
     assert counts.dtype == bireme.int64 and sizes.dtype == bireme.float32
-    assert "[PRECISION] [ERROR] in [device=cpu, op=op, tensor=x, dtype=fp32], numel=4, num_nan=1, num_inf=1, num_zero=1" in capsys.readouterr().out
+    assert (
+        "[PRECISION] [ERROR] in [device=cpu, op=op, tensor=x, dtype=fp32], numel=4, num_nan=1, num_inf=1, num_zero=1"
+        in capsys.readouterr().out
+    )
     with pytest.raises(RuntimeError, match=r"op=op, tensor=x.*num_nan=1(.|\n)*test_amp_debugging.py"):
         d.check_numerics(bad(), "op", "x")
     d.check_numerics(bireme.to_tensor([1.0]), "op", "x")
@@ -42,7 +48,10 @@ def test_figures_of_a_tensor(capsys):
 def test_the_checker_names_operator_and_line():
     d.enable_tensor_checker(TensorCheckerConfig(enable=True))
     x = bireme.to_tensor([-1.0])
-    with pytest.raises(RuntimeError, match=r"log: There are NAN or INF \(num_nan=1, num_inf=0\) in .* shape \[1\]\n  at test_amp_debugging.py:\d+"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"log: There are NAN or INF \(num_nan=1, num_inf=0\) in .* shape \[1\]\n  at test_amp_debugging.py:\d+",
+    ):
         bireme.log(x)
     d.disable_tensor_checker()
     assert bireme.log(x).isnan().all()
@@ -151,7 +160,9 @@ def test_a_scaler_that_is_off_begins_at_one():
 @pytest.mark.parametrize("name", ["out.csv", "out.xlsx"])
 def test_two_runs(tmp_path, name):
     for run, kind in enumerate(("float32", "float16")):
-        d.enable_tensor_checker(TensorCheckerConfig(enable=True, debug_mode=DebugMode.CHECK_ALL, output_dir=str(tmp_path / str(run))))
+        d.enable_tensor_checker(
+            TensorCheckerConfig(enable=True, debug_mode=DebugMode.CHECK_ALL, output_dir=str(tmp_path / str(run)))
+        )
         x = bireme.to_tensor([300.0], dtype=kind)
         bireme.sqrt(x), x * x
         d.disable_tensor_checker()

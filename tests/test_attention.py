@@ -27,7 +27,9 @@ BOUNDS = np.concatenate([BOUNDS, BOUNDS + 5, BOUNDS * 0, BOUNDS * 0], -1)
 MASK = np.random.default_rng(2).normal(size=(2, 1, 20, 20))
 
 
-@pytest.mark.parametrize("options", [{}, {"shift": 0}, {"mask": MASK}, {"mask": MASK[:, :, :1] > 0}, {"bounds": BOUNDS, "shift": 0}])
+@pytest.mark.parametrize(
+    "options", [{}, {"shift": 0}, {"mask": MASK}, {"mask": MASK[:, :, :1] > 0}, {"bounds": BOUNDS, "shift": 0}]
+)
 def test_blocks_of_rows_give_the_same(options, monkeypatch):
     qkv, found = arrays(), []
     with jax.enable_x64(True):
@@ -72,7 +74,10 @@ def test_dropout():
     assert first.tolist() == again.tolist() != other.tolist()
     assert abs(first.mean().item() - plain.mean().item()) < 0.05
     assert F.scaled_dot_product_attention(q, k, v, dropout_p=1.0).abs().max().item() == 0.0
-    assert F.scaled_dot_product_attention(q, k, v, dropout_p=0.5, training=False).tolist() == F.scaled_dot_product_attention(q, k, v).tolist()
+    assert (
+        F.scaled_dot_product_attention(q, k, v, dropout_p=0.5, training=False).tolist()
+        == F.scaled_dot_product_attention(q, k, v).tolist()
+    )
 
 
 def test_a_seed_fixes_what_is_dropped():
@@ -102,7 +107,9 @@ def test_lengths_and_weights_of_several_sequences():
         want, p = flash.flash_attention(part, part, part, causal=True, return_softmax=True)
         np.testing.assert_allclose(out[a:b].numpy(), want[0].numpy(), rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(weights[i, :, : b - a, : b - a].numpy(), p[0].numpy(), rtol=1e-5, atol=1e-6)
-    used = flash.flash_attention_v3_varlen(q, q, q, cu, cu, 3, 3, seqused_k=bireme.to_tensor([1, 2], dtype="int32"), softmax_scale=0.5)[0]
+    used = flash.flash_attention_v3_varlen(
+        q, q, q, cu, cu, 3, 3, seqused_k=bireme.to_tensor([1, 2], dtype="int32"), softmax_scale=0.5
+    )[0]
     np.testing.assert_allclose(used[0].numpy(), q[0].numpy(), rtol=1e-6)
 
 
@@ -128,7 +135,10 @@ def test_what_does_not_fit():
 
 
 def test_the_interpreter_goes_by_blocks_of_rows(monkeypatch):
-    """Heads that share keys, a mask for each row and one for all: the same numbers whether scores come at once or not."""
+    """Heads that share keys, a mask for each row and one for all:
+
+    the same numbers whether scores come at once or not.
+    """
     mask = np.random.default_rng(2).normal(size=(2, 1, 20, 20))
 
     def made(mask):

@@ -58,6 +58,8 @@ def _compare(dims, channels, outputs, window, stride, padding, dilation, groups,
         return by.forward(x, w, *rest), by.input_grad(g, w, dims, *rest), by.weight_grad(x, g, window, *rest)
 
     wanted = (want, convolution.input_grad(g, w, dims, *rest), convolution.weight_grad(x, g, window, *rest))
-    for name, a, b in zip(("result", "gradient of the image", "gradient of the kernel"), program(x, w, g), wanted, strict=True):
+    for name, a, b in zip(
+        ("result", "gradient of the image", "gradient of the kernel"), program(x, w, g), wanted, strict=True
+    ):
         assert a.shape == b.shape, name
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4 * np.abs(b).max(), err_msg=name)

@@ -1,4 +1,7 @@
-"""save and load: what goes in comes out, nothing half written, nothing believed. Paddle's own files are in test_pdparams."""
+"""save and load:
+
+what goes in comes out, nothing half written, nothing believed. Paddle's own files are in test_pdparams.
+"""
 
 import enum
 import errno
@@ -52,7 +55,9 @@ def round_trip(obj, path, **configs):
 
 
 # all but one: a safetensors file has no type for complex128
-@pytest.mark.parametrize(("dtype", "ending"), [*((t, "pdparams") for t in TYPES), *((t, "safetensors") for t in TYPES[:-1])])
+@pytest.mark.parametrize(
+    ("dtype", "ending"), [*((t, "pdparams") for t in TYPES), *((t, "safetensors") for t in TYPES[:-1])]
+)
 def test_every_type_and_shape(dtype, ending, tmp_path):
     rng = np.random.default_rng(0)
     shapes = [(), (0,), (2, 0, 3), (1,), (3, 4)]
@@ -206,9 +211,21 @@ def doubled(n):
         (lambda p: save(1, p, protocol="4"), ValueError, r"save\(protocol\)"),
         (lambda p: save(1, p, use_binary_format=True), NotImplementedError, "expected a Tensor, for the binary format"),
         (lambda p: save(1, p, use_binary_format="yes"), TypeError, "True or False"),
-        (lambda p: save(1, p, compress=True), ValueError, "expected an option among use_binary_format, .*, got 'compress'"),
-        (lambda p: save({}, p, metadata={"a": "b"}), ValueError, r"save\(metadata\): expected a file that ends in .safetensors"),
-        (lambda p: load(p, map_location="cpu"), ValueError, "expected an option among return_numpy, .*, got 'map_location'"),
+        (
+            lambda p: save(1, p, compress=True),
+            ValueError,
+            "expected an option among use_binary_format, .*, got 'compress'",
+        ),
+        (
+            lambda p: save({}, p, metadata={"a": "b"}),
+            ValueError,
+            r"save\(metadata\): expected a file that ends in .safetensors",
+        ),
+        (
+            lambda p: load(p, map_location="cpu"),
+            ValueError,
+            "expected an option among return_numpy, .*, got 'map_location'",
+        ),
         (lambda p: load(p), ValueError, "which is not there"),
         (lambda p: load(os.path.dirname(p)), ValueError, "which is not a file"),
         (lambda p: load(os.devnull), ValueError, "which is not a file"),
@@ -222,7 +239,13 @@ def test_bad_calls(call, kind, message, path):
 
 
 def test_what_is_just_allowed(path):
-    for given in (deep(101), deep(100, bireme.ones([1])), {(np.float64(1), "a"): 2}, {-(2**63): 1, 2**64 - 1: 2}, doubled(20)):
+    for given in (
+        deep(101),
+        deep(100, bireme.ones([1])),
+        {(np.float64(1), "a"): 2},
+        {-(2**63): 1, 2**64 - 1: 2},
+        doubled(20),
+    ):
         save(given, path)
         found = load(path)
         assert found == given or repr(found) == repr(given)
@@ -301,7 +324,9 @@ def small_disk():
 def test_a_file_that_finds_no_room(name, tmp_path, small_disk):
     path = tmp_path / name
     save({"good": bireme.ones([2])}, path)
-    with pytest.raises(OSError, match=rf"save\(path\): expected a file that can be written, got .*{name}: File too large") as told:
+    with pytest.raises(
+        OSError, match=rf"save\(path\): expected a file that can be written, got .*{name}: File too large"
+    ) as told:
         save({"w": bireme.ones([100_000])}, path)
     assert "hint: what was there before is unchanged" in str(told.value) and told.value.errno == errno.EFBIG
     assert list(load(path)) == ["good"] and [p.name for p in tmp_path.iterdir()] == [name]
@@ -320,11 +345,15 @@ def test_a_full_disk_in_one_sentence(path, monkeypatch):
 
 def test_no_rights(path):
     save(1, path)
-    with pytest.raises(OSError, match=r"save\(path\): expected a file that can be written, got .*/y: (File exists|Not a directory)"):
+    with pytest.raises(
+        OSError, match=r"save\(path\): expected a file that can be written, got .*/y: (File exists|Not a directory)"
+    ):
         save(1, Path(path) / "y")
     os.chmod(path, 0)
     if not os.access(path, os.R_OK):
-        with pytest.raises(PermissionError, match=r"load\(path\): expected a file that can be read, got .*: Permission denied"):
+        with pytest.raises(
+            PermissionError, match=r"load\(path\): expected a file that can be read, got .*: Permission denied"
+        ):
             load(path)
 
 
@@ -406,16 +435,28 @@ def test_a_file_is_loaded_while_it_is_replaced(path):
 
 
 def test_the_safetensors_library_and_we_understand_each_other(tensors):
-    given = {"w": bireme.to_tensor([[1.0, 2.0]]), "flag": bireme.to_tensor([True]), "n": bireme.to_tensor(7), "h": bireme.ones([3], "bfloat16")}
+    given = {
+        "w": bireme.to_tensor([[1.0, 2.0]]),
+        "flag": bireme.to_tensor([True]),
+        "n": bireme.to_tensor(7),
+        "h": bireme.ones([3], "bfloat16"),
+    }
     save(given, tensors, metadata={"format": "pt", "ü": "é"})
     found = safetensors.numpy.load_file(tensors)
     assert found["w"].tolist() == [[1.0, 2.0]] and found["flag"].tolist() == [True] and found["n"].tolist() == 7
     assert found["h"].dtype == ml_dtypes.bfloat16
     assert read_metadata(tensors) == {"format": "pt", "ü": "é"}
-    arrays = {"a": np.arange(6, dtype=np.int16).reshape(2, 3), "b": np.ones(3, np.float16), "odd": np.ones(3, np.uint8), "z": np.zeros((0, 2))}
+    arrays = {
+        "a": np.arange(6, dtype=np.int16).reshape(2, 3),
+        "b": np.ones(3, np.float16),
+        "odd": np.ones(3, np.uint8),
+        "z": np.zeros((0, 2)),
+    }
     safetensors.numpy.save_file(arrays, tensors, {"x": "y"})
     mine = load(tensors, return_numpy=True)
-    assert sorted(mine) == sorted(arrays) and all(np.array_equal(mine[k], arrays[k]) and mine[k].dtype == arrays[k].dtype for k in arrays)
+    assert sorted(mine) == sorted(arrays) and all(
+        np.array_equal(mine[k], arrays[k]) and mine[k].dtype == arrays[k].dtype for k in arrays
+    )
     assert read_metadata(tensors) == {"x": "y"} and load(tensors)["a"].dtype is bireme.int16
 
 
@@ -431,11 +472,19 @@ def test_our_bytes_are_those_of_the_library(tensors):
 @pytest.mark.parametrize("kind", ["float8_e4m3fn", "float8_e5m2", "complex64"])
 def test_types_that_the_library_does_not_hand_out(kind, tensors):
     save({"w": bireme.to_tensor([1.5, -2.0]).astype(kind)}, tensors)
-    assert load(tensors)["w"].dtype.name == kind and load(tensors)["w"].numpy().astype("complex64").tolist() == [1.5, -2.0]
+    assert load(tensors)["w"].dtype.name == kind and load(tensors)["w"].numpy().astype("complex64").tolist() == [
+        1.5,
+        -2.0,
+    ]
 
 
 def test_arrays_that_are_mapped(tensors, path):
-    given = {"w": np.arange(100_000, dtype=np.float32), "b": np.ones(3, np.uint8), "flag": np.array([True, False]), "none": np.zeros((0, 2))}
+    given = {
+        "w": np.arange(100_000, dtype=np.float32),
+        "b": np.ones(3, np.uint8),
+        "flag": np.array([True, False]),
+        "none": np.zeros((0, 2)),
+    }
     save(given, tensors)
     found = load(tensors, return_numpy=True, mmap=True)
     assert all(np.array_equal(found[k], given[k]) for k in given)
@@ -496,7 +545,10 @@ def one(path, given, data=b"1234"):
         (lambda p: one(p, entry(shape=(2**40, 2**40, 0), extent=(0, 0)), b""), "in 0 bytes"),
         (lambda p: one(p, entry(shape=(-1,))), "invalid shape or data_offsets"),
         (lambda p: one(p, entry(shape=(True,))), "invalid shape or data_offsets"),
-        (lambda p: header(p, json.dumps({"a\x1b[31m\n": entry(shape=(-1,))}).encode(), b"1234"), r"'a\\x1b\[31m\\n' with an invalid shape"),
+        (
+            lambda p: header(p, json.dumps({"a\x1b[31m\n": entry(shape=(-1,))}).encode(), b"1234"),
+            r"'a\\x1b\[31m\\n' with an invalid shape",
+        ),
         (lambda p: one(p, entry(shape=("1",))), "invalid shape or data_offsets"),
         (lambda p: one(p, entry(shape=(1,) * 70)), "invalid shape or data_offsets"),
         (lambda p: one(p, entry(extent=(0, 4, 4))), "invalid shape or data_offsets"),
@@ -584,7 +636,9 @@ def test_a_process_ends_when_its_files_are_there(path):
 def test_a_file_that_fails_takes_no_other_with_it(tmp_path, capfd):
     (tmp_path / "taken").mkdir()
     bireme.async_save({"w": bireme.ones([2])}, str(tmp_path / "taken"))
-    with pytest.raises(IsADirectoryError):  # told by the next call if it has failed by then, else when the queue is waited for
+    with pytest.raises(
+        IsADirectoryError
+    ):  # told by the next call if it has failed by then, else when the queue is waited for
         bireme.async_save({"w": bireme.ones([2])}, str(tmp_path / "next"), sync_other_task=False)
         bireme.clear_async_save_task_queue()
     bireme.clear_async_save_task_queue()

@@ -150,7 +150,10 @@ def test_run_at_once_it_is_told_by_the_call():
     bireme.set_flags({"FLAGS_op_at_once": True})
     try:
         # on an accelerator a flag is asked for, on CPU the host knows the index by then
-        told(lambda: gathered(0, 3), r"expected indices in \[-3, 2\], got (3, out of range|an index out of range)\n  at test_guards\.py:\d+")
+        told(
+            lambda: gathered(0, 3),
+            r"expected indices in \[-3, 2\], got (3, out of range|an index out of range)\n  at test_guards\.py:\d+",
+        )
         assert gathered(0, 2).tolist() == [10.0, 30.0]
     finally:
         bireme.set_flags({"FLAGS_op_at_once": False})
@@ -427,7 +430,9 @@ def test_every_question_has_an_example():
     for path in ROOT.rglob("*.py"):
         for outer in [n for n in ast.parse(path.read_text()).body if isinstance(n, ast.FunctionDef)]:
             calls = [n.func for n in ast.walk(outer) if isinstance(n, ast.Call)]
-            if any(isinstance(f, ast.Attribute) and ast.unparse(f) in ("guards.guard", "guards.require") for f in calls):
+            if any(
+                isinstance(f, ast.Attribute) and ast.unparse(f) in ("guards.guard", "guards.require") for f in calls
+            ):
                 asking.add(".".join([*path.relative_to(ROOT).with_suffix("").parts, outer.name]))
     assert asking == CALLS.keys()
 

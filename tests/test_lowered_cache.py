@@ -43,7 +43,13 @@ SCRIPT = """
 
 def run(folder):
     env = {**os.environ, "BIREME_CACHE_DIR": str(folder)}
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(SCRIPT)], env=env, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(SCRIPT)],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     made, *losses = done.stdout.split()
     return int(made), losses
@@ -69,7 +75,10 @@ def folder(tmp_path, monkeypatch):
     return tmp_path / f"bireme-{os.geteuid()}" / "traced"
 
 
-@pytest.mark.parametrize("damage", [lambda b: b"", lambda b: b[:20], lambda b: b[:-1], lambda b: b[:70] + b"?" + b[71:], lambda b: b"?" + b[1:]])
+@pytest.mark.parametrize(
+    "damage",
+    [lambda b: b"", lambda b: b[:20], lambda b: b[:-1], lambda b: b[:70] + b"?" + b[71:], lambda b: b"?" + b[1:]],
+)
 def test_a_damaged_file_is_none(damage, folder):
     lowered_cache._write("one", {"option": True}, b"text" * 100)
     assert lowered_cache._read("one") == ({"option": True}, b"text" * 100)
@@ -157,7 +166,9 @@ def test_names_tell_apart_what_is_different(monkeypatch):
     assert name_of(bireme.tanh) not in names.values()
 
 
-@pytest.mark.parametrize("one, other", [(0.0, -0.0), (1, 1.0), (1, True), ("1", 1), ((1,), 1), (np.float32(1), 1.0), (None, "None")])
+@pytest.mark.parametrize(
+    "one, other", [(0.0, -0.0), (1, 1.0), (1, True), ("1", 1), ((1,), 1), (np.float32(1), 1.0), (None, "None")]
+)
 def test_values_are_told_apart(one, other):
     assert lowered_cache._value((one,)) != lowered_cache._value((other,))
 

@@ -20,7 +20,9 @@ def among_best(k):
 
 
 @pytest.mark.parametrize("as_tensors", [True, False])
-@pytest.mark.parametrize("label", [LABELS, LABELS.ravel(), np.eye(5, dtype=np.float32)[LABELS.ravel()]], ids=["column", "vector", "one-hot"])
+@pytest.mark.parametrize(
+    "label", [LABELS, LABELS.ravel(), np.eye(5, dtype=np.float32)[LABELS.ravel()]], ids=["column", "vector", "one-hot"]
+)
 def test_accuracy_over_batches(label, as_tensors):
     m = metric.Accuracy(topk=(1, 3))
     for part in (slice(0, 30), slice(30, 40)):

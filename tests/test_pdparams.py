@@ -1,4 +1,7 @@
-"""Paddle's files: what paddlepaddle wrote is read, what we write is what Python and NumPy read, and hostile files raise and run nothing."""
+"""Paddle's files:
+
+what paddlepaddle wrote is read, what we write is what Python and NumPy read, and hostile files raise and run nothing.
+"""
 
 import argparse
 import base64
@@ -76,7 +79,10 @@ def test_nested_data_of_paddle(protocol):
     ints, (zero, empty) = found["t"]
     assert (ints.tolist(), ints.dtype, ints.name) == ([1, 2], bireme.int64, "ints")
     assert (zero.item(), zero.shape, empty.shape) == (2.5, [], [0, 3])
-    assert type(found["array"]) is np.ndarray and found["array"].tolist() == [[0, 1, 2], [3, 4, 5]]  # beside tensors, arrays stay arrays
+    assert type(found["array"]) is np.ndarray and found["array"].tolist() == [
+        [0, 1, 2],
+        [3, 4, 5],
+    ]  # beside tensors, arrays stay arrays
     assert type(found["order"]) is collections.OrderedDict and found["order"]["a"].numpy() == 1 + 2j
     assert [found[k].dtype for k in ("half", "brain", "bools")] == [bireme.float16, bireme.bfloat16, bireme.bool]
     assert [found[k].tolist() for k in ("half", "brain", "bools")] == [[1.5], [1.5], [True, False]]
@@ -172,13 +178,35 @@ def test_master_weights_have_paddles_names():
     step(p, opt)
     step(again, other)
     assert again.numpy().tobytes() == p.numpy().tobytes()
-    assert other.state_dict()["master_weights"]["w"].numpy().tobytes() == opt.state_dict()["master_weights"]["w"].numpy().tobytes()
+    assert (
+        other.state_dict()["master_weights"]["w"].numpy().tobytes()
+        == opt.state_dict()["master_weights"]["w"].numpy().tobytes()
+    )
 
 
 # ---------------------------------------------------------------- what Python and NumPy read
 
 OBJECTS = {
-    "plain": [None, True, False, 0, 255, 256, 65535, 65536, -1, 2**31, -(2**31), 2**63, -(2**200), 0.5, float("inf"), 1 - 2j, "é\ud800", ""],
+    "plain": [
+        None,
+        True,
+        False,
+        0,
+        255,
+        256,
+        65535,
+        65536,
+        -1,
+        2**31,
+        -(2**31),
+        2**63,
+        -(2**200),
+        0.5,
+        float("inf"),
+        1 - 2j,
+        "é\ud800",
+        "",
+    ],
     "nested": {"a": [1, (2, (), [3, {}])], 5: {"b": None}, (1, "k"): -0.0, 2.5: b"bytes" * 100, None: b""},
     "ordered": collections.OrderedDict([("b", 1), ("a", {1, 2, 3}), ("c", frozenset("xy"))]),
     "scalars": [np.float32(1.5), np.int64(-3), np.bool_(True), np.float16(2), np.complex64(1j), np.uint8(7)],
@@ -210,7 +238,11 @@ def test_numpy_reads_our_arrays(protocol):
     assert theirs[1][0] == "t" and ours[1].name == "t"
     for key, array in given.items():
         for found in (theirs[0][key], ours[0][key]):
-            assert type(found) is np.ndarray and found.dtype == array.dtype.newbyteorder("=") and found.shape == array.shape, key
+            assert (
+                type(found) is np.ndarray
+                and found.dtype == array.dtype.newbyteorder("=")
+                and found.shape == array.shape
+            ), key
             assert np.array_equal(found, array) and found.flags.writeable
 
 
@@ -249,7 +281,11 @@ def test_big_arrays_are_cut_in_old_protocols(protocol, monkeypatch):
         assert raw["UnpackBigParamInfor@@"] == {"w": {"OriginShape": (4, 6), "slices": ["w@@.0", "w@@.1", "w@@.2"]}}
         assert raw["w@@.2"].tolist() == [20, 21, 22, 23] and "w" not in raw
     found = load(io.BytesIO(data))
-    assert found["w"].numpy().tolist() == np.arange(24.0).reshape(4, 6).tolist() and found["w"].name == "p" and sorted(found) == ["b", "w"]
+    assert (
+        found["w"].numpy().tolist() == np.arange(24.0).reshape(4, 6).tolist()
+        and found["w"].name == "p"
+        and sorted(found) == ["b", "w"]
+    )
 
 
 def test_what_was_one_object_stays_one():
@@ -275,7 +311,11 @@ def test_objects_that_follow_each_other():
 @pytest.mark.parametrize("old", [lambda d: d, lambda d: d.replace(b"numpy._core.multiarray", b"numpy.core.multiarray")])
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_what_python_wrote(protocol, old):
-    given = {"a": np.arange(300.0), "b": [np.asfortranarray(np.ones((2, 3), np.int16)), np.float64(2), bytearray(b"xy"), {1}], "c": {"d": (1,)}}
+    given = {
+        "a": np.arange(300.0),
+        "b": [np.asfortranarray(np.ones((2, 3), np.int16)), np.float64(2), bytearray(b"xy"), {1}],
+        "c": {"d": (1,)},
+    }
     data = pickle.dumps(given, protocol)
     if protocol < 4:  # lengths of names are not written down there
         data = old(data)
@@ -476,7 +516,10 @@ def test_hostile_files(name, tmp_path, monkeypatch):
     assert time.perf_counter() - start < 20 and RAN == []
 
 
-@pytest.mark.parametrize("name", ["huge bytes", "huge integer", "laughs", "copies of a list", "array copies", "huge array", "shape with nothing"])
+@pytest.mark.parametrize(
+    "name",
+    ["huge bytes", "huge integer", "laughs", "copies of a list", "array copies", "huge array", "shape with nothing"],
+)
 def test_hostile_files_take_little_memory(name):
     data = HOSTILE[name][0]
     tracemalloc.start()
@@ -542,7 +585,10 @@ def test_keys_that_collide_are_refused(kind, protocol, tmp_path):
     path.write_bytes(pickle.dumps(CONTAINERS[kind](equal_hashes(800)), protocol))
     with pytest.raises(ValueError, match=rf"{SURE}.*hostile\.pdparams: keys that were chosen to collide"):
         load(path)
-    with pytest.raises(ValueError, match=r"save\(obj\): expected keys of a .* that can be told apart quickly, got keys whose hashes collide"):
+    with pytest.raises(
+        ValueError,
+        match=r"save\(obj\): expected keys of a .* that can be told apart quickly, got keys whose hashes collide",
+    ):
         written(CONTAINERS[kind](equal_hashes(800)))
 
 
@@ -569,7 +615,18 @@ def test_texts_collide_only_where_their_hashes_are_known(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "key", [int, str, float, lambda i: i << 39, lambda i: -(i << 48), lambda i: i / 512, lambda i: (i % 60, i // 60), np.int64, lambda i: i * 0.1]
+    "key",
+    [
+        int,
+        str,
+        float,
+        lambda i: i << 39,
+        lambda i: -(i << 48),
+        lambda i: i / 512,
+        lambda i: (i % 60, i // 60),
+        np.int64,
+        lambda i: i * 0.1,
+    ],
 )
 @pytest.mark.parametrize("kind", ["dict", "set", "frozenset"])
 def test_keys_that_nobody_chose_to_collide(kind, key):
@@ -599,7 +656,11 @@ def test_pieces_are_compared_once(monkeypatch):
 
 def sample(protocol):
     """A small file with some of everything."""
-    given = {"t": named([[1.0, 2.0]], "p"), "n": [1, -5, 2**40, 0.5, "text", None, True, (1, 2), {1}], "a": np.arange(3, dtype=np.int16)}
+    given = {
+        "t": named([[1.0, 2.0]], "p"),
+        "n": [1, -5, 2**40, 0.5, "text", None, True, (1, 2), {1}],
+        "a": np.arange(3, dtype=np.int16),
+    }
     return written(given, protocol=protocol)
 
 
@@ -690,7 +751,16 @@ def test_what_is_more_than_its_attributes_is_refused(tmp_path):
     loop = Itself()
     loop.me = loop
     path = str(tmp_path / "x.pdparams")
-    for bad in (Reduced(), loop, bireme.nn.Linear(1, 1), lambda: 0, Settings, math, threading.Lock(), Settings(1.0, "a", print)):
+    for bad in (
+        Reduced(),
+        loop,
+        bireme.nn.Linear(1, 1),
+        lambda: 0,
+        Settings,
+        math,
+        threading.Lock(),
+        Settings(1.0, "a", print),
+    ):
         with pytest.raises((TypeError, ValueError), match="save"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             bireme.save({"x": bad}, path)

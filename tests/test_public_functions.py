@@ -14,7 +14,9 @@ from bireme.core.declare.docstrings import Docstring
 from bireme.core.declare.public import PUBLIC
 from tools import api_snapshot
 
-FUNCTIONS = {n: v for n, v in api_snapshot.public_names() if inspect.isfunction(v) and not n.startswith("bireme.Tensor.")}
+FUNCTIONS = {
+    n: v for n, v in api_snapshot.public_names() if inspect.isfunction(v) and not n.startswith("bireme.Tensor.")
+}
 OPERATORS = {n: v for n, v in FUNCTIONS.items() if api_snapshot.is_op(v)}
 METHODS = {n: v for n, v in vars(bireme.Tensor).items() if inspect.isfunction(v) and not n.startswith("_")}
 STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -43,7 +45,9 @@ def test_methods_belong_to_tensor():
     assert str(bireme.Tensor) == "<class 'bireme.Tensor'>"
 
 
-@pytest.mark.parametrize("f", [bireme.concat, bireme.nn.functional.relu_, bireme.Tensor.add, bireme.Tensor.add_, PUBLIC["softmax_of"]])
+@pytest.mark.parametrize(
+    "f", [bireme.concat, bireme.nn.functional.relu_, bireme.Tensor.add, bireme.Tensor.add_, PUBLIC["softmax_of"]]
+)
 def test_functions_are_pickled_by_their_public_name(f):
     assert pickle.loads(pickle.dumps(f)) is f
 
@@ -60,7 +64,9 @@ def test_signatures_are_typed():
                 "return": sign.return_annotation
             }
             assert typing.get_type_hints(f).keys() == f.__annotations__.keys()
-            vague += [f"{name}({p.name})" for p in sign.parameters.values() if p.annotation == "Any" and p.kind not in STARRED]
+            vague += [
+                f"{name}({p.name})" for p in sign.parameters.values() if p.annotation == "Any" and p.kind not in STARRED
+            ]
     # data of any kind, and groups of processes, which are not there yet
     assert sorted(vague) == [
         *("bireme.as_tensor(data)", "bireme.assign(x)", "bireme.nn.functional.class_center_sample(group)"),
@@ -85,7 +91,9 @@ def test_help_reads_like_a_library():
         return pydoc.render_doc(f, renderer=pydoc.plaintext)
 
     assert "function concat in module bireme" in text(bireme.concat)
-    assert "x: 'Sequence[Tensor]', axis: 'int' = 0, name: 'str | None' = None, *, out: 'Tensor | None' = None" in text(bireme.concat)
+    assert "x: 'Sequence[Tensor]', axis: 'int' = 0, name: 'str | None' = None, *, out: 'Tensor | None' = None" in text(
+        bireme.concat
+    )
     assert "``tensors`` and ``dim`` are accepted for ``x`` and ``axis``." in text(bireme.concat)
     assert "name: Not used; kept for Paddle's signature." in text(bireme.concat)
     assert "function relu_ in module bireme.nn.functional" in text(bireme.nn.functional.relu_)
@@ -97,7 +105,10 @@ def test_help_reads_like_a_library():
 
 def test_methods_share_the_memory_of_their_function():
     assert bireme.Tensor.add.__code__ is bireme.add.__code__ and bireme.Tensor.add.__closure__ is bireme.add.__closure__
-    assert bireme.Tensor.mod is not bireme.Tensor.remainder and bireme.Tensor.mod.function is bireme.Tensor.remainder.function
+    assert (
+        bireme.Tensor.mod is not bireme.Tensor.remainder
+        and bireme.Tensor.mod.function is bireme.Tensor.remainder.function
+    )
 
 
 DOC = """Do it.
@@ -122,7 +133,10 @@ def test_what_the_decorator_appends_is_documented_in_its_place():
     assert text.index("tensor.\n    name: Not used; kept for Paddle's signature.\n    alpha:") > 0
     assert text.count("    out:") == 1
     assert "``input`` and ``scale`` are accepted for ``x`` and ``alpha``.\n\nArgs:" in text
-    assert "\n    out: Tensor that receives" in Docstring(DOC.replace("    out: Declared here.\n", ""), ["x", "out"], {}).function()
+    assert (
+        "\n    out: Tensor that receives"
+        in Docstring(DOC.replace("    out: Declared here.\n", ""), ["x", "out"], {}).function()
+    )
     method = doc.method("x")
     assert "The tensor itself is ``x``. ``scale`` is accepted for ``alpha``.\n\nArgs:\n    name:" in method
 
@@ -130,7 +144,9 @@ def test_what_the_decorator_appends_is_documented_in_its_place():
 def test_inplace_forms_are_documented():
     doc = Docstring(DOC, ["x", "name", "alpha", "out"], {})
     text = doc.inplace("do", "do_", "x")
-    assert text.startswith("Inplace version of ``do``: changes ``x`` and returns it.\n\nArgs:\n    x: Input\n        tensor.\n")
+    assert text.startswith(
+        "Inplace version of ``do``: changes ``x`` and returns it.\n\nArgs:\n    x: Input\n        tensor.\n"
+    )
     assert "    out:" not in text and "Returns:\n    ``x``, changed.\n\nExamples:\n    >>> bireme.do_(1)\n    1" in text
     text = doc.inplace_method("do", "x")
     assert "    x:" not in text and "alpha: A number" in text and text.endswith("The tensor itself, changed.")
@@ -139,7 +155,9 @@ def test_inplace_forms_are_documented():
 @pytest.mark.parametrize("doc", ["Do it.", "Do it.\n\n>>> 1\n1", "Do it.\n\nReturns:\n    One."])
 def test_a_docstring_without_arguments_gets_those_of_the_decorator(doc):
     text = Docstring(doc, ["x", "name"], {}).function()
-    assert text.startswith("Do it.\n\nArgs:\n    name: Not used") and text.endswith(doc.removeprefix("Do it.").strip() or "signature.")
+    assert text.startswith("Do it.\n\nArgs:\n    name: Not used") and text.endswith(
+        doc.removeprefix("Do it.").strip() or "signature."
+    )
     assert Docstring("", ["x", "name"], {}).function() == ""  # python -OO
 
 

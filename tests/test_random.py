@@ -1,4 +1,7 @@
-"""Random numbers: the generator by its published vectors, the tiers' agreement, bounds that are never reached, repetitions."""
+"""Random numbers:
+
+the generator by its published vectors, the tiers' agreement, bounds that are never reached, repetitions.
+"""
 
 import jax
 import numpy as np
@@ -43,7 +46,9 @@ def test_published_vectors(counter, key, want):
         assert tuple(int(w[0]) for w in jax.jit(philox.scrambled)(low, high, key)) == want
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 7, 255, 256, 257, 511, 512, 513, 1000, 2 * philox.BLOCK + 3, 2 * philox.MANY + 5])
+@pytest.mark.parametrize(
+    "n", [0, 1, 2, 7, 255, 256, 257, 511, 512, 513, 1000, 2 * philox.BLOCK + 3, 2 * philox.MANY + 5]
+)
 def test_all_ways_give_the_same_words(n):
     place = np.arange(n, dtype=np.uint32)
     first, second = philox.scrambled(place, *[np.full(n, k) for k in reversed(KEY)])
@@ -109,7 +114,9 @@ def test_words_repeat_across_tensors_as_often_as_they_should():
 
 @pytest.mark.parametrize(("low", "high"), [(0, 3), (-5, 2**31), (-(2**63), 2**63 - 1), (0, 3 * 2**61)])
 def test_integers_are_even(low, high):
-    """Sixteenths of the range are drawn equally often, also of one so long that a remainder of 64 bits would favour some."""
+    """Sixteenths of the range are drawn equally often, also of one so long that a remainder of 64 bits would favour
+    some.
+    """
     bireme.seed(5)
     drawn = bireme.randint(low, high, [40_000]).numpy()
     counts = np.bincount(

@@ -1,4 +1,6 @@
-"""Settings of layers, optimizers, schedules, metrics and loaders that can only give nonsense are refused where they are given, by name."""
+"""Settings of layers, optimizers, schedules, metrics and loaders that can only give nonsense are refused where they are
+given, by name.
+"""
 
 import numpy as np
 import pytest

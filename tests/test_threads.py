@@ -378,7 +378,9 @@ print("parent goes on", (model(bireme.ones([16, 32])) ** 2).mean().item() >= 0)
 
 
 def run_fork(child, before=""):
-    script = FORK.format(before=textwrap.dedent(before), child=textwrap.indent(textwrap.dedent(child), "        ").strip())
+    script = FORK.format(
+        before=textwrap.dedent(before), child=textwrap.indent(textwrap.dedent(child), "        ").strip()
+    )
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "parent goes on" in done.stdout
@@ -475,7 +477,9 @@ def test_a_script_may_end_while_its_last_program_runs():
             opt.clear_grad()
     """
     for _ in range(2):
-        done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120
+        )
         assert done.returncode == 0, done.stderr
 
 
@@ -513,7 +517,10 @@ def test_weights_are_read_while_another_thread_trains():
 
 
 def test_the_end_while_a_daemon_computes():
-    """Python ends such a thread when it next asks for the interpreter; inside jax's C++ that would abort the process."""
+    """Python ends such a thread when it next asks for the interpreter;
+
+    inside jax's C++ that would abort the process.
+    """
     script = """
         import threading, time
         import numpy as np
@@ -536,7 +543,9 @@ def test_the_end_while_a_daemon_computes():
         time.sleep(0.5)
     """
     for _ in range(2):
-        done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120
+        )
         assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -600,7 +609,13 @@ def test_the_end_while_a_daemon_compiles_the_first_program():
         assert started.wait(60)
     """
     env = {**os.environ, "FLAGS_compile_cache": "0"}
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120, env=env)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=env,
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "compiled\n", "")
 
 

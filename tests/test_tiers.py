@@ -205,7 +205,9 @@ def test_a_last_batch_of_another_size_costs_one_compile():
 @pytest.mark.parametrize("sizes, compiled", [((6, 3), 2), ((6, 5, 4), 0)])
 def test_of_small_steps_whose_compile_takes_long_two_sizes_are_compiled(sizes, compiled):
     of_their_own = [nn.ReLU() for _ in sizes]  # another family for each case
-    net = nn.Sequential(nn.Linear(20, 64), nn.LayerNorm(64), nn.GELU(), nn.Linear(64, 64), nn.GELU(), *of_their_own, nn.LSTM(64, 32))
+    net = nn.Sequential(
+        nn.Linear(20, 64), nn.LayerNorm(64), nn.GELU(), nn.Linear(64, 64), nn.GELU(), *of_their_own, nn.LSTM(64, 32)
+    )
     rule = bireme.optimizer.AdamW(0.01, parameters=net.parameters())
     for n in sizes * 3:
         net(randn(n, 6, 20))[0].square().mean().backward()
@@ -249,14 +251,20 @@ def test_the_weights_of_a_second_model_wait_for_no_compiler():
 
 def test_the_estimate_of_work_knows_how_much_a_form_does():
     assert cost.bytecode_steps(None) == cost.TRACED and cost.bytecode_steps(np.exp) == cost.UFUNC
-    assert cost.bytecode_steps(OPS["batch_norm_of"].numpy_form) > 2 * cost.bytecode_steps(OPS["silu"].numpy_form) > cost.UFUNC
+    assert (
+        cost.bytecode_steps(OPS["batch_norm_of"].numpy_form)
+        > 2 * cost.bytecode_steps(OPS["silu"].numpy_form)
+        > cost.UFUNC
+    )
     image, kernel = sig_of((1, 8, 20, 20), dtypes.float32), sig_of((8, 8, 3, 3), dtypes.float32)
     convolved = OPS["conv2d"].bind((1, 1, None), ((1, 1), ((1, 1), (1, 1)), (1, 1), 1, "NCHW"))
     assert convolved.use((image, kernel)).work > 10 * OPS["relu"].bind((1,), ()).use((image,)).work
 
 
 def test_a_small_network_for_images_is_compiled():
-    net = nn.Sequential(nn.Conv2D(1, 6, 3), nn.ReLU(), nn.MaxPool2D(2), nn.Conv2D(6, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(968, 10))
+    net = nn.Sequential(
+        nn.Conv2D(1, 6, 3), nn.ReLU(), nn.MaxPool2D(2), nn.Conv2D(6, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(968, 10)
+    )
     with bireme.no_grad():
         for seed in range(4):
             net(randn(1, 1, 28, 28, seed=seed)).numpy()
@@ -333,7 +341,15 @@ def test_the_table_shows_what_ran_since_the_reset():
 
 
 def test_stats_are_documented_counters():
-    assert set(stats()) >= {"compiles", "interprets", "flushes", "cache_hits", "nodes", "compile_ms", "primitives_by_jax"}
+    assert set(stats()) >= {
+        "compiles",
+        "interprets",
+        "flushes",
+        "cache_hits",
+        "nodes",
+        "compile_ms",
+        "primitives_by_jax",
+    }
     bireme.debug.reset_stats()
     assert set(stats().values()) == {0}
 
@@ -435,7 +451,9 @@ def test_the_cache_is_private_and_where_it_was_asked_for(tmp_path):
     home = tmp_path / "home"
     home.mkdir()
     env = {k: v for k, v in os.environ.items() if k not in ("BIREME_CACHE_DIR", "XDG_CACHE_HOME")}
-    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], env={**env, "HOME": str(home)}, check=True, timeout=200)
+    subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], env={**env, "HOME": str(home)}, check=True, timeout=200
+    )
     assert (home / ".cache" / "bireme").stat().st_mode & 0o777 == 0o700
 
 
@@ -466,13 +484,17 @@ PROGRAM = """
 def quiet(script, folder, *limits):
     """Run a script in which a warning is an error, and which must print nothing."""
     command = [*limits, sys.executable, "-W", "error", "-c", textwrap.dedent(script)]
-    done = subprocess.run(command, env={**os.environ, "BIREME_CACHE_DIR": str(folder)}, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(
+        command, env={**os.environ, "BIREME_CACHE_DIR": str(folder)}, capture_output=True, text=True, timeout=200
+    )
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
     return sorted(p.name for p in own(folder).glob("*-*"))
 
 
 def test_what_was_written_by_half_is_dropped_and_the_rest_is_kept(tmp_path):
-    (own(tmp_path) / "killed-cache").write_bytes(b"half a prog")  # the time of its use comes after it, and jax stops where it is missing
+    (own(tmp_path) / "killed-cache").write_bytes(
+        b"half a prog"
+    )  # the time of its use comes after it, and jax stops where it is missing
     names = quiet(PROGRAM, tmp_path)
     assert len(names) == 2 and "killed-cache" not in names
 

@@ -1,4 +1,7 @@
-"""Types for users: the stubs are up to date and in the wheel, and mypy checks a program against the installed package."""
+"""Types for users:
+
+the stubs are up to date and in the wheel, and mypy checks a program against the installed package.
+"""
 
 import os
 import re
@@ -28,7 +31,9 @@ def run(*command, **environment) -> subprocess.CompletedProcess:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
-    made = run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", folder, ROOT)
+    made = run(
+        sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", folder, ROOT
+    )
     assert made.returncode == 0, made.stdout + made.stderr
     (found,) = folder.glob("bireme-*.whl")
     return found
@@ -65,5 +70,11 @@ def test_mypy_checks_a_program_against_the_installed_package(installed, tmp_path
 def test_the_program_runs_with_the_installed_package(installed, tmp_path):
     _, site = installed
     check = f"import bireme, runpy; assert bireme.__file__.startswith({str(site)!r}); runpy.run_path({str(PROGRAM)!r}, run_name='__main__')"
-    told = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(site)})
+    told = subprocess.run(
+        [sys.executable, "-c", check],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(site)},
+    )
     assert told.returncode == 0, told.stderr

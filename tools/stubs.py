@@ -1,4 +1,5 @@
-"""Writes the stubs (.pyi) of what exists at run time alone: operators by name, Tensor's methods, layers made of functions.
+"""Writes the stubs (.pyi) of what exists at run time alone: operators by name, Tensor's methods, layers made of
+functions.
 
 `python -m tools.stubs` (a part of `make api`) rewrites them from the signatures that these have.
 """
@@ -106,7 +107,9 @@ def class_of(name: str, base: str, members: dict[str, Any]) -> list[str]:
         lines += property_of(inner, value) if isinstance(value, property) else function(inner, value)
     # a type of Python's own is named as such where a method hides it, as Tensor.float does
     hidden = "|".join(n for n in members if isinstance(getattr(builtins, n, None), type))
-    lines = [re.sub(rf"(?<=[:>|,\[] )({hidden})\b|(?<=\[)({hidden})\b", r"builtins.\g<0>", x) if hidden else x for x in lines]
+    lines = [
+        re.sub(rf"(?<=[:>|,\[] )({hidden})\b|(?<=\[)({hidden})\b", r"builtins.\g<0>", x) if hidden else x for x in lines
+    ]
     return [f"class {name}({base}):", *[f"    {line}" for line in lines or ["..."]]]
 
 
@@ -128,8 +131,12 @@ def operators() -> str:
 def methods() -> str:
     """What others than its own module have given Tensor."""
     found = {n: v for n, v in vars(bireme.Tensor).items() if isinstance(v, property) or inspect.isfunction(v)}
-    home = {n: inspect.unwrap(v.fget if isinstance(v, property) else v).__globals__["__name__"] for n, v in found.items()}
-    return module(class_of("Methods", "OnHost", {n: v for n, v in found.items() if home[n] != "bireme.core.tensor.tensor"}))
+    home = {
+        n: inspect.unwrap(v.fget if isinstance(v, property) else v).__globals__["__name__"] for n, v in found.items()
+    }
+    return module(
+        class_of("Methods", "OnHost", {n: v for n, v in found.items() if home[n] != "bireme.core.tensor.tensor"})
+    )
 
 
 def layers(source: ModuleType) -> str:

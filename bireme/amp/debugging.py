@@ -204,7 +204,12 @@ class TensorCheckerConfig:
         if not isinstance(debug_mode, DebugMode):
             raise errors.bad(f"{where}(debug_mode)", "a DebugMode", debug_mode, kind=AttributeError)
         if not isinstance(stack_height_limit, int):
-            raise errors.bad(f"{where}(stack_height_limit)", "an integer", stack_height_limit, kind=errors.for_integer(stack_height_limit))
+            raise errors.bad(
+                f"{where}(stack_height_limit)",
+                "an integer",
+                stack_height_limit,
+                kind=errors.for_integer(stack_height_limit),
+            )
         self.enable, self.debug_mode, self.output_dir = enable, debug_mode, output_dir
         self.checked_op_list, self.skipped_op_list = checked_op_list, skipped_op_list
         self._checked, self._skipped = (
@@ -311,7 +316,10 @@ def enable_tensor_checker(checker_config: TensorCheckerConfig) -> None:
     """
     if not isinstance(checker_config, TensorCheckerConfig):
         raise errors.bad(
-            "enable_tensor_checker(checker_config)", "a TensorCheckerConfig", checker_config, kind=errors.ArgumentTypeError
+            "enable_tensor_checker(checker_config)",
+            "a TensorCheckerConfig",
+            checker_config,
+            kind=errors.ArgumentTypeError,
         )
     if checker_config.update_and_check_step_id():
         if checker_config not in _current:

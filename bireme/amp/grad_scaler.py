@@ -140,7 +140,9 @@ class GradScaler:
             optimizer.step()
             return
         if id(optimizer) in self._stepped:
-            raise errors.bad("GradScaler.step()", "update() between two steps", described="a second step", kind=RuntimeError)
+            raise errors.bad(
+                "GradScaler.step()", "update() between two steps", described="a second step", kind=RuntimeError
+            )
         if id(optimizer) not in self._found:
             self.unscale_(optimizer)
         optimizer._step(skip=self._found[id(optimizer)])
@@ -293,7 +295,10 @@ class GradScaler:
             return
         if not state_dict:
             raise errors.bad(
-                "GradScaler.load_state_dict(state_dict)", "the state of an enabled scaler", described="nothing", kind=RuntimeError
+                "GradScaler.load_state_dict(state_dict)",
+                "the state of an enabled scaler",
+                described="nothing",
+                kind=RuntimeError,
             )
         if "scale" not in state_dict:
             raise errors.bad(

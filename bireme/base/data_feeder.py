@@ -10,7 +10,14 @@ from bireme.core.base import dtype as dtypes
 from bireme.core.base import errors
 from bireme.core.tensor.tensor import Tensor
 
-__all__ = ["check_dtype", "check_type", "check_variable_and_dtype", "convert_dtype", "convert_float_to_uint16", "convert_uint16_to_float"]
+__all__ = [
+    "check_dtype",
+    "check_type",
+    "check_variable_and_dtype",
+    "convert_dtype",
+    "convert_float_to_uint16",
+    "convert_uint16_to_float",
+]
 
 
 def convert_dtype(dtype: Any) -> str:
@@ -31,7 +38,9 @@ def check_type(input: Any, input_name: str, expected_type: Any, op_name: str, ex
     if not isinstance(input, expected_type):
         expected = expected_type if isinstance(expected_type, tuple) else (expected_type,)
         names = " or ".join(t.__name__ for t in expected)
-        raise errors.bad(f"{op_name}({input_name})", names, input, hint=extra_message or None, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            f"{op_name}({input_name})", names, input, hint=extra_message or None, kind=errors.ArgumentTypeError
+        )
 
 
 def check_dtype(input_dtype: Any, input_name: str, expected_dtype: Any, op_name: str, extra_message: str = "") -> None:
@@ -43,11 +52,17 @@ def check_dtype(input_dtype: Any, input_name: str, expected_dtype: Any, op_name:
     expected = list(expected_dtype) if isinstance(expected_dtype, (list, tuple)) else [expected_dtype]
     if found not in expected:
         raise errors.bad(
-            f"{op_name}({input_name})", " or ".join(map(str, expected)), described=found, hint=extra_message or None, kind=errors.ArgumentTypeError
+            f"{op_name}({input_name})",
+            " or ".join(map(str, expected)),
+            described=found,
+            hint=extra_message or None,
+            kind=errors.ArgumentTypeError,
         )
 
 
-def check_variable_and_dtype(input: Any, input_name: str, expected_dtype: Any, op_name: str, extra_message: str = "") -> None:
+def check_variable_and_dtype(
+    input: Any, input_name: str, expected_dtype: Any, op_name: str, extra_message: str = ""
+) -> None:
     """Raise TypeError unless ``input`` is a tensor of one of the expected dtypes.
 
     Args:
@@ -84,4 +99,6 @@ def convert_uint16_to_float(data: Any) -> np.ndarray:
     source = np.asarray(data)
     if source.dtype == dtypes.bfloat16.np:  # numbers already: what `Tensor.numpy` gives
         return source.astype(np.float32)
-    return np.ascontiguousarray(source.astype(np.uint16)).view(dtypes.bfloat16.np).astype(np.float32).reshape(source.shape)
+    return (
+        np.ascontiguousarray(source.astype(np.uint16)).view(dtypes.bfloat16.np).astype(np.float32).reshape(source.shape)
+    )

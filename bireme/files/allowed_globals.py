@@ -296,9 +296,7 @@ def what(x: Any) -> str:
     """Describe a part of a file in words."""
     if type(x) is Word:
         return f"the global {x.name}"
-    return {Array: "an array", Kind: "a dtype", Blob: "bytes", type(None): "None"}.get(
-        type(x), f"a {type(x).__name__}"
-    )
+    return {Array: "an array", Kind: "a dtype", Blob: "bytes", type(None): "None"}.get(type(x), f"a {type(x).__name__}")
 
 
 CALLS: dict[str, Callable[[Builder, tuple], Any]] = {

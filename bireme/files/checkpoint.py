@@ -55,7 +55,10 @@ class Checkpoint:
         for name, part in parts.items():
             if not hasattr(part, "state_dict") or _setter(part) is None:
                 raise errors.bad(
-                    f"Checkpoint({name})", "an object with state_dict and set_state_dict", part, kind=errors.ArgumentTypeError
+                    f"Checkpoint({name})",
+                    "an object with state_dict and set_state_dict",
+                    part,
+                    kind=errors.ArgumentTypeError,
                 )
         self.folder, self.keep, self.parts = os.fspath(folder), keep, parts
         self.extra: dict[str, Any] = {}
@@ -169,7 +172,9 @@ class Checkpoint:
             left = _setter(part)(parts[name])
             if isinstance(left, tuple) and any(left):
                 raise errors.bad(
-                    f"{where}, {name}", "the same names", described=f"{path}, which lacks {left[0]} and has {left[1]} in excess"
+                    f"{where}, {name}",
+                    "the same names",
+                    described=f"{path}, which lacks {left[0]} and has {left[1]} in excess",
                 )
         stream = state["random"]
         if stream["seeded"] and not random_state.was_seeded():

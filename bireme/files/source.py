@@ -94,7 +94,9 @@ class Source:
 
     def _need(self, n: int) -> None:
         if n > self.left:
-            raise FileFormatError(f"it is truncated: {n} bytes are expected at byte {self.place}, and {self.left} are left")
+            raise FileFormatError(
+                f"it is truncated: {n} bytes are expected at byte {self.place}, and {self.left} are left"
+            )
 
     def _fill(self, n: int) -> None:
         self._need(n)

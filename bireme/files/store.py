@@ -128,7 +128,10 @@ def load(path: str | os.PathLike | BinaryIO, **configs: Any) -> Any:
             (place + end for end in (".pdparams", ".pdopt", ".safetensors") if os.path.isfile(place + end)), None
         )
         raise errors.bad(
-            "load(path)", "a file", described=f"{place}, {what}", hint=None if near is None else f"give the whole name: {near}"
+            "load(path)",
+            "a file",
+            described=f"{place}, {what}",
+            hint=None if near is None else f"give the whole name: {near}",
         )
     with telling("load", place), open(place, "rb", buffering=0) as file, naming(place):
         source = Source(file, size_of(file))
@@ -228,7 +231,9 @@ class telling:
             return
         reason = "the disk is full" if e.errno in (errno.ENOSPC, errno.EDQUOT) else e.strerror or str(e)
         action = "a file that can be read" if self.hint is None else "a file that can be written"
-        told = errors.bad(f"{self.where}(path)", action, described=f"{self.path}: {reason}", hint=self.hint, kind=type(e))
+        told = errors.bad(
+            f"{self.where}(path)", action, described=f"{self.path}: {reason}", hint=self.hint, kind=type(e)
+        )
         told.errno = e.errno  # type: ignore[attr-defined]  # an OSError
         raise told from None
 

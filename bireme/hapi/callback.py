@@ -190,7 +190,9 @@ class CallbackList:
             callback: The callback.
         """
         if not hasattr(callback, "on_train_begin"):
-            raise errors.bad("callbacks", "objects of bireme.callbacks.Callback", callback, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "callbacks", "objects of bireme.callbacks.Callback", callback, kind=errors.ArgumentTypeError
+            )
         self.callbacks.append(callback)
 
     def __iter__(self) -> Iterator[Any]:

@@ -137,7 +137,9 @@ def flops(
     if custom_ops is not None and not (
         isinstance(custom_ops, dict) and all(callable(rule) for rule in custom_ops.values())
     ):
-        raise errors.bad("flops(custom_ops)", "a dict of a layer class to a function", custom_ops, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "flops(custom_ops)", "a dict of a layer class to a function", custom_ops, kind=errors.ArgumentTypeError
+        )
     rules = register_hooks | (custom_ops or {})
     leaves = [layer for layer in net.sublayers(include_self=True) if not any(True for _ in layer.children())]
     args = made_inputs("flops", input_size, None)

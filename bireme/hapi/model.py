@@ -125,7 +125,9 @@ class Model:
             [0.0]
         """
         if optimizer is not None and not hasattr(optimizer, "step"):
-            raise errors.bad("Model.prepare(optimizer)", "an optimizer or None", optimizer, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "Model.prepare(optimizer)", "an optimizer or None", optimizer, kind=errors.ArgumentTypeError
+            )
         if loss is not None and not callable(loss):
             raise errors.bad("Model.prepare(loss)", "a Layer or a function", loss, kind=errors.ArgumentTypeError)
         self._scores = Scores(metrics)
@@ -139,7 +141,12 @@ class Model:
     def _need(self, where: str, **parts: Any) -> None:
         for name, part in parts.items():
             if part is None:
-                raise errors.bad(f"Model.{where}()", f"prepare({name}=...) before it", described=f"no {name}", kind=errors.ArgumentError)
+                raise errors.bad(
+                    f"Model.{where}()",
+                    f"prepare({name}=...) before it",
+                    described=f"no {name}",
+                    kind=errors.ArgumentError,
+                )
 
     # ------------------------------------------------------------ one batch
 

@@ -128,7 +128,9 @@ def _shapes(where: str, given: Any) -> list[Any]:
     if isinstance(given, dict):
         given = list(given.values())
     if not isinstance(given, (list, tuple)):
-        raise errors.bad(f"{where}(input_size)", "a shape, an InputSpec, or a list of them", given, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            f"{where}(input_size)", "a shape, an InputSpec, or a list of them", given, kind=errors.ArgumentTypeError
+        )
     return list(given)
 
 
@@ -138,7 +140,9 @@ def _made(where: str, shape: Any, kind: Any) -> Any:
     if isinstance(shape, (list, tuple)) and not _is_shape(shape):
         return tuple(_made(where, part, kind) for part in shape)
     if not _is_shape(shape):
-        raise errors.bad(f"{where}(input_size)", "a shape, an InputSpec, or a list of them", shape, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            f"{where}(input_size)", "a shape, an InputSpec, or a list of them", shape, kind=errors.ArgumentTypeError
+        )
     sizes = []
     for n in shape:
         if isinstance(n, (bool, float)):

@@ -90,7 +90,10 @@ class TensorDataset(Dataset):
         lengths = [tensor.shape[0] for tensor in tensors]
         if any(n != lengths[0] for n in lengths):
             raise errors.bad(
-                "TensorDataset(tensors)", "tensors of equal length", described=f"lengths {lengths}", kind=errors.ArgumentError
+                "TensorDataset(tensors)",
+                "tensors of equal length",
+                described=f"lengths {lengths}",
+                kind=errors.ArgumentError,
             )
         self.tensors = tensors
 
@@ -129,7 +132,9 @@ class ComposeDataset(Dataset):
     def __init__(self, datasets: Iterable[Dataset]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
-            raise errors.bad("ComposeDataset(datasets)", "at least one dataset", self.datasets, kind=errors.ArgumentError)
+            raise errors.bad(
+                "ComposeDataset(datasets)", "at least one dataset", self.datasets, kind=errors.ArgumentError
+            )
         for dataset in self.datasets:
             if not isinstance(dataset, Dataset) or isinstance(dataset, IterableDataset):
                 raise errors.bad(
@@ -141,7 +146,10 @@ class ComposeDataset(Dataset):
         lengths = [len(dataset) for dataset in self.datasets]
         if any(n != lengths[0] for n in lengths):
             raise errors.bad(
-                "ComposeDataset(datasets)", "datasets of equal length", described=f"lengths {lengths}", kind=errors.ArgumentError
+                "ComposeDataset(datasets)",
+                "datasets of equal length",
+                described=f"lengths {lengths}",
+                kind=errors.ArgumentError,
             )
 
     def __len__(self) -> int:
@@ -172,7 +180,9 @@ class ChainDataset(IterableDataset):
             raise errors.bad("ChainDataset(datasets)", "at least one dataset", self.datasets, kind=errors.ArgumentError)
         for dataset in self.datasets:
             if not isinstance(dataset, IterableDataset):
-                raise errors.bad("ChainDataset(datasets)", "each an IterableDataset", dataset, kind=errors.ArgumentError)
+                raise errors.bad(
+                    "ChainDataset(datasets)", "each an IterableDataset", dataset, kind=errors.ArgumentError
+                )
 
     def __iter__(self) -> Iterator[Any]:
         return itertools.chain.from_iterable(self.datasets)
@@ -210,12 +220,18 @@ class ConcatDataset(Dataset):
     def __init__(self, datasets: Iterable[Dataset]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
-            raise errors.bad("ConcatDataset(datasets)", "at least one dataset", self.datasets, kind=errors.ArgumentError)
+            raise errors.bad(
+                "ConcatDataset(datasets)", "at least one dataset", self.datasets, kind=errors.ArgumentError
+            )
         hint = "ConcatDataset does not support IterableDataset: ChainDataset does"
         for dataset in self.datasets:
             if isinstance(dataset, IterableDataset):
                 raise errors.bad(
-                    "ConcatDataset(datasets)", "datasets with __getitem__", dataset, hint=hint, kind=errors.ArgumentError
+                    "ConcatDataset(datasets)",
+                    "datasets with __getitem__",
+                    dataset,
+                    hint=hint,
+                    kind=errors.ArgumentError,
                 )
         self.cumulative_sizes = self.cumsum(self.datasets)
 

@@ -196,7 +196,9 @@ def _columns(who: str, preds: Any, labels: Any) -> tuple[Any, Any]:
     preds, labels = _column(preds, f"{who}.update(preds)"), _column(labels, f"{who}.update(labels)")
     n = labels.shape[0]
     if preds.shape[0] < n:
-        raise errors.bad(f"{who}.update(preds)", f"a prediction for each of {n} labels", preds, kind=errors.OutOfRangeError)
+        raise errors.bad(
+            f"{who}.update(preds)", f"a prediction for each of {n} labels", preds, kind=errors.OutOfRangeError
+        )
     if isinstance(preds, Tensor) != isinstance(labels, Tensor):
         preds, labels = (x._host() if isinstance(x, Tensor) else x for x in (preds, labels))
     return preds[:n], labels

@@ -63,7 +63,9 @@ class Activation(Layer):
         given = {**cls._defaults, "name": None, **dict(zip(names, args)), **kwargs}
         if len(args) > len(names) or len(given) > len(names):
             got = next((repr(k) for k in kwargs if k not in names), f"{len(args)} arguments")
-            raise errors.bad(f"{cls.__name__}()", f"arguments {', '.join(names)}", described=got, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"{cls.__name__}()", f"arguments {', '.join(names)}", described=got, kind=errors.ArgumentTypeError
+            )
         return given
 
     def forward(self, x: Tensor) -> Tensor:
@@ -88,7 +90,9 @@ def _layer(title: str, function: Callable[..., Tensor], doc: str, /, **defaults:
     types = {**function.__annotations__, "name": "str | None"}
     keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
     arguments = {**defaults, "name": None}.items()
-    cls.__signature__ = inspect.Signature([inspect.Parameter(k, keyword, default=v, annotation=types.get(k, "Any")) for k, v in arguments])
+    cls.__signature__ = inspect.Signature(
+        [inspect.Parameter(k, keyword, default=v, annotation=types.get(k, "Any")) for k, v in arguments]
+    )
     return cls
 
 

@@ -45,7 +45,9 @@ class _BatchNormBase(Layer):
         self.weight = self.create_parameter([num_features], weight_attr, default_initializer=Constant(1.0))
         self.bias = self.create_parameter([num_features], bias_attr, is_bias=True)
         names = [None, None] if name is None else [f"{name}_mean", f"{name}_variance"]
-        self._mean, self._variance = [_statistic(self, num_features, start, name=n) for start, n in zip((0.0, 1.0), names)]
+        self._mean, self._variance = [
+            _statistic(self, num_features, start, name=n) for start, n in zip((0.0, 1.0), names)
+        ]
 
     def _check_data_format(self, input: str) -> None:
         if self._formats and input not in self._formats:
@@ -74,9 +76,17 @@ class _BatchNormBase(Layer):
         """
         self._check_input_dim(input)
         return batch_norm(
-            input, self._mean, self._variance, self.weight, self.bias, self.training, self._momentum, self._epsilon, self._data_format,
+            input,
+            self._mean,
+            self._variance,
+            self.weight,
+            self.bias,
+            self.training,
+            self._momentum,
+            self._epsilon,
+            self._data_format,
             self._use_global_stats,
-        )  # fmt: skip
+        )
 
     def extra_repr(self) -> str:
         layout = "" if self._data_format == "NCHW" else f", data_format={self._data_format}"
@@ -377,8 +387,17 @@ class BatchNorm(Layer):
         """
         by_batch = (self.training or self._trainable_statistics) and not self._use_global_stats
         out = batch_norm(
-            input, self._mean, self._variance, self.weight, self.bias, by_batch, self._momentum, self._epsilon, self._data_layout, not by_batch
-        )  # fmt: skip
+            input,
+            self._mean,
+            self._variance,
+            self.weight,
+            self.bias,
+            by_batch,
+            self._momentum,
+            self._epsilon,
+            self._data_layout,
+            not by_batch,
+        )
         return out if self._act_fn is None else self._act_fn(out)
 
 

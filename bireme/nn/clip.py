@@ -80,7 +80,9 @@ class ClipGradByNorm(ClipGradBase):
     """
 
     def __init__(self, clip_norm: float):
-        if not isinstance(clip_norm, (int, float, np.number, Tensor)) and not (isinstance(clip_norm, np.ndarray) and clip_norm.size == 1):
+        if not isinstance(clip_norm, (int, float, np.number, Tensor)) and not (
+            isinstance(clip_norm, np.ndarray) and clip_norm.size == 1
+        ):
             raise errors.bad(f"{type(self).__name__}(clip_norm)", "a number", clip_norm, kind=errors.ArgumentTypeError)
         self.clip_norm = float(clip_norm.item() if isinstance(clip_norm, np.ndarray) else clip_norm)
         if not self.clip_norm >= 0:

@@ -163,7 +163,9 @@ class Embedding(Layer):
         else:
             if _weight.shape != [num_embeddings, embedding_dim]:
                 expected = f"shape {[num_embeddings, embedding_dim]}"
-                raise errors.bad("Embedding(_weight)", expected, described=f"shape {_weight.shape}", kind=errors.ShapeError)
+                raise errors.bad(
+                    "Embedding(_weight)", expected, described=f"shape {_weight.shape}", kind=errors.ShapeError
+                )
             self.weight = _weight if isinstance(_weight, Parameter) else Parameter(_weight)
             self.weight.stop_gradient = _freeze
         if sparse and self.weight is not None:
@@ -191,7 +193,9 @@ class Embedding(Layer):
         Returns:
             Tensor of the shape of ``x`` followed by ``embedding_dim``.
         """
-        return embedding(x, self.weight, self._padding_idx, self._max_norm, self._norm_type, self._sparse, self._scale_grad_by_freq)
+        return embedding(
+            x, self.weight, self._padding_idx, self._max_norm, self._norm_type, self._sparse, self._scale_grad_by_freq
+        )
 
     def extra_repr(self) -> str:
         padding = "" if self._padding_idx is None else f", padding_idx={self._padding_idx}"
@@ -460,7 +464,9 @@ class Bilinear(Layer):
 
     def extra_repr(self) -> str:
         name = f", name={self._name}" if self._name else ""
-        sizes = f"in1_features={self._in1_features}, in2_features={self._in2_features}, out_features={self._out_features}"
+        sizes = (
+            f"in1_features={self._in1_features}, in2_features={self._in2_features}, out_features={self._out_features}"
+        )
         return f"{sizes}, dtype={self._dtype}{name}"
 
 

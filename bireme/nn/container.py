@@ -41,7 +41,13 @@ class Sequential(Layer):
                 self.add_sublayer(*given)
             else:
                 hint = "a list of layers is unpacked with a star: Sequential(*layers)"
-                raise errors.bad("Sequential(layers)", "layers, or pairs (name, layer)", given, hint=hint, kind=errors.ArgumentTypeError)
+                raise errors.bad(
+                    "Sequential(layers)",
+                    "layers, or pairs (name, layer)",
+                    given,
+                    hint=hint,
+                    kind=errors.ArgumentTypeError,
+                )
 
     def __getitem__(self, name: Any) -> Any:
         if isinstance(name, slice):
@@ -299,7 +305,9 @@ class ParameterDict(Layer):
             parameters: Dict of names and parameters, or pairs (name, parameter).
         """
         if not isinstance(parameters, Iterable):
-            raise errors.bad("update(parameters)", "a dict, or pairs (name, parameter)", parameters, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "update(parameters)", "a dict, or pairs (name, parameter)", parameters, kind=errors.ArgumentTypeError
+            )
         for pair in parameters.items() if isinstance(parameters, Mapping) else parameters:
             if not isinstance(pair, (list, tuple)) or len(pair) != 2:
                 raise errors.bad("update(parameters)", "pairs (name, parameter)", pair)
@@ -375,7 +383,9 @@ class LayerDict(Layer):
             sublayers: Dict of names and layers, another ``LayerDict``, or pairs (name, layer).
         """
         if not isinstance(sublayers, Iterable):
-            raise errors.bad("update(sublayers)", "a dict or pairs (name, layer)", sublayers, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "update(sublayers)", "a dict or pairs (name, layer)", sublayers, kind=errors.ArgumentTypeError
+            )
         pairs = sublayers.items() if isinstance(sublayers, (Mapping, LayerDict)) else sublayers
         for pair in pairs:
             if not isinstance(pair, (list, tuple)) or len(pair) != 2:

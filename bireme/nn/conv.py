@@ -70,7 +70,8 @@ class _ConvNd(Layer):
             data_format,
         )
         self._kernel_size, self._stride, self._dilation = [
-            _sizes(value, dims, f"{name}({which})") for which, value in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation))
+            _sizes(value, dims, f"{name}({which})")
+            for which, value in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation))
         ]
         if padding_mode not in _MODES:
             raise errors.bad(f"{name}(padding_mode)", f"one of {', '.join(map(repr, _MODES))}", padding_mode)
@@ -88,7 +89,9 @@ class _ConvNd(Layer):
         ends = (in_channels, out_channels // groups) if transposed else (out_channels, in_channels // groups)
         # Paddle counts all input channels here, also when groups divide them
         start = None if transposed else Normal(0.0, math.sqrt(2.0 / (in_channels * math.prod(self._kernel_size))))
-        self.weight = self.create_parameter([*ends, *self._kernel_size], weight_attr, dtype, default_initializer=start, device=device)
+        self.weight = self.create_parameter(
+            [*ends, *self._kernel_size], weight_attr, dtype, default_initializer=start, device=device
+        )
         self.bias = self.create_parameter([out_channels], bias_attr, dtype, is_bias=True, device=device)
 
     def extra_repr(self) -> str:
@@ -109,7 +112,9 @@ class _ConvNd(Layer):
 
 
 def _sizes(value: Any, n: int, where: str) -> list[int]:
-    found = [value] * n if isinstance(value, numbers.Integral) else list(value) if isinstance(value, (list, tuple)) else []
+    found = (
+        [value] * n if isinstance(value, numbers.Integral) else list(value) if isinstance(value, (list, tuple)) else []
+    )
     if len(found) != n or not all(isinstance(k, numbers.Integral) for k in found):
         raise errors.bad(where, _COUNTS[n], value)
     found = [int(k) for k in found]
@@ -141,9 +146,23 @@ class _Conv(_ConvNd):
         data_format: str = "NCHW",
     ):
         super().__init__(
-            in_channels, out_channels, kernel_size, False, self._axes, stride, padding, padding_mode, 0, dilation, groups, weight_attr,
-            bias_attr if bias else False, data_format, device, dtype,
-        )  # fmt: skip
+            in_channels,
+            out_channels,
+            kernel_size,
+            False,
+            self._axes,
+            stride,
+            padding,
+            padding_mode,
+            0,
+            dilation,
+            groups,
+            weight_attr,
+            bias_attr if bias else False,
+            data_format,
+            device,
+            dtype,
+        )
         self._bias_attr = bias_attr
 
     @renamed(x="input")
@@ -161,7 +180,9 @@ class _Conv(_ConvNd):
             x = pad(x, [padding] * (2 * self._axes), mode=self._padding_mode, data_format=self._data_format)
             padding = 0
         # looked up in the class: the function is no method
-        return type(self)._function(x, self.weight, self.bias, self._stride, padding, self._dilation, self._groups, self._data_format)
+        return type(self)._function(
+            x, self.weight, self.bias, self._stride, padding, self._dilation, self._groups, self._data_format
+        )
 
 
 class Conv1D(_Conv):
@@ -220,9 +241,21 @@ class Conv1D(_Conv):
         data_format: str = "NCL",
     ):
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias=bias, padding_mode=padding_mode, device=device,
-            dtype=dtype, weight_attr=weight_attr, bias_attr=bias_attr, data_format=data_format,
-        )  # fmt: skip
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias=bias,
+            padding_mode=padding_mode,
+            device=device,
+            dtype=dtype,
+            weight_attr=weight_attr,
+            bias_attr=bias_attr,
+            data_format=data_format,
+        )
 
 
 class Conv2D(_Conv):
@@ -323,9 +356,21 @@ class Conv3D(_Conv):
         data_format: str = "NCDHW",
     ):
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias=bias, padding_mode=padding_mode, device=device,
-            dtype=dtype, weight_attr=weight_attr, bias_attr=bias_attr, data_format=data_format,
-        )  # fmt: skip
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias=bias,
+            padding_mode=padding_mode,
+            device=device,
+            dtype=dtype,
+            weight_attr=weight_attr,
+            bias_attr=bias_attr,
+            data_format=data_format,
+        )
 
 
 Conv1d, Conv2d, Conv3d = Conv1D, Conv2D, Conv3D
@@ -402,9 +447,21 @@ class Conv1DTranspose(_Transposed):
         data_format: str = "NCL",
     ):
         super().__init__(
-            in_channels, out_channels, kernel_size, True, 1, stride, padding, "zeros", output_padding, dilation, groups, weight_attr,
-            bias_attr, data_format,
-        )  # fmt: skip
+            in_channels,
+            out_channels,
+            kernel_size,
+            True,
+            1,
+            stride,
+            padding,
+            "zeros",
+            output_padding,
+            dilation,
+            groups,
+            weight_attr,
+            bias_attr,
+            data_format,
+        )
 
 
 class Conv2DTranspose(_Transposed):
@@ -457,9 +514,21 @@ class Conv2DTranspose(_Transposed):
         data_format: str = "NCHW",
     ):
         super().__init__(
-            in_channels, out_channels, kernel_size, True, 2, stride, padding, "zeros", output_padding, dilation, groups, weight_attr,
-            bias_attr, data_format,
-        )  # fmt: skip
+            in_channels,
+            out_channels,
+            kernel_size,
+            True,
+            2,
+            stride,
+            padding,
+            "zeros",
+            output_padding,
+            dilation,
+            groups,
+            weight_attr,
+            bias_attr,
+            data_format,
+        )
 
 
 class Conv3DTranspose(_Transposed):
@@ -512,6 +581,18 @@ class Conv3DTranspose(_Transposed):
         data_format: str = "NCDHW",
     ):
         super().__init__(
-            in_channels, out_channels, kernel_size, True, 3, stride, padding, "zeros", output_padding, dilation, groups, weight_attr,
-            bias_attr, data_format,
-        )  # fmt: skip
+            in_channels,
+            out_channels,
+            kernel_size,
+            True,
+            3,
+            stride,
+            padding,
+            "zeros",
+            output_padding,
+            dilation,
+            groups,
+            weight_attr,
+            bias_attr,
+            data_format,
+        )

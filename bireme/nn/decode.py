@@ -212,7 +212,9 @@ class BeamSearchDecoder(Decoder):
         Returns:
             A tuple (``OutputWrapper``, ``StateWrapper``, next inputs, finished).
         """
-        outputs, next_states = self.cell(map_structure(self._merged, inputs), map_structure(self._merged, states.cell_states), **kwargs)
+        outputs, next_states = self.cell(
+            map_structure(self._merged, inputs), map_structure(self._merged, states.cell_states), **kwargs
+        )
         outputs, next_states = map_structure(self._split, outputs), map_structure(self._split, next_states)
         logits = outputs if self.output_fn is None else self.output_fn(outputs)
         chosen, new = self._search(logits, next_states, states)
@@ -301,7 +303,9 @@ def dynamic_decode(
             next_finished = logical_or(next_finished, finished)
             lengths = lengths + logical_not(next_finished).astype("int64")
             if impute_finished:
-                next_states = map_structure(lambda old, new, ended=next_finished: _kept(old, new, ended), states, next_states)
+                next_states = map_structure(
+                    lambda old, new, ended=next_finished: _kept(old, new, ended), states, next_states
+                )
         states, finished = next_states, next_finished
         collected.append(outputs)
         if max_step_num is not None and len(collected) > max_step_num:

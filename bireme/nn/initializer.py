@@ -160,7 +160,9 @@ class TruncatedNormal(Initializer):
             return full(shape, min(max(self._mean, self._a), self._b), kind)
         # a float32 that rounds to 1 would be infinity after erfinv, and an outlier at the bound after clipping
         edge = 1 - 2.0**-23
-        low, high = (min(max(math.erf((x - self._mean) / (self._std * _SQRT2)), -edge), edge) for x in (self._a, self._b))
+        low, high = (
+            min(max(math.erf((x - self._mean) / (self._std * _SQRT2)), -edge), edge) for x in (self._a, self._b)
+        )
         x = erfinv(uniform(shape, _wide(kind), low, high)) * (self._std * _SQRT2) + self._mean
         return clip(x, self._a, self._b).astype(kind)
 
@@ -204,7 +206,9 @@ class XavierUniform(Initializer):
         True
     """
 
-    def __init__(self, fan_in: float | None = None, fan_out: float | None = None, gain: float = 1.0, name: str | None = None):
+    def __init__(
+        self, fan_in: float | None = None, fan_out: float | None = None, gain: float = 1.0, name: str | None = None
+    ):
         self._fan_in, self._fan_out = _fan(self, "fan_in", fan_in), _fan(self, "fan_out", fan_out)
         self._gain = gain
 
@@ -307,7 +311,12 @@ class Bilinear(Initializer):
 
     def sample(self, shape: Sequence[int], dtype: DType | str) -> Tensor:
         if len(shape) != 4:
-            raise errors.bad("Bilinear", "a kernel of shape [out, in, height, width]", described=f"shape {list(shape)}", kind=errors.ShapeError)
+            raise errors.bad(
+                "Bilinear",
+                "a kernel of shape [out, in, height, width]",
+                described=f"shape {list(shape)}",
+                kind=errors.ShapeError,
+            )
         if shape[2] != shape[3]:
             raise errors.bad("Bilinear", "a square kernel", described=f"shape {list(shape)}", kind=errors.ShapeError)
         kind = dtypes.of(dtype)
@@ -475,7 +484,9 @@ def set_global_initializer(weight_init: Initializer | None, bias_init: Initializ
     """
     for what, given in (("weight_init", weight_init), ("bias_init", bias_init)):
         if given is not None and not callable(given):
-            raise errors.bad(f"set_global_initializer({what})", "an initializer or None", given, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"set_global_initializer({what})", "an initializer or None", given, kind=errors.ArgumentTypeError
+            )
     _Global.weight, _Global.bias = weight_init, bias_init
 
 

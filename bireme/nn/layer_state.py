@@ -158,7 +158,9 @@ class State:
                 continue
             value = given if isinstance(given, Tensor) else np.asarray(given)
             if isinstance(value, np.ndarray) and value.dtype.kind in "OSUMm":
-                raise errors.bad(f"{where}, {key}", "a Tensor or an array of numbers", given, kind=errors.NotATensorError)
+                raise errors.bad(
+                    f"{where}, {key}", "a Tensor or an array of numbers", given, kind=errors.NotATensorError
+                )
             if list(value.shape) != held.shape:
                 errors.warn(f"{where}: skipped {key}: expected shape {held.shape}, got {list(value.shape)}")
                 missing.append(key)

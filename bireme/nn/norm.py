@@ -210,7 +210,9 @@ class _InstanceNormBase(Layer):
             Tensor of the shape of ``input``.
         """
         self._check_input_dim(input)
-        return instance_norm(input, None, None, self.scale, self.bias, True, self._momentum, self._epsilon, self._data_format)
+        return instance_norm(
+            input, None, None, self.scale, self.bias, True, self._momentum, self._epsilon, self._data_format
+        )
 
     def extra_repr(self) -> str:
         return f"num_features={self._num_features}, epsilon={self._epsilon}"
@@ -450,5 +452,7 @@ class SpectralNorm(Layer):
         if not isinstance(x, Tensor):
             raise errors.bad("SpectralNorm(x)", "a Tensor", x, kind=errors.NotATensorError)
         if x.shape != self._weight_shape:
-            raise errors.bad("SpectralNorm(x)", f"shape {self._weight_shape}", described=f"shape {x.shape}", kind=errors.ShapeError)
+            raise errors.bad(
+                "SpectralNorm(x)", f"shape {self._weight_shape}", described=f"shape {x.shape}", kind=errors.ShapeError
+            )
         return spectral_norm_of(x, self.weight_u, self.weight_v, self._eps, self._dim, self._power_iters)

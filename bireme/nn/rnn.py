@@ -27,7 +27,11 @@ def _mapped(change: Callable, *trees: Any) -> Any:
 
 def _is_plain(cell: Layer) -> bool:
     """Whether a cell is one of the three here, unchanged: then the whole sequence is one operator."""
-    return type(cell) in (SimpleRNNCell, LSTMCell, GRUCell) and not cell._forward_pre_hooks and not cell._forward_post_hooks
+    return (
+        type(cell) in (SimpleRNNCell, LSTMCell, GRUCell)
+        and not cell._forward_pre_hooks
+        and not cell._forward_post_hooks
+    )
 
 
 def rnn(
@@ -195,7 +199,9 @@ class RNN(Layer):
             raise errors.bad("RNN(cell)", "an RNN cell", cell, kind=errors.NotATensorError)
         self.cell, self.is_reverse, self.time_major = cell, is_reverse, time_major
 
-    def forward(self, inputs: Any, initial_states: Any = None, sequence_length: Tensor | None = None, **kwargs: Any) -> tuple[Any, Any]:
+    def forward(
+        self, inputs: Any, initial_states: Any = None, sequence_length: Tensor | None = None, **kwargs: Any
+    ) -> tuple[Any, Any]:
         """Run the cell.
 
         Args:
@@ -238,7 +244,9 @@ class BiRNN(Layer):
             raise errors.bad("BiRNN(cell_fw, cell_bw)", "cells of one input size", described=got)
         self.cell_fw, self.cell_bw, self.time_major = cell_fw, cell_bw, time_major
 
-    def forward(self, inputs: Any, initial_states: Any = None, sequence_length: Tensor | None = None, **kwargs: Any) -> tuple[Any, Any]:
+    def forward(
+        self, inputs: Any, initial_states: Any = None, sequence_length: Tensor | None = None, **kwargs: Any
+    ) -> tuple[Any, Any]:
         """Run both cells.
 
         Args:
@@ -332,7 +340,9 @@ class RNNBase(LayerList):
         for n in range(num_layers):
             width = input_size if n == 0 else self.num_directions * (proj_size or hidden_size)
             cells = [kinds[mode](width) for _ in range(self.num_directions)]
-            self.append(RNN(cells[0], time_major=time_major) if len(cells) == 1 else BiRNN(cells[0], cells[1], time_major))
+            self.append(
+                RNN(cells[0], time_major=time_major) if len(cells) == 1 else BiRNN(cells[0], cells[1], time_major)
+            )
             for cell, end in zip(cells, ("", "_reverse"), strict=False):
                 for name in (
                     "weight_ih",
@@ -366,7 +376,9 @@ class RNNBase(LayerList):
         rows = [unbind(part, 0) for part in parts]
         return rows[0] if len(rows) == 1 else list(zip(*rows, strict=True))
 
-    def forward(self, inputs: Tensor, initial_states: Any = None, sequence_length: Tensor | None = None) -> tuple[Tensor, Any]:
+    def forward(
+        self, inputs: Tensor, initial_states: Any = None, sequence_length: Tensor | None = None
+    ) -> tuple[Tensor, Any]:
         """Run all layers over a sequence.
 
         Args:
@@ -385,7 +397,10 @@ class RNNBase(LayerList):
         if inputs.ndim != 3:
             axes = "steps, batch" if self.time_major else "batch, steps"
             raise errors.bad(
-                f"{type(self).__name__}(inputs)", f"shape [{axes}, {self.input_size}]", described=f"shape {inputs.shape}", kind=errors.ShapeError
+                f"{type(self).__name__}(inputs)",
+                f"shape [{axes}, {self.input_size}]",
+                described=f"shape {inputs.shape}",
+                kind=errors.ShapeError,
             )
         states = iter(self._initial(inputs, initial_states, inputs.shape[1 if self.time_major else 0]))
         last: list[list[Tensor]] = []
@@ -393,7 +408,9 @@ class RNNBase(LayerList):
             if n and self.dropout:
                 inputs = dropout(inputs, self.dropout, training=self.training)
             outs = []
-            for reverse, cell in enumerate((layer.cell,) if self.num_directions == 1 else (layer.cell_fw, layer.cell_bw)):
+            for reverse, cell in enumerate(
+                (layer.cell,) if self.num_directions == 1 else (layer.cell_fw, layer.cell_bw)
+            ):
                 # with a projection Paddle runs the cells, and cells give outputs beyond the lengths too
                 options = {"reverse": bool(reverse), "time_major": self.time_major, "masked": not self.proj_size}
                 out, *ends = cell.run(inputs, next(states), sequence_length, **options)

@@ -93,7 +93,9 @@ class Cell(RNNCellBase):
         super().__init__()
         name, proj_size = type(self).__name__, proj_size or 0
         if hidden_size <= 0:
-            raise errors.bad(f"{name}(hidden_size)", "a positive integer", hidden_size, kind=errors.for_integer(hidden_size))
+            raise errors.bad(
+                f"{name}(hidden_size)", "a positive integer", hidden_size, kind=errors.for_integer(hidden_size)
+            )
         if proj_size < 0 or (proj_size and proj_size >= hidden_size):
             raise errors.bad(
                 f"{name}(proj_size)", f"a non-negative integer less than hidden_size = {hidden_size}", proj_size
@@ -109,9 +111,13 @@ class Cell(RNNCellBase):
 
     def _weight(self, shape: list[int], attr: Any, is_bias: bool = False) -> Any:
         if attr is not False:
-            return self.create_parameter(shape, attr, is_bias=is_bias, default_initializer=Uniform(-self._bound, self._bound))
+            return self.create_parameter(
+                shape, attr, is_bias=is_bias, default_initializer=Uniform(-self._bound, self._bound)
+            )
         # Paddle keeps what is switched off as constants, so that state dicts have it
-        made = self.create_parameter(shape, None, is_bias=is_bias, default_initializer=Constant(0.0 if is_bias else 1.0))
+        made = self.create_parameter(
+            shape, None, is_bias=is_bias, default_initializer=Constant(0.0 if is_bias else 1.0)
+        )
         made.stop_gradient = True
         return made
 
@@ -162,7 +168,10 @@ class Cell(RNNCellBase):
             raise errors.bad(f"{type(self).__name__}(inputs)", "a Tensor", inputs, kind=errors.NotATensorError)
         if inputs.ndim != 2:
             raise errors.bad(
-                f"{type(self).__name__}(inputs)", f"shape [batch, {self.input_size}]", described=f"shape {inputs.shape}", kind=errors.ShapeError
+                f"{type(self).__name__}(inputs)",
+                f"shape [batch, {self.input_size}]",
+                described=f"shape {inputs.shape}",
+                kind=errors.ShapeError,
             )
         states = self.get_initial_states(inputs, self.state_shape, inputs.dtype) if states is None else states
         made = self.run(inputs, states)
@@ -270,7 +279,9 @@ class LSTMCell(Cell):
         proj_size: int = 0,
         name: str | None = None,
     ):
-        super().__init__("LSTM", input_size, hidden_size, (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr), proj_size)
+        super().__init__(
+            "LSTM", input_size, hidden_size, (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr), proj_size
+        )
 
     @property
     def state_shape(self) -> Any:

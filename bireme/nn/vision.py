@@ -72,8 +72,15 @@ class Upsample(Layer):
             Tensor of the asked spatial size.
         """
         return interpolate(
-            x, self.size, self.scale_factor, self.mode, self.align_corners, self.align_mode, self.data_format, self.recompute_scale_factor
-        )  # fmt: skip
+            x,
+            self.size,
+            self.scale_factor,
+            self.mode,
+            self.align_corners,
+            self.align_mode,
+            self.data_format,
+            self.recompute_scale_factor,
+        )
 
     def extra_repr(self) -> str:
         main = f"scale_factor={self.scale_factor}" if self.scale_factor is not None else f"size={self.size}"

@@ -345,7 +345,10 @@ def _beta(where: str, what: str, beta: float | Tensor) -> float | Tensor:
     if isinstance(beta, Tensor):
         if beta._value.sig.size != 1:
             raise errors.bad(
-                f"{where}({what})", "a number or a tensor of one element", described=f"shape {beta.shape}", kind=errors.ArgumentTypeError
+                f"{where}({what})",
+                "a number or a tensor of one element",
+                described=f"shape {beta.shape}",
+                kind=errors.ArgumentTypeError,
             )
         return beta.reshape([])
     if isinstance(beta, bool) or not isinstance(beta, (int, float, np.number)):

@@ -122,7 +122,10 @@ class Muon(Optimizer):
         for p in self._parameter_list:
             if p.ndim < 2:
                 raise errors.bad(
-                    "Muon(parameters)", "matrices", described=f"{p.name} of shape {p.shape}", hint="give the others to AdamW"
+                    "Muon(parameters)",
+                    "matrices",
+                    described=f"{p.name} of shape {p.shape}",
+                    hint="give the others to AdamW",
                 )
         if isinstance(ns_steps, bool) or not isinstance(ns_steps, int) or ns_steps < 1:
             raise errors.bad("Muon(ns_steps)", "a positive integer", ns_steps, kind=errors.for_number(ns_steps))

@@ -300,7 +300,9 @@ class OneCycleLR(LRScheduler):
         if not isinstance(phase_pct, float):
             raise errors.bad("OneCycleLR(phase_pct)", "a float", phase_pct, kind=errors.ArgumentTypeError)
         if not 0 <= phase_pct <= 1:
-            raise errors.bad("OneCycleLR(phase_pct)", "a number in [0, 1]", phase_pct, kind=errors.for_number(phase_pct))
+            raise errors.bad(
+                "OneCycleLR(phase_pct)", "a number in [0, 1]", phase_pct, kind=errors.for_number(phase_pct)
+            )
         if three_phase and phase_pct >= 0.5:
             raise errors.bad("OneCycleLR(phase_pct)", "less than 0.5 for three phases", phase_pct)
         if isinstance(divide_factor, bool) or not isinstance(divide_factor, (int, float)):
@@ -485,7 +487,12 @@ class ReduceOnPlateau(LRScheduler):
                     kind=errors.for_number(got),
                 )
         elif isinstance(metrics, bool) or not isinstance(metrics, (int, float, np.number)):
-            raise errors.bad("ReduceOnPlateau.step(metrics)", "a number, an array or a Tensor", metrics, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "ReduceOnPlateau.step(metrics)",
+                "a number, an array or a Tensor",
+                metrics,
+                kind=errors.ArgumentTypeError,
+            )
         if self.cooldown_counter > 0:
             self.cooldown_counter -= 1
             return

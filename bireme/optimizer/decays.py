@@ -105,7 +105,9 @@ class MultiStepDecay(LRScheduler):
         verbose: bool = False,
     ):
         if not isinstance(milestones, (list, tuple)):
-            raise errors.bad("MultiStepDecay(milestones)", "a list of epochs", milestones, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "MultiStepDecay(milestones)", "a list of epochs", milestones, kind=errors.ArgumentTypeError
+            )
         if any(a >= b for a, b in itertools.pairwise(milestones)):
             raise errors.bad("MultiStepDecay(milestones)", "increasing epochs", milestones)
         factor("MultiStepDecay(gamma)", gamma)
@@ -165,7 +167,9 @@ class LambdaDecay(LRScheduler):
         self, learning_rate: float, lr_lambda: Callable[[int], float], last_epoch: int = -1, verbose: bool = False
     ):
         if not callable(lr_lambda):
-            raise errors.bad("LambdaDecay(lr_lambda)", "a function of the epoch", lr_lambda, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "LambdaDecay(lr_lambda)", "a function of the epoch", lr_lambda, kind=errors.ArgumentTypeError
+            )
         self.lr_lambda = lr_lambda
         super().__init__(learning_rate, last_epoch, verbose)
 
@@ -321,7 +325,9 @@ class MultiplicativeDecay(LRScheduler):
         self, learning_rate: float, lr_lambda: Callable[[int], float], last_epoch: int = -1, verbose: bool = False
     ):
         if not callable(lr_lambda):
-            raise errors.bad("MultiplicativeDecay(lr_lambda)", "a function of the epoch", lr_lambda, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "MultiplicativeDecay(lr_lambda)", "a function of the epoch", lr_lambda, kind=errors.ArgumentTypeError
+            )
         self.lr_lambda = lr_lambda
         super().__init__(learning_rate, last_epoch, verbose)
 

@@ -115,7 +115,9 @@ class Optimizer(States):
                 raise errors.bad(where, "dicts that have 'params'", group, kind=errors.ArgumentError)
             if isinstance(group["params"], set):
                 hint = "a set has no order, and the optimizer's state needs one"
-                raise errors.bad(where, "a list of parameters in 'params'", group["params"], hint=hint, kind=errors.ArgumentTypeError)
+                raise errors.bad(
+                    where, "a list of parameters in 'params'", group["params"], hint=hint, kind=errors.ArgumentTypeError
+                )
             params = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
             new = {**group, "params": self._distinct(params, where)}
             new["weight_decay"] = self._regularizer(group.get("weight_decay", self.regularization), "weight_decay")
@@ -131,7 +133,10 @@ class Optimizer(States):
         where = f"{self._where}._add_param_group(param_group)"
         if not self._grouped:
             raise errors.bad(
-                where, "an optimizer that was made with groups", described="one made with a list of parameters", kind=errors.ArgumentTypeError
+                where,
+                "an optimizer that was made with groups",
+                described="one made with a list of parameters",
+                kind=errors.ArgumentTypeError,
             )
         (new,) = self._make_groups([param_group])
         known = {id(p) for p in self._parameter_list}
@@ -166,7 +171,9 @@ class Optimizer(States):
         for p in self._parameter_list:
             if p.name in names:
                 where, hint = f"{self._where}(parameters)", "state_dict() tells parameters apart by name"
-                raise errors.bad(where, "parameters with names of their own", described=f"two called {p.name}", hint=hint)
+                raise errors.bad(
+                    where, "parameters with names of their own", described=f"two called {p.name}", hint=hint
+                )
             names.add(p.name)
 
     def _regularizer(self, decay: Any, what: str) -> Any:
@@ -174,12 +181,16 @@ class Optimizer(States):
         if decay is None or isinstance(decay, WeightDecayRegularizer):
             return decay
         if isinstance(decay, bool) or not isinstance(decay, (int, float)):
-            raise errors.bad(f"{self._where}({what})", "a number, L1Decay, L2Decay or None", decay, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"{self._where}({what})", "a number, L1Decay, L2Decay or None", decay, kind=errors.ArgumentTypeError
+            )
         return L2Decay(float(decay))
 
     def _clipper(self, clip: Any, what: str) -> Any:
         if clip is not None and not isinstance(clip, ClipGradBase):
-            raise errors.bad(f"{self._where}({what})", "a ClipGradBy... of bireme.nn, or None", clip, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"{self._where}({what})", "a ClipGradBy... of bireme.nn, or None", clip, kind=errors.ArgumentTypeError
+            )
         return clip
 
     # ------------------------------------------------------------ the step

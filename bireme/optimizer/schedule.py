@@ -39,11 +39,15 @@ class LRScheduler:
 
     def __init__(self, learning_rate: float = 0.1, last_epoch: int = -1, verbose: bool = False):
         if isinstance(learning_rate, bool) or not isinstance(learning_rate, (int, float)):
-            raise errors.bad(f"{type(self).__name__}(learning_rate)", "a number", learning_rate, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"{type(self).__name__}(learning_rate)", "a number", learning_rate, kind=errors.ArgumentTypeError
+            )
         if learning_rate < 0:
             raise errors.bad(f"{type(self).__name__}(learning_rate)", "a non-negative learning rate", learning_rate)
         if isinstance(last_epoch, bool) or not isinstance(last_epoch, numbers.Real):
-            raise errors.bad(f"{type(self).__name__}(last_epoch)", "a number", last_epoch, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"{type(self).__name__}(last_epoch)", "a number", last_epoch, kind=errors.ArgumentTypeError
+            )
         self.base_lr = self.last_lr = float(learning_rate)
         self.last_epoch = last_epoch
         self.verbose = verbose

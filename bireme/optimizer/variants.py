@@ -62,7 +62,9 @@ class _Running(Optimizer):
         if name in self._numbers:
             host = value._host() if isinstance(value, Tensor) else np.asarray(value)
             if list(host.shape) != p.shape:
-                raise errors.bad(where, f"shape {p.shape}", described=f"shape {list(host.shape)}", kind=errors.ShapeError)
+                raise errors.bad(
+                    where, f"shape {p.shape}", described=f"shape {list(host.shape)}", kind=errors.ShapeError
+                )
             value = host.reshape(-1)[0] if host.size else self._initial(p, name)
         return super()._loaded(where, value, p, name)
 
@@ -210,7 +212,10 @@ class Lamb(Adam):
         if exclude_from_weight_decay_fn is not None and not callable(exclude_from_weight_decay_fn):
             expected = "a function of a parameter, or None"
             raise errors.bad(
-                "Lamb(exclude_from_weight_decay_fn)", expected, exclude_from_weight_decay_fn, kind=errors.ArgumentTypeError
+                "Lamb(exclude_from_weight_decay_fn)",
+                expected,
+                exclude_from_weight_decay_fn,
+                kind=errors.ArgumentTypeError,
             )
         super().__init__(
             learning_rate,

@@ -49,7 +49,8 @@ def get_weights_path_from_url(url: str, md5sum: str | None = None) -> str:
         >>> bireme.utils.download.get_weights_path_from_url("model.pdparams")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
             ...
-        bireme.errors.ArgumentError: get_path_from_url(url): expected a URL that begins with http:// or https://, got 'model...
+        bireme.errors.ArgumentError: get_path_from_url(url): expected a URL that begins with http:// or https://, got
+        'model...
     """
     return get_path_from_url(url, WEIGHTS_HOME, md5sum)
 
@@ -82,7 +83,8 @@ def get_path_from_url(
         >>> bireme.utils.download.get_path_from_url("ftp://host/a", ".")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
             ...
-        bireme.errors.ArgumentError: get_path_from_url(url): expected a URL that begins with http:// or https://, got 'ftp://host/a'...
+        bireme.errors.ArgumentError: get_path_from_url(url): expected a URL that begins with http:// or https://, got
+        'ftp://host/a'...
     """
     if not isinstance(url, str) or not is_url(url):
         raise errors.bad("get_path_from_url(url)", "a URL that begins with http:// or https://", url)

@@ -71,7 +71,9 @@ def pack_sequence_as(structure: Any, flat_sequence: Any) -> Any:
         ['a', ('b', 'c')]
     """
     if not is_sequence(flat_sequence):
-        raise errors.bad("pack_sequence_as(flat_sequence)", "a list or tuple", flat_sequence, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "pack_sequence_as(flat_sequence)", "a list or tuple", flat_sequence, kind=errors.ArgumentTypeError
+        )
     leaves = list(flat_sequence)
     wanted = len(flatten(structure))
     if len(leaves) != wanted:
@@ -106,7 +108,9 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> N
     if not a:
         return
     if check_types and type(nest1) is not type(nest2):
-        raise errors.bad(where, f"a {type(nest1).__name__}, as in nest1", type(nest2).__name__, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            where, f"a {type(nest1).__name__}, as in nest1", type(nest2).__name__, kind=errors.ArgumentTypeError
+        )
     if len(nest1) != len(nest2):
         raise errors.bad(where, f"{len(nest1)} elements, as in nest1", len(nest2))
     if isinstance(nest1, Mapping) and sorted(nest1) != sorted(nest2):

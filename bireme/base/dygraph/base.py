@@ -16,9 +16,20 @@ from bireme.utils import unique_name
 enable_dygraph, disable_dygraph, enabled = disable_static, enable_static, in_dynamic_mode
 
 __all__ = [
-    "disable_dygraph", "enable_dygraph", "enable_grad", "enabled", "grad", "guard", "in_declarative_mode", "in_sot_simulation_mode",
-    "in_to_static_mode", "is_grad_enabled", "no_grad", "no_grad_", "set_grad_enabled",
-]  # fmt: skip
+    "disable_dygraph",
+    "enable_dygraph",
+    "enable_grad",
+    "enabled",
+    "grad",
+    "guard",
+    "in_declarative_mode",
+    "in_sot_simulation_mode",
+    "in_to_static_mode",
+    "is_grad_enabled",
+    "no_grad",
+    "no_grad_",
+    "set_grad_enabled",
+]
 
 
 def no_grad(func: Callable | None = None) -> Any:

@@ -55,7 +55,9 @@ class Device:
             try:
                 self._jax = jax.devices(self.platform)[self.index]
             except (RuntimeError, IndexError):
-                raise errors.bad(where, f"a device of this machine ({', '.join(available())})", described=self.name) from None
+                raise errors.bad(
+                    where, f"a device of this machine ({', '.join(available())})", described=self.name
+                ) from None
 
     @property
     def capacity(self) -> int:
@@ -318,7 +320,10 @@ def register_device(kind: str, platform: str | None = None) -> None:
 
 
 class Fork:
-    """Whether this process is a fork of one whose devices had started: XLA's threads do not exist here, so it would hang."""
+    """Whether this process is a fork of one whose devices had started:
+
+    XLA's threads do not exist here, so it would hang.
+    """
 
     child = False
 
@@ -372,7 +377,9 @@ def registered() -> list[str]:
 def _choose_default() -> Device:
     _prepare_backend()
     platform = jax.default_backend()
-    kind = next((k for k, p in _PLATFORMS.items() if p == platform), None) or ("gpu" if platform in ("gpu", "rocm") else "cpu")
+    kind = next((k for k, p in _PLATFORMS.items() if p == platform), None) or (
+        "gpu" if platform in ("gpu", "rocm") else "cpu"
+    )
     device = Device(kind, 0)
     _default.append(device)
     return device

@@ -31,7 +31,8 @@ class ArgumentError(ValueError, AssertionError):
 
 
 class ArgumentTypeError(TypeError, ValueError, AssertionError):
-    """An argument is of a type that is not allowed. Paddle raises one or another of the builtin classes it derives from.
+    """An argument is of a type that is not allowed. Paddle raises one or another of the builtin classes it derives
+    from.
 
     Examples:
         >>> try:
@@ -237,7 +238,10 @@ def show(got: Any) -> str:
 
 
 class _Files(dict):
-    """Whether a file is of this package, or stands between it and its caller: looked up for each frame of each new call."""
+    """Whether a file is of this package, or stands between it and its caller:
+
+    looked up for each frame of each new call.
+    """
 
     def __missing__(self, name: str) -> bool:
         found = self[name] = name.startswith((_HOME, "<frozen importlib")) or name == contextlib.__file__
@@ -268,7 +272,9 @@ def warn(message: str, kind: type[Warning] = UserWarning) -> None:
         warnings.warn_explicit(message, kind, "bireme", 0)
     else:
         seen = frame.f_globals.setdefault("__warningregistry__", {})
-        warnings.warn_explicit(message, kind, frame.f_code.co_filename, frame.f_lineno, frame.f_globals.get("__name__"), seen)
+        warnings.warn_explicit(
+            message, kind, frame.f_code.co_filename, frame.f_lineno, frame.f_globals.get("__name__"), seen
+        )
 
 
 def location(pos: tuple[str, int] | None) -> str:
@@ -281,8 +287,11 @@ def location(pos: tuple[str, int] | None) -> str:
 _NOTHING: Any = object()
 
 
-def failure(message: str, *, hint: str | None = None, kind: type[Exception] = RuntimeError, pos: Any = _NOTHING) -> Exception:
-    """The exception to raise for a state that is wrong, rather than an argument: the message, a hint, and the user's line.
+def failure(
+    message: str, *, hint: str | None = None, kind: type[Exception] = RuntimeError, pos: Any = _NOTHING
+) -> Exception:
+    """The exception to raise for a state that is wrong, rather than an argument: the message, a hint, and the user's
+    line.
 
     The line is that of `pos`, if it was kept when the call was recorded, and otherwise the one that runs now.
     """
@@ -304,7 +313,8 @@ def bad(
     hint: str | None = None,
     kind: type[Exception] = ArgumentError,
 ) -> Exception:
-    """The exception to raise for a bad argument: `raise bad("mean(axis)", "an axis in [-2, 1]", axis, kind=OutOfRangeError)`.
+    """The exception to raise for a bad argument: `raise bad("mean(axis)", "an axis in [-2, 1]", axis,
+    kind=OutOfRangeError)`.
 
     `got` is the value that was given; where a word about it says more than the value, it is `described` instead.
     """
@@ -341,7 +351,8 @@ def for_number(got: Any) -> type[Exception]:
 def renamed(error: Exception, op: str, parameters: Container[str], part: bool = False) -> Exception:
     """An error that came from inside the function `op`, told as its own: users know the name that they called.
 
-    Where the inner operator's argument is one of `op` too, it is named as such, and otherwise with the operator it belongs to.
+    Where the inner operator's argument is one of `op` too, it is named as such, and otherwise with the operator it
+    belongs to.
     An operator that is `part` of a function (`split_sizes` of `split`) may speak in that one's name.
     """
     if not getattr(error, "_told", False) or not error.args:

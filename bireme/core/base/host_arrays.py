@@ -50,7 +50,9 @@ def host_array(data: Any, want: DType | None) -> np.ndarray:
         return np.from_dlpack(data)
     if hasattr(data, "__array__"):
         return np.asarray(data)
-    raise errors.bad("to_tensor(data)", "numbers, lists of numbers, an array or a Tensor", data, kind=errors.ArgumentTypeError)
+    raise errors.bad(
+        "to_tensor(data)", "numbers, lists of numbers, an array or a Tensor", data, kind=errors.ArgumentTypeError
+    )
 
 
 def _number_array(x: Any, want: DType | None) -> np.ndarray:

@@ -29,7 +29,8 @@ class Composite:
         self.options = options
 
     def rewrite(self, rule: Callable) -> Callable:
-        """Declare how a call is rewritten before its arguments are bound: (args, kwargs) -> (args, kwargs), which are not changed.
+        """Declare how a call is rewritten before its arguments are bound: (args, kwargs) -> (args, kwargs), which are
+        not changed.
 
         The rule looks at names and attributes only: what a call comes to is remembered by these.
         """
@@ -54,7 +55,10 @@ class Composite:
         return self.call(self.signature.bind(args, kwargs))
 
     def remembered(self) -> Callable | None:
-        """The public call with a memory of the operators that the body recorded, see `repetition`; only where it is `plain`."""
+        """The public call with a memory of the operators that the body recorded, see `repetition`;
+
+        only where it is `plain`.
+        """
         if not self.options.get("plain"):
             return None
         sign, new = self.signature, 0
@@ -65,7 +69,9 @@ class Composite:
         def public(*args: Any, **kwargs: Any) -> Any:
             nonlocal new
             try:
-                if segment.local.trace is not None:  # inside another one's body, which is to remember these steps as its own
+                if (
+                    segment.local.trace is not None
+                ):  # inside another one's body, which is to remember these steps as its own
                     return self.call(sign.bind(args, kwargs))
                 call = known_calls.call_key(self, args, places, kwargs, takes)
                 if call is not None:

@@ -107,7 +107,9 @@ def _install_inplace(name: str, public: Any, made: Any, doc: Docstring) -> None:
         if not isinstance(x, Tensor):
             raise errors.bad(f"{name}(x)", "a Tensor", x, kind=errors.NotATensorError)
         if "out" in kwargs:
-            raise errors.bad(f"{name}(out)", "no out: x itself is changed", kwargs["out"], kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"{name}(out)", "no out: x itself is changed", kwargs["out"], kind=errors.ArgumentTypeError
+            )
         since, rule = tape.now(), made.inplace_rule
         try:
             if precision.state.policy is None:
@@ -143,7 +145,10 @@ def _install_inplace(name: str, public: Any, made: Any, doc: Docstring) -> None:
 
 
 def locate(modules: Iterable[ModuleType]) -> None:
-    """Tell functions where users find them: in the first of these modules that lists them, by their own name if it can be."""
+    """Tell functions where users find them:
+
+    in the first of these modules that lists them, by their own name if it can be.
+    """
     found: dict[Any, list[tuple[str, str]]] = {}
     for module in modules:
         for name in module.__all__:

@@ -2,7 +2,8 @@
 
 A composite declared `plain=True` records the same operators whenever the kinds of its arguments are the same: Sigs of
 tensors, values of everything else. Then its body runs once for each of them; later calls record the operators straight
-away, with keys drawn anew where operators take one. What a body must not do for that (read a number from a tensor, draw a
+away, with keys drawn anew where operators take one. What a body must not do for that (read a number from a tensor, draw
+a
 random number by itself, change a tensor) ends the memory.
 """
 
@@ -81,7 +82,10 @@ class Steps(Recording):
         self.inputs, self.result = inputs, result
 
     def path(self, since: Any, seg: segment.Segment) -> Path | None:
-        """The nodes that recording this has led through, from the state `since`; None where it did anything else on the way."""
+        """The nodes that recording this has led through, from the state `since`;
+
+        None where it did anything else on the way.
+        """
         nodes: list[Any] = []
         node: Any = seg.state
         while node is not since and node is not None and len(nodes) < len(self.calls):
@@ -136,13 +140,20 @@ class Path:
     def __init__(self, steps: Steps, nodes: list):
         self.steps, self.nodes = steps, nodes
         n = steps.inputs
-        self.result = steps.result + n if steps.result.__class__ is int else _as(steps.result, [i + n for i in steps.result])
+        self.result = (
+            steps.result + n if steps.result.__class__ is int else _as(steps.result, [i + n for i in steps.result])
+        )
         # an argument is an index into the inputs followed by the results: what is made is then appended, a tenth faster
         self.stages = [
-            (node, call.bound, places := [s if s.__class__ is not int else ~s if s < 0 else s + n for s in steps.sources(call)],
-             _fixed_numbers(places), _is_plain(call.bound))
+            (
+                node,
+                call.bound,
+                places := [s if s.__class__ is not int else ~s if s < 0 else s + n for s in steps.sources(call)],
+                _fixed_numbers(places),
+                _is_plain(call.bound),
+            )
             for node, call in zip(nodes, steps.calls)
-        ]  # fmt: skip
+        ]
 
     def again(self, seg: segment.Segment, tensors: list[Tensor]) -> Any:
         """Record the same on other tensors that the segment has at the same places."""
@@ -158,7 +169,9 @@ class Path:
             if not plain and bound.op.index_rule is not None:
                 bound.op.check_indices(bound, operands)
             made: Any = None
-            if seg.state is node.parent:  # asking about indices may have recorded a question; another thread may cut it at any time
+            if (
+                seg.state is node.parent
+            ):  # asking about indices may have recorded a question; another thread may cut it at any time
                 leaves: list[Value] = []
                 needs = False
                 for t in operands:
@@ -191,7 +204,9 @@ def _is_plain(bound: Any) -> bool:
 
 def _fetched(known: list[Tensor], sources: list) -> list:
     """The operands of a call; what stands for a key becomes the next one of the stream."""
-    key = dict(zip(KEY, random_state.next_key())) if any(s.__class__ is tuple and s[1] is KEY[0] for s in sources) else {}
+    key = (
+        dict(zip(KEY, random_state.next_key())) if any(s.__class__ is tuple and s[1] is KEY[0] for s in sources) else {}
+    )
     return [known[s] if s.__class__ is int else (s[0], key.get(s[1], s[1])) if key else s for s in sources]
 
 

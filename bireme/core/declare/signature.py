@@ -55,7 +55,9 @@ class Param:
         self.name, self.default, self.only_keyword = name, default, only_keyword
         self.shown = _shown(written, default is None)
         self.kind, self.optional, self.convert = _kind_of(hint, default)
-        self.whole = int in typing.get_args(hint) and float not in typing.get_args(hint)  # `Tensor | int` takes no fractions
+        self.whole = int in typing.get_args(hint) and float not in typing.get_args(
+            hint
+        )  # `Tensor | int` takes no fractions
 
 
 @functools.cache
@@ -123,7 +125,11 @@ class Signature:
         self.sizes = [p for p in params if p.kind == "size"]
         self.number_types = options.get("numbers") or {}
         self.wide = options.get("wide", False)
-        codes = {p.name: known_calls.NUMBER if p.kind == "number" else known_calls.OPERAND for p in params if p.kind in ("tensor", "number", "list")}
+        codes = {
+            p.name: known_calls.NUMBER if p.kind == "number" else known_calls.OPERAND
+            for p in params
+            if p.kind in ("tensor", "number", "list")
+        }
         self.takes = codes | {other: codes[name] for other, name in self.aliases.items() if name in codes}
         self.labels = {p.name: f"{op}({p.name})" for p in params}
         self.public = self._inspectable(visible, options)
@@ -159,7 +165,10 @@ class Signature:
             args = (*args[: self.vararg_place], list(args[self.vararg_place :]))
         if len(args) > len(self.positional):
             raise errors.bad(
-                f"{self.op}()", f"at most {len(self.positional)} positional arguments", described=f"{len(args)}", kind=errors.ArgumentTypeError
+                f"{self.op}()",
+                f"at most {len(self.positional)} positional arguments",
+                described=f"{len(args)}",
+                kind=errors.ArgumentTypeError,
             )
         for name, x in zip(self.positional, args):
             arguments[name] = x
@@ -167,11 +176,21 @@ class Signature:
             if name not in arguments:
                 name = self._alias(name)
             if name in self.positional[: len(args)]:
-                raise errors.bad(f"{self.op}({name})", "one value", described="two, by position and by keyword", kind=errors.ArgumentTypeError)
+                raise errors.bad(
+                    f"{self.op}({name})",
+                    "one value",
+                    described="two, by position and by keyword",
+                    kind=errors.ArgumentTypeError,
+                )
             arguments[name] = x
         for name in self.required:
             if arguments[name] is MISSING:
-                raise errors.bad(f"{self.op}({name})", "a value", described="none: the argument is missing", kind=errors.ArgumentTypeError)
+                raise errors.bad(
+                    f"{self.op}({name})",
+                    "a value",
+                    described="none: the argument is missing",
+                    kind=errors.ArgumentTypeError,
+                )
         return arguments
 
     def _alias(self, name: str) -> str:
@@ -180,12 +199,20 @@ class Signature:
             return found
         if name in self.rejects:
             raise errors.bad(
-                f"{self.op}({name})", f"keywords of {self.op}", described=f"'{name}'", hint=f"use {self.rejects[name]}", kind=errors.ArgumentTypeError
+                f"{self.op}({name})",
+                f"keywords of {self.op}",
+                described=f"'{name}'",
+                hint=f"use {self.rejects[name]}",
+                kind=errors.ArgumentTypeError,
             )
         near = difflib.get_close_matches(name, [*self.defaults, *self.aliases], 1)
         hint = f"did you mean {near[0]}?" if near else None
         raise errors.bad(
-            f"{self.op}({name})", f"a keyword among {', '.join(self.defaults)}", described=f"'{name}'", hint=hint, kind=errors.ArgumentTypeError
+            f"{self.op}({name})",
+            f"a keyword among {', '.join(self.defaults)}",
+            described=f"'{name}'",
+            hint=hint,
+            kind=errors.ArgumentTypeError,
         )
 
     def tensors(self, arguments: dict[str, Any]) -> int:
@@ -207,7 +234,10 @@ class Signature:
                 for t in x:
                     if not isinstance(t, Tensor) and t.__class__ is not tuple:
                         raise errors.bad(
-                            self.labels[p.name], "a list of Tensors", described=f"a list with {errors.show(t)}", kind=errors.NotATensorError
+                            self.labels[p.name],
+                            "a list of Tensors",
+                            described=f"a list with {errors.show(t)}",
+                            kind=errors.NotATensorError,
                         )
                 arguments[p.name] = x = list(x)
                 if ndim < 0 and x and isinstance(x[0], Tensor):
@@ -230,7 +260,9 @@ class Signature:
         """Attributes, checked and in a form that can be a key."""
         labels = self.labels
         unknown = {p.name for p in self.sizes if p.name not in arguments}
-        return tuple([None if p.name in unknown else p.convert(arguments[p.name], ndim, labels[p.name]) for p in self.attrs])
+        return tuple(
+            [None if p.name in unknown else p.convert(arguments[p.name], ndim, labels[p.name]) for p in self.attrs]
+        )
 
     def fill_sizes(self, arguments: dict[str, Any], op: Any) -> None:
         """Compute the sizes that depend on data: this forces them."""
@@ -270,7 +302,10 @@ class Signature:
         return (kind, number(x, kind, self.labels[name]))
 
     def number_type(self, dtype: DType) -> DType:
-        """What a number travels in beside tensors of this type: it may be beyond half precision where the result is not."""
+        """What a number travels in beside tensors of this type:
+
+        it may be beyond half precision where the result is not.
+        """
         return dtypes.float32 if self.wide and dtype in dtypes.NARROW else dtype
 
     def check_composite(self, arguments: dict[str, Any]) -> None:
@@ -284,7 +319,10 @@ _KNOWN: dict[tuple[str, str], Any] = {}
 
 
 def hints_of(body: Callable) -> dict[str, Any]:
-    """A body's annotations, evaluated; what a module has written before is known, which shortens the import of all operators."""
+    """A body's annotations, evaluated;
+
+    what a module has written before is known, which shortens the import of all operators.
+    """
     module, written = body.__module__, body.__annotations__
     new = {text: text for text in written.values() if (module, text) not in _KNOWN}
     if new:
@@ -300,14 +338,22 @@ def signature_of(name: str, body: Callable, hints: dict[str, Any], options: dict
     names = code.co_varnames[: front + code.co_kwonlyargcount]
     own = body.__defaults__ or ()
     defaults = {**dict(zip(names[front - len(own) : front], own)), **(body.__kwdefaults__ or {})}
-    params = [Param(n, hints.get(n, Any), written.get(n, "Any"), defaults.get(n, MISSING), i >= front) for i, n in enumerate(names)]
+    params = [
+        Param(n, hints.get(n, Any), written.get(n, "Any"), defaults.get(n, MISSING), i >= front)
+        for i, n in enumerate(names)
+    ]
     return Signature(name, params, options)
 
 
 def _begins_integers(args: tuple) -> bool:
-    """Whether integers are given one by one; after one of NumPy's, Paddle takes what is no integer for the next argument."""
+    """Whether integers are given one by one;
+
+    after one of NumPy's, Paddle takes what is no integer for the next argument.
+    """
     first = args[0]
-    return isinstance(first, int) or (isinstance(first, np.integer) and not any(isinstance(x, (str, DType, type, np.dtype)) for x in args))
+    return isinstance(first, int) or (
+        isinstance(first, np.integer) and not any(isinstance(x, (str, DType, type, np.dtype)) for x in args)
+    )
 
 
 def _is_pair(x: Any) -> bool:

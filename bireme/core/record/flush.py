@@ -79,7 +79,10 @@ def record(bound: Any, operands: list) -> list[Value]:
 
 
 def follow(seg: Segment, node: Node, numbers: Any, leaves: Collection[Value]) -> list[Value] | None:
-    """Take a step that the tree knows; `leaves` are read for the first time. None if another thread cut the segment meanwhile."""
+    """Take a step that the tree knows;
+
+    `leaves` are read for the first time. None if another thread cut the segment meanwhile.
+    """
     outs, values = [], seg.values
     try:
         if leaves:
@@ -134,7 +137,12 @@ def _on_one_device(operands: list) -> list:
     found = {v.device for v in operands if v.__class__ is not tuple}
     far = [d for d in found if not d.is_cpu]
     if len(far) > 1:
-        raise errors.bad("operands", "tensors on one device", described=", ".join(sorted(d.name for d in found)), hint="move one with .to(device)")
+        raise errors.bad(
+            "operands",
+            "tensors on one device",
+            described=", ".join(sorted(d.name for d in found)),
+            hint="move one with .to(device)",
+        )
     return [v if v.__class__ is tuple or v.device in far or not far else move(v, far[0]) for v in operands]
 
 
@@ -345,7 +353,9 @@ def _held_elsewhere(seg: Segment) -> set[int]:
 
 
 def _drop_lone_views(seg: Segment) -> None:
-    for r in {id(r): r for r in seg.cells}.values():  # many rows of one tensor have one cell, and its one weak reference
+    for r in {
+        id(r): r for r in seg.cells
+    }.values():  # many rows of one tensor have one cell, and its one weak reference
         cell = r()
         if cell is not None:
             cell.collapse()
@@ -439,9 +449,11 @@ def layer_entered() -> None:
 
 
 def backward_starts(frees: bool = False) -> None:
-    """A stable place to cut a forward pass that has outgrown the bounds, or a loop that neither calls layers nor steps an optimizer.
+    """A stable place to cut a forward pass that has outgrown the bounds, or a loop that neither calls layers nor steps
+    an optimizer.
 
-    Two passes that free their graphs may share a program, as those of two losses do; a third belongs to another step. Of those
+    Two passes that free their graphs may share a program, as those of two losses do; a third belongs to another step.
+    Of those
     that keep them, such as `grad` for each row of a Jacobian, more may.
     """
     seg = local.segment
@@ -457,7 +469,8 @@ WORTH_A_CUT = 8  # calls; fewer are not worth a program of their own
 def sizes_follow(cut: bool = False) -> None:
     """A size was read from data: what comes now may have another shape in each step, what came before has not.
 
-    So that the part of the backward pass that leads through what came before is a program of its own, the same in each step,
+    So that the part of the backward pass that leads through what came before is a program of its own, the same in each
+    step,
     the pass cuts where it comes to `border` (see `Walk.run`).
     """
     seg = local.segment
@@ -470,7 +483,10 @@ def sizes_follow(cut: bool = False) -> None:
 
 
 def border() -> int:
-    """Where in the order of the tape sizes began to come from data; 0 if they do not, or nothing before that can be differentiated."""
+    """Where in the order of the tape sizes began to come from data;
+
+    0 if they do not, or nothing before that can be differentiated.
+    """
     edge = local.border()
     return 0 if edge is None or edge.inputs is None else edge.order
 
@@ -493,7 +509,9 @@ def _run_at_once(seg: Segment, bound: Any, operands: list, outs: list[Value]) ->
             if v.sig.dtype.is_inexact:
                 found = np.asarray(force(v)).astype(np.complex128 if v.sig.dtype.is_complex else np.float64)
                 if not np.isfinite(found).all():
-                    text = errors.nonfinite(bound.op.name, int(np.isnan(found).sum()), int(np.isinf(found).sum()), v.sig.shape)
+                    text = errors.nonfinite(
+                        bound.op.name, int(np.isnan(found).sum()), int(np.isinf(found).sum()), v.sig.shape
+                    )
                     if flags.check_nan_inf_level.value > 0:
                         sys.stdout.write(f"{text}, at {errors.location(pos)}\n")
                     else:

@@ -61,7 +61,10 @@ class Guard:
 def guard(
     flag: Value, of: Value | None, message: str, kind: type[Exception] = IndexError, result: Value | None = None
 ) -> None:
-    """Let the program compute `flag`: whether the next call that reads `of`, or that which made `result`, is invalid."""
+    """Let the program compute `flag`:
+
+    whether the next call that reads `of`, or that which made `result`, is invalid.
+    """
     if local.trace is not None:
         local.trace.spoiled = True  # steps recorded again would come without it
     guarding.used = True
@@ -86,9 +89,11 @@ def require(
     kind: type[Exception] = errors.ArgumentError,
     of: Value | None = None,
 ) -> None:
-    """Refuse a call whose operand holds what it must not: now if its numbers are on the host, else when the program has run.
+    """Refuse a call whose operand holds what it must not: now if its numbers are on the host, else when the program has
+    run.
 
-    `host` looks at the array and returns what is wrong in it: a value to show, True where `got` says it, None or False if
+    `host` looks at the array and returns what is wrong in it: a value to show, True where `got` says it, None or False
+    if
     nothing is. `device` records the same question and returns the tensor of its answer. The call is the next one that
     reads `operand`, or `of` where that is another value.
     """

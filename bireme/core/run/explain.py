@@ -20,10 +20,28 @@ _recent: deque[ref[Graph]] = deque(maxlen=32)
 class Note:
     """One row of ``explain``."""
 
-    __slots__ = ("first", "last", "ops", "nbytes", "compiles", "compile_ms", "interpreted", "entry", "before", "_runs", "_reason", "_earlier")
+    __slots__ = (
+        "first",
+        "last",
+        "ops",
+        "nbytes",
+        "compiles",
+        "compile_ms",
+        "interpreted",
+        "entry",
+        "before",
+        "_runs",
+        "_reason",
+        "_earlier",
+    )
 
     def __init__(self, graph: Graph):
-        self.first, self.last, self.ops, self.nbytes = graph.nodes[0].pos, graph.nodes[-1].pos, len(graph.nodes), graph.nbytes
+        self.first, self.last, self.ops, self.nbytes = (
+            graph.nodes[0].pos,
+            graph.nodes[-1].pos,
+            len(graph.nodes),
+            graph.nbytes,
+        )
         self.compiles, self.compile_ms, self.interpreted = 0, 0.0, 0
         self.entry: Any = None
         self.before = (0, 0, 0, 0.0, 0)  # the counts at the last reset
@@ -46,7 +64,9 @@ class Note:
         """What was new about the graph when it was first seen; computed when it is asked for."""
         if self._reason is None:
             earlier = [graph for r in self._earlier if (graph := r()) is not None]
-            self.reason = "forgotten: it did not come back" if self.entry is None else _difference(self.entry.graph, earlier)
+            self.reason = (
+                "forgotten: it did not come back" if self.entry is None else _difference(self.entry.graph, earlier)
+            )
         return self._reason or ""
 
     @reason.setter

@@ -3,7 +3,8 @@
 The tier depends on counts and sizes alone, never on time or on the state of a cache, so the same script gives the same
 bits twice: a segment whose work is less than a compiled call costs is always interpreted; any other runs interpreted
 when it is met for the first time on CPU and compiled from the second time on. Sequences of operators whose shapes keep
-changing get a bounded number of compiled programs; on CPU the rest run interpreted, on an accelerator op by op, or by the
+changing get a bounded number of compiled programs; on CPU the rest run interpreted, on an accelerator op by op, or by
+the
 host if they are small.
 """
 
@@ -37,14 +38,21 @@ MAX_WAITING = 48
 
 
 class Executable:
-    """A prepared call with the outputs it returns and the leaves it donates; `front` is a program that goes before it, see `split_step`."""
+    """A prepared call with the outputs it returns and the leaves it donates;
+
+    `front` is a program that goes before it, see `split_step`.
+    """
 
     __slots__ = ("live", "donate", "front", "call", "kept", "tier", "warm", "numbers")
 
-    def __init__(self, live: tuple[int, ...], donate: tuple[int, ...], call: Any, n_leaves: int, tier: str, front: Any = None):
+    def __init__(
+        self, live: tuple[int, ...], donate: tuple[int, ...], call: Any, n_leaves: int, tier: str, front: Any = None
+    ):
         self.live, self.donate, self.front, self.call, self.tier = live, donate, front, call, tier
         self.warm: set[tuple[int, ...]] = set()  # kinds of arguments that it was called with
-        self.numbers: tuple[list[int], list[int]] | None = None  # places of its results of one number, see `loss_reads.Watch`
+        self.numbers: tuple[list[int], list[int]] | None = (
+            None  # places of its results of one number, see `loss_reads.Watch`
+        )
         given = set(donate)
         self.kept = tuple(i for i in range(n_leaves) if i not in given)
 
@@ -53,15 +61,32 @@ class Entry:
     """What is known about one graph: how often it was met and the programs made for it."""
 
     __slots__ = (
-        "graph", "met", "hits", "exact", "compiled", "interpreted", "family", "size", "note", "last", "recent", "looked",
-        "watch", "early", "others", "ahead", "making",
-    )  # fmt: skip
+        "graph",
+        "met",
+        "hits",
+        "exact",
+        "compiled",
+        "interpreted",
+        "family",
+        "size",
+        "note",
+        "last",
+        "recent",
+        "looked",
+        "watch",
+        "early",
+        "others",
+        "ahead",
+        "making",
+    )
 
     def __init__(self, graph: Graph, family: Family, size: tiers.Size):
         self.graph, self.family, self.size = graph, family, size
         self.met = self.hits = self.last = 0
         self.looked = 1  # how often it had been met when `_make_room` looked at it
-        self.recent: deque[int] = deque(maxlen=tiers.BUSY_RUNS_SLOW)  # when it was met without a program, by the family's clock
+        self.recent: deque[int] = deque(
+            maxlen=tiers.BUSY_RUNS_SLOW
+        )  # when it was met without a program, by the family's clock
         self.exact: dict[tuple, Executable] = {}
         self.compiled: list[Executable] = []
         self.interpreted: Executable | None = None
@@ -70,7 +95,9 @@ class Entry:
         self.watch = loss_reads.Watch() if loss_reads.worth_it(graph) else None
         self.ahead: prefetch.Reading | None = None  # what is read while the first run is interpreted
         self.early = False  # whether its programs give the loss before the gradients
-        self.others: tuple[dict[tuple, Executable], list[Executable]] | None = None  # those of the other kind, where there are both
+        self.others: tuple[dict[tuple, Executable], list[Executable]] | None = (
+            None  # those of the other kind, where there are both
+        )
 
     def turn(self) -> None:
         """From programs of the whole to those that give the loss early, or back."""
@@ -87,12 +114,17 @@ class Entry:
 
 
 class Family:
-    """All graphs of one origin: the same operators from the same lines, at different shapes or different numbers of times."""
+    """All graphs of one origin:
+
+    the same operators from the same lines, at different shapes or different numbers of times.
+    """
 
     __slots__ = ("clock", "entries", "graphs", "warned")
 
     def __init__(self) -> None:
-        self.entries: OrderedDict[int, Entry] = OrderedDict()  # those with a compiled program, least recently used first
+        self.entries: OrderedDict[int, Entry] = (
+            OrderedDict()
+        )  # those with a compiled program, least recently used first
         self.clock, self.graphs, self.warned = 0, 0, False
 
 
@@ -119,7 +151,9 @@ def put(array: Any, device: Any) -> Any:
 
 def _entry_of(state: Node, device: Any, n_live: int) -> Entry:
     graph = state.graph
-    if graph is not None and graph.entry is not None and graph.device is device:  # the same calls may run on another one
+    if (
+        graph is not None and graph.entry is not None and graph.device is device
+    ):  # the same calls may run on another one
         return graph.entry
     graph = Graph(state, device)
     with _lock:
@@ -275,10 +309,14 @@ def _failed(e: BaseException, seg: Any, entry: Entry) -> BaseException:
     first, last = entry.graph.nodes[0], entry.graph.nodes[-1]
     where = " to ".join(dict.fromkeys([errors.location(first.pos), errors.location(last.pos)]))
     message = f"{type(e).__name__} while running {_names(entry.graph)}: {e}\n  at {where}"
-    error = MemoryError(message) if isinstance(e, MemoryError) or "RESOURCE_EXHAUSTED" in str(e) else RuntimeError(message)
+    error = (
+        MemoryError(message) if isinstance(e, MemoryError) or "RESOURCE_EXHAUSTED" in str(e) else RuntimeError(message)
+    )
     lost = sum([isinstance(a, jax.Array) and a.is_deleted() for a in seg.arrays])
     if lost:
-        error.add_note(f"{lost} arrays that were donated to it are lost: load the parameters and the optimizer's state again")
+        error.add_note(
+            f"{lost} arrays that were donated to it are lost: load the parameters and the optimizer's state again"
+        )
         seg.error = error
     return error
 
@@ -353,7 +391,13 @@ def _keep(exact: dict[tuple, Executable], key: tuple, program: Executable) -> Ex
 def _interpreted(entry: Entry, live: tuple[int, ...], keep: Any) -> Executable:
     graph, program = entry.graph, entry.interpreted
     if program is None or program.live != live:
-        program = Executable(live, (), interpreter.INTERPRETER.prepare(graph, live, (), graph.device), len(graph.leaf_sigs), "interpreter")
+        program = Executable(
+            live,
+            (),
+            interpreter.INTERPRETER.prepare(graph, live, (), graph.device),
+            len(graph.leaf_sigs),
+            "interpreter",
+        )
         if entry.met > 1 and not keep:
             _keep_interpreted(entry, program)
     entry.note.interpreted += 1
@@ -469,7 +513,8 @@ def _worth_donating(graph: Graph, live: tuple[int, ...], dead: tuple[int, ...]) 
 
 
 def _copied_anyway(graph: Graph) -> set[int]:
-    """Leaves that XLA would copy before it writes over them: on CPU those that an update of many values reads, because several
+    """Leaves that XLA would copy before it writes over them: on CPU those that an update of many values reads, because
+    several
     kernels read each of them, and may do so at the same time."""
     updates = [n for n in graph.nodes if n.bound.many and not n.bound.differentiable] if graph.device.is_cpu else []
     return {~r for n in updates for r in n.args if r.__class__ is int and r < 0}
@@ -485,7 +530,10 @@ class Captured:
         self._leaves, self._numbers = list(seg.arrays), list(seg.numbers)
         # an output is a value of the graph, an input handed on as it is, or an array that was there before
         places = {id(v): i for i, v in enumerate(inputs)}
-        self._outputs = [v.index if v.segment is seg else ("input", places[id(v)]) if id(v) in places else ("array", v.array) for v in outputs]
+        self._outputs = [
+            v.index if v.segment is seg else ("input", places[id(v)]) if id(v) in places else ("array", v.array)
+            for v in outputs
+        ]
         for array in (*self._leaves, *[i[1] for i in self._outputs if isinstance(i, tuple) and i[0] == "array"]):
             if array is not None:
                 pin(array)  # tensors that it belongs to may let go of it

@@ -1,6 +1,7 @@
 """Reading ahead: a program that an earlier process compiled is read while the first run of its graph is interpreted.
 
-The second run then need not wait for it. Which tier runs is decided by counts and sizes as ever; only the waiting is shorter.
+The second run then need not wait for it. Which tier runs is decided by counts and sizes as ever; only the waiting is
+shorter.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from bireme.core.xla_exec import lowered_cache, xla
 
 
 class Reading(threading.Thread):
-    """One program being read. Not a daemon: Python waits for it at the end, so that it is never stopped inside of jax."""
+    """One program being read.
+
+    Not a daemon: Python waits for it at the end, so that it is never stopped inside of jax.
+    """
 
     def __init__(self, graph: Graph, live: tuple[int, ...], donate: tuple[int, ...]):
         super().__init__(name="bireme-reading", daemon=False)

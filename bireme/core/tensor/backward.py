@@ -32,7 +32,13 @@ def _seed(t: Tensor, g: Any, where: str) -> Tensor:
     if g._sig.shape != sig.shape:
         if g._sig.size != 1 or sig.size != 1:  # one number is one number, [] or [1], as in Paddle
             hint = "Tensor shape not match, Tensor of grad_tensor has another"
-            raise errors.bad(where, f"the output's shape {list(sig.shape)}", described=f"shape {g.shape}", hint=hint, kind=errors.ShapeError)
+            raise errors.bad(
+                where,
+                f"the output's shape {list(sig.shape)}",
+                described=f"shape {g.shape}",
+                hint=hint,
+                kind=errors.ShapeError,
+            )
         g = registry.find("reshape")(g, list(sig.shape))
     return g if g._sig is sig else registry.find("cast")(g, sig.dtype)
 
@@ -62,13 +68,23 @@ def backward(
         [4.0]
     """
     roots: list[Any] = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
-    seeds = [None] * len(roots) if grad_tensors is None else list(grad_tensors) if isinstance(grad_tensors, (list, tuple)) else [grad_tensors]
+    seeds = (
+        [None] * len(roots)
+        if grad_tensors is None
+        else list(grad_tensors)
+        if isinstance(grad_tensors, (list, tuple))
+        else [grad_tensors]
+    )
     if not roots:
-        raise errors.bad("backward(tensors)", "at least one tensor", described="an empty list", kind=errors.ArgumentError)
+        raise errors.bad(
+            "backward(tensors)", "at least one tensor", described="an empty list", kind=errors.ArgumentError
+        )
     if not isinstance(retain_graph, bool):
         raise errors.bad("backward(retain_graph)", "True or False", retain_graph, kind=errors.ArgumentTypeError)
     if len(seeds) != len(roots):
-        raise errors.bad("backward(grad_tensors)", f"{len(roots)} gradients", described=f"{len(seeds)}", kind=errors.ArgumentError)
+        raise errors.bad(
+            "backward(grad_tensors)", f"{len(roots)} gradients", described=f"{len(seeds)}", kind=errors.ArgumentError
+        )
     if len({id(t) for t in roots}) != len(roots):
         raise errors.bad("backward(tensors)", "no duplicate", described="a tensor twice", kind=errors.ArgumentError)
     flush.backward_starts(frees=not retain_graph)
@@ -174,12 +190,24 @@ def grad(
             raise errors.bad(f"grad({name})", "at least one Tensor", several, kind=errors.ArgumentError)
         if len({id(t) for t in several}) != len(several):
             raise errors.bad(f"grad({name})", "no duplicate", described="a tensor twice", kind=errors.ShapeError)
-    seeds = [None] * len(outs) if grad_outputs is None else list(grad_outputs) if isinstance(grad_outputs, (list, tuple)) else [grad_outputs]
+    seeds = (
+        [None] * len(outs)
+        if grad_outputs is None
+        else list(grad_outputs)
+        if isinstance(grad_outputs, (list, tuple))
+        else [grad_outputs]
+    )
     if len(seeds) != len(outs):
-        raise errors.bad("grad(grad_outputs)", f"{len(outs)} gradients", described=f"{len(seeds)}", kind=errors.ArgumentError)
+        raise errors.bad(
+            "grad(grad_outputs)", f"{len(outs)} gradients", described=f"{len(seeds)}", kind=errors.ArgumentError
+        )
     if only_inputs is not True:
         raise errors.bad("grad(only_inputs)", "True", only_inputs, kind=errors.ArgumentError)
-    for name, switch in (("create_graph", create_graph), ("retain_graph", retain_graph), ("allow_unused", allow_unused)):
+    for name, switch in (
+        ("create_graph", create_graph),
+        ("retain_graph", retain_graph),
+        ("allow_unused", allow_unused),
+    ):
         if not isinstance(switch, bool) and (switch is not None or name != "retain_graph"):
             raise errors.bad(f"grad({name})", "True or False", switch, kind=errors.ArgumentTypeError)
     blocked = set()

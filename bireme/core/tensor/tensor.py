@@ -73,9 +73,21 @@ class Tensor(Methods):
     _name: str | None = None
     persistable = False
 
-    def __init__(self, value: Any = None, dtype: Any = None, place: Any = None, *more: Any, stop_gradient: bool = True,
-                 name: str | None = None, persistable: bool = False, zero_copy: bool = False, dims: Any = None, type: Any = None,
-                 data: Any = None, device: Any = None):  # fmt: skip
+    def __init__(
+        self,
+        value: Any = None,
+        dtype: Any = None,
+        place: Any = None,
+        *more: Any,
+        stop_gradient: bool = True,
+        name: str | None = None,
+        persistable: bool = False,
+        zero_copy: bool = False,
+        dims: Any = None,
+        type: Any = None,
+        data: Any = None,
+        device: Any = None,
+    ):
         # memory is never shared with `value`, whatever `zero_copy` says: arrays of the engine do not change
         value, place = value if data is None else data, place if device is None else device
         if value.__class__ is int and data is None:  # extents, one after the other
@@ -84,7 +96,9 @@ class Tensor(Methods):
                 raise errors.bad("Tensor()", "non-negative sizes", list(extents))
             more, dtype, place = (), dtypes.float32, None if place.__class__ is int else place
             value = np.zeros(extents, np.float32)
-        elif dtype is None and (value.__class__ is list or value.__class__ is tuple or (data is not None and isinstance(data, (int, float)))):
+        elif dtype is None and (
+            value.__class__ is list or value.__class__ is tuple or (data is not None and isinstance(data, (int, float)))
+        ):
             dtype = dtypes.float32  # whatever the numbers are; `to_tensor` looks at them
         if isinstance(dtype, Place) or isinstance(value, DType) or dims is not None or len(more) > 1:
             given = _as_paddle_has_them(value, dtype, place, stop_gradient, more, name, persistable, dims)
@@ -250,13 +264,21 @@ class Tensor(Methods):
         host = self._host()
         if not args and host.size != 1:
             raise errors.bad(
-                "item()", "a tensor of one element", described=f"shape {self.shape}", hint="give an index: item(i)", kind=errors.ShapeError
+                "item()",
+                "a tensor of one element",
+                described=f"shape {self.shape}",
+                hint="give an index: item(i)",
+                kind=errors.ShapeError,
             )
         for i in args[0] if len(args) == 1 and isinstance(args[0], tuple) else args:
             if isinstance(i, bool) or not isinstance(i, (int, np.integer, Tensor)):
                 raise errors.bad("item(index)", "an integer", i, kind=errors.ArgumentTypeError)
         try:
-            return _python(host.item(*args) if host.dtype.kind in "biufc" and host.dtype.isbuiltin else host.astype(np.float32).item(*args))
+            return _python(
+                host.item(*args)
+                if host.dtype.kind in "biufc" and host.dtype.isbuiltin
+                else host.astype(np.float32).item(*args)
+            )
         except (IndexError, ValueError, TypeError, OverflowError):
             raise errors.bad(
                 "item(index)", f"an index in range for shape {self.shape}", list(args), kind=errors.OutOfRangeError
@@ -275,7 +297,13 @@ class Tensor(Methods):
     def _number(self, kind: type, hint: str | None = None) -> Any:
         """The one element as a Python number of a type."""
         if self._value.sig.size != 1:
-            raise errors.bad(f"{kind.__name__}(x)", "a tensor of one element", described=f"shape {self.shape}", hint=hint, kind=errors.ShapeError)
+            raise errors.bad(
+                f"{kind.__name__}(x)",
+                "a tensor of one element",
+                described=f"shape {self.shape}",
+                hint=hint,
+                kind=errors.ShapeError,
+            )
         return kind(self.item())
 
     def __bool__(self) -> bool:
@@ -292,7 +320,9 @@ class Tensor(Methods):
 
     def __index__(self) -> int:
         if self._value.sig.size != 1:
-            raise errors.bad("index", "a tensor of one element", described=f"shape {self.shape}", kind=errors.ShapeError)
+            raise errors.bad(
+                "index", "a tensor of one element", described=f"shape {self.shape}", kind=errors.ShapeError
+            )
         found = self.item() if self._value.sig.dtype.kind in "ibf" else None
         if found is None or found != int(found):
             got = self.dtype.name if found is None else found
@@ -355,7 +385,11 @@ class Tensor(Methods):
     __str__ = __repr__
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if (spec and self._value.sig.size == 1) or self._value.sig.ndim == 0 else str(self)
+        return (
+            format(self.item(), spec)
+            if (spec and self._value.sig.size == 1) or self._value.sig.ndim == 0
+            else str(self)
+        )
 
     def __hash__(self) -> int:
         return id(self)
@@ -396,7 +430,9 @@ class Tensor(Methods):
             except errors.TELLING as e:
                 raise errors.renamed(e, where.partition("(")[0], ())  # noqa: B904  # the same error, by the name that the user called
         if new.sig.shape != self._value.sig.shape:
-            raise errors.bad(where, f"shape {self.shape}", described=f"shape {list(new.sig.shape)}", kind=errors.ShapeError)
+            raise errors.bad(
+                where, f"shape {self.shape}", described=f"shape {list(new.sig.shape)}", kind=errors.ShapeError
+            )
         if new.sig.dtype is not self.dtype:
             raise errors.bad(where, self.dtype.name, described=new.sig.dtype.name, kind=errors.ArgumentError)
         store(self, new)
@@ -411,8 +447,16 @@ class Tensor(Methods):
         Returns:
             The tensor itself.
         """
-        if isinstance(other, Tensor) and other._value.sig.dtype is self.dtype and other._value.sig.shape != self._value.sig.shape:
-            self._value, self._edge, self._view = copy_value(read(other)), None, None  # as in Paddle, it takes the other's shape
+        if (
+            isinstance(other, Tensor)
+            and other._value.sig.dtype is self.dtype
+            and other._value.sig.shape != self._value.sig.shape
+        ):
+            self._value, self._edge, self._view = (
+                copy_value(read(other)),
+                None,
+                None,
+            )  # as in Paddle, it takes the other's shape
         else:
             self._replace(other, "copy_(other)")
         return self
@@ -431,7 +475,8 @@ class Tensor(Methods):
         if value is None or value is self._grad:
             self._grad = value
             return
-        # the numbers are taken, not the tensor: what is done to either later is not done to the other, and a held gradient sees them
+        # the numbers are taken, not the tensor: what is done to either later is not done to the other, and a held
+        # gradient sees them
         held, new = self._grad, read(value)
         if held is None or held._value.sig is not new.sig:
             self._grad = wrap(new)
@@ -539,18 +584,37 @@ class Tensor(Methods):
         return _rebuild, (type(self), np.array(plain), self.dtype.name, self.stop_gradient, extra)
 
 
-def _as_paddle_has_them(value: Any, dtype: Any, place: Any, stop_gradient: Any, more: tuple, name: Any, persistable: Any, dims: Any) -> tuple:
-    """Arguments in Paddle's own order: value, place, persistable or name, zero_copy, name, stop_gradient; or dtype, dims, name, type, persistable."""
+def _as_paddle_has_them(
+    value: Any, dtype: Any, place: Any, stop_gradient: Any, more: tuple, name: Any, persistable: Any, dims: Any
+) -> tuple:
+    """Arguments in Paddle's own order:
+
+    value, place, persistable or name, zero_copy, name, stop_gradient; or dtype, dims, name, type, persistable.
+    """
     if isinstance(value, DType) or dims is not None:
         kind, extents = (value, dtype) if isinstance(value, DType) else (dtype, dims)
         zeros = np.zeros(list(extents), dtypes.of(kind).np)
-        return zeros, None, None, True, place if isinstance(place, str) else name, persistable or bool(more[1:2] and more[1])
+        return (
+            zeros,
+            None,
+            None,
+            True,
+            place if isinstance(place, str) else name,
+            persistable or bool(more[1:2] and more[1]),
+        )
     if not isinstance(dtype, Place) or len(more) > 3:
         raise errors.bad(
-            "Tensor()", "a value, a dtype, a place and stop_gradient", described=f"{3 + len(more)} arguments", kind=errors.ArgumentTypeError
+            "Tensor()",
+            "a value, a dtype, a place and stop_gradient",
+            described=f"{3 + len(more)} arguments",
+            kind=errors.ArgumentTypeError,
         )
     by_name = isinstance(place, str)
-    keeps = persistable or (isinstance(place, bool) and place) or (isinstance(value, Tensor) and value.persistable and not by_name)
+    keeps = (
+        persistable
+        or (isinstance(place, bool) and place)
+        or (isinstance(value, Tensor) and value.persistable and not by_name)
+    )
     stays = more[2] if len(more) > 2 else stop_gradient
     return value, None, dtype, stays, place if by_name else more[1] if len(more) > 1 else name, keeps
 
@@ -658,7 +722,8 @@ def value_of(data: Any, dtype: Any = None, place: Any = None) -> Value:
     if want is not None and host.dtype != want.np:
         host = convert(host, want)
     else:
-        # a copy: jax aliases aligned NumPy memory, and a loader that reuses its buffer must not change us. In our own dtype object:
+        # a copy: jax aliases aligned NumPy memory, and a loader that reuses its buffer must not change us. In our own
+        # dtype object:
         # that of an unpickled array is equal to NumPy's, but says that it is not built in
         host = host.astype(dtypes.from_numpy(host.dtype).np, order="C", subok=False)
     return Value(sig_of(host.shape, dtypes.from_numpy(host.dtype)), host, device)

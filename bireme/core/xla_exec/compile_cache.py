@@ -80,7 +80,10 @@ _trimmed: set[str] = set()
 
 
 def _trim(path: Path) -> None:
-    """Once in a process: of too many programs the ones used last stay, in the way that jax itself drops them, under its lock."""
+    """Once in a process:
+
+    of too many programs the ones used last stay, in the way that jax itself drops them, under its lock.
+    """
     real = os.path.realpath(path)
     if real in _trimmed:
         return
@@ -99,12 +102,22 @@ def _trim(path: Path) -> None:
 
 def _halves(path: Path) -> list[Path]:
     names = set(os.listdir(path))
-    pairs = {name.removesuffix("-cache").removesuffix("-atime") for name in names if name.endswith(("-cache", "-atime"))}
-    return [path / half for pair in pairs for half in (f"{pair}-cache", f"{pair}-atime") if not {f"{pair}-cache", f"{pair}-atime"} <= names]
+    pairs = {
+        name.removesuffix("-cache").removesuffix("-atime") for name in names if name.endswith(("-cache", "-atime"))
+    }
+    return [
+        path / half
+        for pair in pairs
+        for half in (f"{pair}-cache", f"{pair}-atime")
+        if not {f"{pair}-cache", f"{pair}-atime"} <= names
+    ]
 
 
 def _mend(path: Path) -> None:
-    """Drop what a process that was killed, or found the disk full, has written by half: jax stops at it whenever it adds a program."""
+    """Drop what a process that was killed, or found the disk full, has written by half:
+
+    jax stops at it whenever it adds a program.
+    """
     try:
         if _halves(path):
             with filelock.FileLock(path / ".lockfile", timeout=1):
@@ -115,7 +128,10 @@ def _mend(path: Path) -> None:
 
 
 def _drop_used_since(path: Path, began: int) -> None:
-    """Drop programs that were read or written since then, and with them the one that failed: jax would keep it forever."""
+    """Drop programs that were read or written since then, and with them the one that failed:
+
+    jax would keep it forever.
+    """
     try:
         with filelock.FileLock(path / ".lockfile", timeout=1):
             for entry in os.scandir(path):
@@ -137,7 +153,9 @@ SETTINGS = {
     "jax_compilation_cache_include_metadata_in_key": False,
     "jax_raise_persistent_cache_errors": True,  # else it warns, at a line of its own, and keeps what it cannot read
 }
-_zstd = [sys.modules[name].ZstdError for name in ("compression.zstd", "zstandard") if name in sys.modules]  # jax took the first it found
+_zstd = [
+    sys.modules[name].ZstdError for name in ("compression.zstd", "zstandard") if name in sys.modules
+]  # jax took the first it found
 _FAILURES = (OSError, RuntimeError, ValueError, zlib.error, *_zstd)
 _given_up: set[Path] = set()
 
@@ -157,7 +175,8 @@ def at_hand() -> bool:
 def on_disk(compiled: Callable[[], T]) -> T:
     """The result of a compile with our cache; whatever the process had set for jax is back afterwards.
 
-    A folder that fails (a full disk, a damaged file, a lock that is never let go) is left alone for the rest of the process.
+    A folder that fails (a full disk, a damaged file, a lock that is never let go) is left alone for the rest of the
+    process.
     """
     if not _wanted():
         return compiled()

@@ -1,8 +1,11 @@
 """Traced graphs on disk: what an earlier process has traced and lowered is read instead of being traced again.
 
-jax's cache keeps programs under the text that they were compiled from, and making that text of a training step takes longer
-than reading its program. So the text of a large graph is kept too, under a name that is a digest of all that it depends on:
-the calls of the graph, the source of this package, versions, settings and the machine. What is compiled is always the text
+jax's cache keeps programs under the text that they were compiled from, and making that text of a training step takes
+longer
+than reading its program. So the text of a large graph is kept too, under a name that is a digest of all that it depends
+on:
+the calls of the graph, the source of this package, versions, settings and the machine. What is compiled is always the
+text
 that came back from its bytes, so a program is the same whether it was traced in this process or in an earlier one.
 """
 
@@ -44,8 +47,13 @@ class NoStableName(Exception):
     """A part of a graph has no name that is the same in another process."""
 
 
-def lower(jitted: Any, donated: tuple, args: tuple, name: str | None, platform: str, options_of: Callable[[Any], dict]) -> tuple[Any, dict]:
-    """A function lowered for arguments of these shapes, and the compiler's options for it; by its name on disk, if it has one."""
+def lower(
+    jitted: Any, donated: tuple, args: tuple, name: str | None, platform: str, options_of: Callable[[Any], dict]
+) -> tuple[Any, dict]:
+    """A function lowered for arguments of these shapes, and the compiler's options for it;
+
+    by its name on disk, if it has one.
+    """
     if name is None:
         traced = jitted.trace(*args)
         return traced.lower(), options_of(traced.jaxpr)
@@ -129,8 +137,13 @@ def _make_room(folder: Path) -> None:
 # ------------------------------------------------------------ names
 
 
-def name(graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device, part: str = "whole") -> str | None:
-    """The digest of a graph or a part and of all that its text depends on; None where it is small, has no name, or nothing is kept."""
+def name(
+    graph: Graph, live: tuple[int, ...], donate: tuple[int, ...], device: Device, part: str = "whole"
+) -> str | None:
+    """The digest of a graph or a part and of all that its text depends on;
+
+    None where it is small, has no name, or nothing is kept.
+    """
     if len(graph.nodes) < MIN_CALLS or not _writable() or not compile_cache.at_hand():
         return None
     bounds: dict[Any, str] = {}
@@ -176,7 +189,9 @@ def _value(x: Any) -> str:
 def _ours(op: Any) -> bool:
     """Whether an operator is what this package's source says: another's may be a different one tomorrow."""
     rules = [op.body, op.grad_rule, *op.lowerings.values(), *op.grad_lowerings.values()]
-    return registry.OPS.get(op.name) is op and all(r is None or getattr(r, "__module__", "").startswith("bireme.") for r in rules)
+    return registry.OPS.get(op.name) is op and all(
+        r is None or getattr(r, "__module__", "").startswith("bireme.") for r in rules
+    )
 
 
 @functools.cache
@@ -187,11 +202,21 @@ def _package() -> tuple[str, ...]:
         if path.stat().st_ctime > _BEGAN:  # edited or replaced since: what runs is no longer what it says
             raise NoStableName
         digest.update(f"{path.relative_to(root)} {path.stat().st_size}\n".encode() + path.read_bytes())
-    return digest.hexdigest(), jax.__version__, jaxlib.__version__, np.__version__, platform.machine(), str(blas.processors())
+    return (
+        digest.hexdigest(),
+        jax.__version__,
+        jaxlib.__version__,
+        np.__version__,
+        platform.machine(),
+        str(blas.processors()),
+    )
 
 
 def surroundings(device: Device) -> list[str]:
-    """Where it runs, and what lowering may look at; not where programs are kept: that changes while another compiles."""
+    """Where it runs, and what lowering may look at;
+
+    not where programs are kept: that changes while another compiles.
+    """
     seen = sorted(jax.config.values.keys() - compile_cache.SETTINGS.keys())
     of_jax = [(option, getattr(jax.config, option, jax.config.values[option])) for option in seen]
     ours = list(flags.get_flags(flags.known()).items())

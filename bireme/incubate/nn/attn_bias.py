@@ -15,7 +15,9 @@ from bireme.ops import concat, to_tensor
 
 def _filled(keeps: np.ndarray, shape: Any, dtype: Any) -> Tensor:
     """0 where a mask keeps and -inf elsewhere, as a tensor of the given shape; the mask is its last two axes."""
-    return to_tensor(np.broadcast_to(np.where(keeps, 0.0, -np.inf).astype(np.float32), tuple(shape)).copy()).astype(dtype)
+    return to_tensor(np.broadcast_to(np.where(keeps, 0.0, -np.inf).astype(np.float32), tuple(shape)).copy()).astype(
+        dtype
+    )
 
 
 class AttentionBias:
@@ -143,7 +145,9 @@ class BlockDiagonalMask(AttentionBias):
         return cls(lens, list(lens), [t.shape[0] for t in tensors]), concat(rows, 1)
 
     @classmethod
-    def from_tensor_lists_qkv(cls, tensors_q: list[Tensor], tensors_k: list[Tensor], tensors_v: list[Tensor] | None = None) -> tuple:
+    def from_tensor_lists_qkv(
+        cls, tensors_q: list[Tensor], tensors_k: list[Tensor], tensors_v: list[Tensor] | None = None
+    ) -> tuple:
         """Concatenate batches of queries, keys and values and create their mask.
 
         Args:

@@ -40,7 +40,12 @@ class GradientMergeOptimizer(Wrapper):
 
     def __init__(self, inner_optimizer: Optimizer, k_steps: int = 1, avg: bool = True):
         if not isinstance(inner_optimizer, Optimizer):
-            raise errors.bad("GradientMergeOptimizer(inner_optimizer)", "an optimizer", inner_optimizer, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                "GradientMergeOptimizer(inner_optimizer)",
+                "an optimizer",
+                inner_optimizer,
+                kind=errors.ArgumentTypeError,
+            )
         if isinstance(k_steps, bool) or not isinstance(k_steps, int) or k_steps <= 0:
             raise errors.bad(
                 "GradientMergeOptimizer(k_steps)", "a positive integer", k_steps, kind=errors.for_integer(k_steps)

@@ -53,7 +53,9 @@ def clip_grad_norm_(
     # read only if asked for: the step stays one program otherwise
     if error_if_nonfinite and not math.isfinite(total.item()):
         hint = "error_if_nonfinite=False scales them anyway"
-        raise errors.bad("clip_grad_norm_(parameters)", "gradients with a finite norm", total.item(), hint=hint, kind=RuntimeError)
+        raise errors.bad(
+            "clip_grad_norm_(parameters)", "gradients with a finite norm", total.item(), hint=hint, kind=RuntimeError
+        )
     for g, clipped in zip(held, new):
         g._assign_value(clipped)
     return total
@@ -85,5 +87,7 @@ def clip_grad_value_(parameters: Iterable[Tensor] | Tensor, clip_value: float) -
 
 def _held(where: str, parameters: Iterable[Tensor] | Tensor) -> list[Tensor]:
     if not isinstance(parameters, (Tensor, Iterable)):
-        raise errors.bad(f"{where}(parameters)", "a parameter or a list of them", parameters, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            f"{where}(parameters)", "a parameter or a list of them", parameters, kind=errors.ArgumentTypeError
+        )
     return [p.grad for p in ([parameters] if isinstance(parameters, Tensor) else parameters) if p.grad is not None]

@@ -60,7 +60,12 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor], name: str | 
     given = list(parameters)
     needed = sum(p.size for p in given)
     if vec.size < needed:
-        raise errors.bad("vector_to_parameters(vec)", f"at least {needed} elements", described=f"shape {vec.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "vector_to_parameters(vec)",
+            f"at least {needed} elements",
+            described=f"shape {vec.shape}",
+            kind=errors.ShapeError,
+        )
     flat, start = vec.reshape([-1]), 0
     for p in given:
         part = flat[start : start + p.size].reshape(p.shape)

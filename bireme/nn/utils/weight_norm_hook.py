@@ -140,7 +140,9 @@ class _SpectralNorm:
         setattr(layer, self.name, self.weight(layer, layer.training))
 
 
-def spectral_norm(layer: Layer, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None) -> Layer:
+def spectral_norm(
+    layer: Layer, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> Layer:
     """Divide a weight by its largest singular value before each ``forward``.
 
     The singular value is estimated by power iteration, which continues from the vectors of the last call in training
@@ -199,7 +201,9 @@ def _taken(where: str, layer: Layer, name: str, kind: type) -> Parameter:
             )
     weight = layer._parameters.get(name)
     if weight is None:
-        raise errors.bad(f"{where}(name)", f"one of {', '.join(map(repr, layer._parameters))}", name, kind=errors.MissingKeyError)
+        raise errors.bad(
+            f"{where}(name)", f"one of {', '.join(map(repr, layer._parameters))}", name, kind=errors.MissingKeyError
+        )
     return weight
 
 

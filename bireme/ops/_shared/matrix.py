@@ -39,7 +39,9 @@ def needs_square(name: str, shape: tuple[int, ...], argument: str = "x") -> None
     """Raise unless the last two axes have the same size."""
     needs_matrix(name, shape, argument)
     if shape[-1] != shape[-2]:
-        raise errors.bad(f"{name}({argument})", "square matrices", described=f"shape {list(shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{name}({argument})", "square matrices", described=f"shape {list(shape)}", kind=errors.ShapeError
+        )
 
 
 def square(name: str) -> Callable:
@@ -117,7 +119,9 @@ def triangular(a, b, lower: bool, trans: str = "N", unit: bool = False):
     a, b = _same_batch(a, b, jnp)
     if b.size == 0:
         return b
-    return lax.linalg.triangular_solve(a, b, left_side=True, lower=lower, transpose_a=trans != "N", conjugate_a=trans == "C", unit_diagonal=unit)
+    return lax.linalg.triangular_solve(
+        a, b, left_side=True, lower=lower, transpose_a=trans != "N", conjugate_a=trans == "C", unit_diagonal=unit
+    )
 
 
 def permutation(order, dtype):

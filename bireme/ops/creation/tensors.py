@@ -264,9 +264,17 @@ def _must_hold(kind: Any, value: Any) -> None:
     """`full` wraps a number that its dtype cannot hold, `full_like` refuses it, as in Paddle."""
     if kind.is_complex or isinstance(value, builtins.complex) or not math.isfinite(value):
         return
-    low, high = (0, 1) if kind is dtypes.bool_ else (np.iinfo(kind.np).min, np.iinfo(kind.np).max) if kind.is_integer else _limits(kind)
+    low, high = (
+        (0, 1)
+        if kind is dtypes.bool_
+        else (np.iinfo(kind.np).min, np.iinfo(kind.np).max)
+        if kind.is_integer
+        else _limits(kind)
+    )
     if not low <= value <= high:
-        raise errors.bad("full_like(fill_value)", f"a number in the range of {kind.name}", value, kind=errors.for_number(value))
+        raise errors.bad(
+            "full_like(fill_value)", f"a number in the range of {kind.name}", value, kind=errors.for_number(value)
+        )
 
 
 def _limits(kind: Any) -> tuple[float, float]:
@@ -446,7 +454,9 @@ def count_up(start: Tensor | float, step: Tensor | float, size: int, dtype: DTyp
 
 
 count_up.infer(lambda size, dtype: sig_of((size,), dtype))
-count_up.numpy_form = lambda start, step, size, dtype: (start + np.arange(size).astype(start.dtype) * step).astype(dtype.np)
+count_up.numpy_form = lambda start, step, size, dtype: (start + np.arange(size).astype(start.dtype) * step).astype(
+    dtype.np
+)
 
 
 def _count(first: Any, last: Any, by: Any, kind: Any) -> int:
@@ -513,7 +523,10 @@ def arange(start: Attr[float | Tensor] = 0, end: Attr[float | Tensor] = None, st
         raise errors.bad("arange(step)", "a nonzero step", step)
     size = builtins.max(0, _count(first, last, by, kind))
     exact = dtypes.int64 if all(isinstance(v, int) for v in values) else dtypes.float64
-    arguments = {"start": (exact, number(first, exact, "arange(start)")), "step": (exact, number(by, exact, "arange(step)"))}
+    arguments = {
+        "start": (exact, number(first, exact, "arange(start)")),
+        "step": (exact, number(by, exact, "arange(step)")),
+    }
     return placed(count_up.call({**arguments, "size": size, "dtype": kind}), device, requires_grad)
 
 
@@ -555,7 +568,11 @@ def eye(num_rows: Attr[int], num_columns: Attr[int] = None, dtype: DTypeArg = No
 
 
 def _extent(n: Any, where: str) -> int:
-    plain = int(n) if isinstance(n, (int, np.integer)) or (isinstance(n, Tensor) and n.size == 1 and n.dtype.is_integer) else -1
+    plain = (
+        int(n)
+        if isinstance(n, (int, np.integer)) or (isinstance(n, Tensor) and n.size == 1 and n.dtype.is_integer)
+        else -1
+    )
     if plain < 0:
         raise errors.bad(where, "a non-negative integer", n, kind=errors.ArgumentTypeError)
     return plain

@@ -89,7 +89,9 @@ def frame(x: Tensor, frame_length: int, hop_length: int, axis: int = -1) -> Tens
 
 
 frame.numpy_form = lambda x, frame_length, hop_length, axis: (
-    x[_places(x.shape[0], frame_length, hop_length).T] if axis == 0 else x[..., _places(x.shape[-1], frame_length, hop_length)]
+    x[_places(x.shape[0], frame_length, hop_length).T]
+    if axis == 0
+    else x[..., _places(x.shape[-1], frame_length, hop_length)]
 )
 
 
@@ -151,7 +153,9 @@ def overlap_add(x: Tensor, hop_length: int, axis: int = -1) -> Tensor:
 
 
 overlap_add.numpy_form = lambda x, hop_length, axis: (
-    np.moveaxis(_added_numpy(np.moveaxis(x, (0, 1), (-1, -2)), hop_length), -1, 0) if axis == 0 else _added_numpy(x, hop_length)
+    np.moveaxis(_added_numpy(np.moveaxis(x, (0, 1), (-1, -2)), hop_length), -1, 0)
+    if axis == 0
+    else _added_numpy(x, hop_length)
 )
 
 
@@ -164,7 +168,9 @@ def _(arguments):
         if x.ndim < 2:
             raise errors.bad("overlap_add(x)", "a tensor with at least 2 dimensions", x)
         if hop > x.shape[1 if axis == 0 else -2]:
-            raise errors.bad("overlap_add(hop_length)", f"at most the length of a frame, {x.shape[1 if axis == 0 else -2]}", hop)
+            raise errors.bad(
+                "overlap_add(hop_length)", f"at most the length of a frame, {x.shape[1 if axis == 0 else -2]}", hop
+            )
 
 
 @overlap_add.infer
@@ -226,7 +232,10 @@ def _numbers(name: str, x: Tensor) -> Tensor:
         return x.astype(dtypes.float64 if dtypes.get_default() is dtypes.float64 else dtypes.float32)
     if x.dtype not in allowed:
         raise errors.bad(
-            f"{name}(x)", f"integers or one of {', '.join(sorted(d.name for d in allowed))}", described=x.dtype.name, kind=errors.DtypeError
+            f"{name}(x)",
+            f"integers or one of {', '.join(sorted(d.name for d in allowed))}",
+            described=x.dtype.name,
+            kind=errors.DtypeError,
         )
     return x
 
@@ -335,7 +344,9 @@ def istft(x: Tensor, n_fft: Attr[int], hop_length: Attr[int] = None, win_length:
     n_fft, hop, width = _sizes("istft", n_fft, hop_length, win_length, window)
     _check_spectrum(x, n_fft, onesided, return_complex, window)
     if hop > width:
-        raise errors.bad("istft(hop_length)", f"at most the length of the window, {width}", hop, kind=errors.ArgumentError)
+        raise errors.bad(
+            "istft(hop_length)", f"at most the length of the window, {width}", hop, kind=errors.ArgumentError
+        )
     x = _numbers("istft", x)
     rows = (x if x.ndim == 3 else x.unsqueeze(0)).transpose([0, 2, 1])
     norm = "ortho" if normalized else "backward"
@@ -371,7 +382,12 @@ def _check_spectrum(x: Tensor, n_fft: int, onesided: bool, return_complex: bool,
     if return_complex and onesided:
         raise errors.bad("istft(onesided)", "False where the result is complex", onesided, kind=errors.ArgumentError)
     if not return_complex and window is not None and window.dtype.is_complex:
-        raise errors.bad("istft(window)", "a real window, or return_complex=True", described=window.dtype.name, kind=errors.ArgumentError)
+        raise errors.bad(
+            "istft(window)",
+            "a real window, or return_complex=True",
+            described=window.dtype.name,
+            kind=errors.ArgumentError,
+        )
 
 
 def _must_cover(window: Tensor, n_fft: int, weight: Tensor, plan: tuple[int, int, int, int]) -> None:

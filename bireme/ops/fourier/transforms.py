@@ -187,7 +187,10 @@ def _numbers(name: str, x: Tensor, made: Any) -> Tensor:
     allowed = _KINDS - dtypes.COMPLEX if made is fft_r2c else _KINDS
     if kind not in allowed:
         raise errors.bad(
-            f"{name}(x)", f"integers or one of {', '.join(sorted(d.name for d in allowed))}", described=kind.name, kind=errors.DtypeError
+            f"{name}(x)",
+            f"integers or one of {', '.join(sorted(d.name for d in allowed))}",
+            described=kind.name,
+            kind=errors.DtypeError,
         )
     return x
 

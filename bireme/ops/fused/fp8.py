@@ -145,14 +145,21 @@ def fp8_gemm_blockwise(a: Tensor, a_decode_scale: Tensor, b: Tensor, b_decode_sc
             raise errors.bad(f"fp8_gemm_blockwise({name})", f"a float8 matrix with {a.shape[-1]} columns", t)
         wanted = [_blocks(t.shape[1]), t.shape[0]] if flat else [_blocks(t.shape[0]), _blocks(t.shape[1])]
         if scale.shape != wanted:
-            raise errors.bad(f"fp8_gemm_blockwise({name}_decode_scale)", f"shape {wanted}", described=f"shape {scale.shape}", kind=errors.ShapeError)
+            raise errors.bad(
+                f"fp8_gemm_blockwise({name}_decode_scale)",
+                f"shape {wanted}",
+                described=f"shape {scale.shape}",
+                kind=errors.ShapeError,
+            )
         wide.append(from_eighths(t, scale.transpose([1, 0]) if flat else scale, 1 if flat else BLOCK, "float32"))
     made = wide[0].matmul(wide[1], transpose_y=True)
     made = made if bias is None else made + bias.astype("float32")
     if out is None:
         return made.astype(dtypes.of(out_dtype, "fp8_gemm_blockwise(out_dtype)"))
     if out.shape != made.shape:
-        raise errors.bad("fp8_gemm_blockwise(out)", f"shape {made.shape}", described=f"shape {out.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "fp8_gemm_blockwise(out)", f"shape {made.shape}", described=f"shape {out.shape}", kind=errors.ShapeError
+        )
     out._assign_value((made + out.astype("float32") if accumulate else made).astype(out.dtype))
     return out
 
@@ -203,10 +210,16 @@ def fused_weighted_swiglu_act_quant(x: Tensor, prob: Tensor | None = None,
     """
     floating("fused_weighted_swiglu_act_quant(x)", x)
     halves("fused_weighted_swiglu_act_quant(x)", x)
-    rows = swiglu(x.detach().astype("float32").reshape([-1, x.shape[-1]]) if x._value.sig.size else x.detach().astype("float32").flatten(0, -2))
+    rows = swiglu(
+        x.detach().astype("float32").reshape([-1, x.shape[-1]])
+        if x._value.sig.size
+        else x.detach().astype("float32").flatten(0, -2)
+    )
     if prob is not None:
         if prob._value.sig.size != rows.shape[0]:
-            raise errors.bad("fused_weighted_swiglu_act_quant(prob)", f"{rows.shape[0]} weights, one for each row", prob)
+            raise errors.bad(
+                "fused_weighted_swiglu_act_quant(prob)", f"{rows.shape[0]} weights, one for each row", prob
+            )
         rows = rows * prob.detach().reshape([-1, 1]).astype("float32")
     return tuple(quantised_rows(rows, using_pow2_scaling))
 
@@ -229,7 +242,11 @@ def fused_stack_transpose_quant(x: Attr[Sequence[Tensor]], transpose: bool = Tru
         ([256, 256], [2, 2])
     """
     name = "fused_stack_transpose_quant"
-    if not isinstance(x, (list, tuple)) or not x or not all(isinstance(t, Tensor) and t.ndim == 2 and t.shape == x[0].shape for t in x):
+    if (
+        not isinstance(x, (list, tuple))
+        or not x
+        or not all(isinstance(t, Tensor) and t.ndim == 2 and t.shape == x[0].shape for t in x)
+    ):
         raise errors.bad(f"{name}(x)", "a list of matrices of one shape", x, kind=errors.ArgumentTypeError)
     m, k = x[0].shape
     if m % BLOCK or k % BLOCK:
@@ -292,7 +309,10 @@ def fused_transpose_split_quant(x: Tensor, input_scales: Tensor | None, tokens_p
     if input_scales is not None:
         if input_scales.shape != [x.shape[0], _blocks(x.shape[1])]:
             raise errors.bad(
-                f"{name}(input_scales)", f"shape {[x.shape[0], _blocks(x.shape[1])]}", described=f"shape {input_scales.shape}", kind=errors.ShapeError
+                f"{name}(input_scales)",
+                f"shape {[x.shape[0], _blocks(x.shape[1])]}",
+                described=f"shape {input_scales.shape}",
+                kind=errors.ShapeError,
             )
         x = from_eighths(x, input_scales, 1, "float32")
     floating(f"{name}(x)", x)
@@ -322,6 +342,11 @@ def fused_transpose_wlch_split_quant(x: Tensor, tokens_per_expert: Attr[Sequence
     name = "fused_transpose_wlch_split_quant"
     floating(f"{name}(x)", x)
     if x.ndim != 4:
-        raise errors.bad(f"{name}(x)", "shape [processes, experts, capacity, width]", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{name}(x)",
+            "shape [processes, experts, capacity, width]",
+            described=f"shape {x.shape}",
+            kind=errors.ShapeError,
+        )
     w, n, c, width = x.shape
     return _split(name, x.detach().transpose([1, 0, 2, 3]).reshape([w * n * c, width]), tokens_per_expert, pow_2_scales)

@@ -23,14 +23,18 @@ from bireme.ops.reduction.reductions import mean, sum
 
 def floating(where: str, x: Tensor) -> None:
     if x.dtype not in FLOAT:
-        raise errors.bad(where, f"one of {', '.join(sorted(d.name for d in FLOAT))}", described=x.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            where, f"one of {', '.join(sorted(d.name for d in FLOAT))}", described=x.dtype.name, kind=errors.DtypeError
+        )
 
 
 # ---------------------------------------------------------------- products
 
 
 @composite(plain=True)
-def fused_matmul_bias(x: Tensor, y: Tensor, bias: Tensor | None = None, transpose_x: bool = False, transpose_y: bool = False) -> Tensor:
+def fused_matmul_bias(
+    x: Tensor, y: Tensor, bias: Tensor | None = None, transpose_x: bool = False, transpose_y: bool = False
+) -> Tensor:
     """Matrix product and bias: ``x @ y + bias``.
 
     Args:
@@ -123,7 +127,9 @@ gated.infer(lambda x: x)
 @gated.check
 def _(x, y):
     if x.shape != y.shape:
-        raise errors.bad("swiglu(y)", f"shape {list(x.shape)}, as x has", described=f"shape {list(y.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "swiglu(y)", f"shape {list(x.shape)}, as x has", described=f"shape {list(y.shape)}", kind=errors.ShapeError
+        )
 
 
 @gated.grad(numpy=True)
@@ -161,10 +167,17 @@ def swiglu(x: Tensor, y: Tensor | None = None) -> Tensor:
 
 
 _ACTS: dict[str, Any] = {
-    "gelu": gelu, "relu": relu, "silu": silu, "swish": silu, "sigmoid": sigmoid, "tanh": tanh, "none": lambda x: x, "": lambda x: x,
+    "gelu": gelu,
+    "relu": relu,
+    "silu": silu,
+    "swish": silu,
+    "sigmoid": sigmoid,
+    "tanh": tanh,
+    "none": lambda x: x,
+    "": lambda x: x,
     "geglu": lambda x: gelu(halves("fused_bias_act(x)", x)[0]) * halves("fused_bias_act(x)", x)[1],
     "swiglu": lambda x: gated(*halves("fused_bias_act(x)", x)),
-}  # fmt: skip
+}
 
 
 def activation_of(where: str, name: Any) -> Any:
@@ -181,7 +194,9 @@ E4M3_MAX = 448.0
 
 
 @op(differentiable=False, dtypes=FLOAT, numbers={"scale": "float32", "most": "float32", "least": "float32"}, numpy=True)
-def to_bounds(x: Tensor, scale: Tensor | float, most: Tensor | float, least: Tensor | float, round_type: int, eighths: bool) -> Tensor:
+def to_bounds(
+    x: Tensor, scale: Tensor | float, most: Tensor | float, least: Tensor | float, round_type: int, eighths: bool
+) -> Tensor:
     """`most * scale * x` rounded and limited to the bounds, as int8 or float8."""
     q = widen(x).astype(np.float32) * (most * scale)
     if eighths:
@@ -213,9 +228,19 @@ def dequantised(where: str, x: Tensor, scales: Tensor | None, compute_dtype: Any
 
 
 @composite(plain=True, name_arg=False)
-def fused_bias_act(x: Tensor, bias: Tensor | None = None, dequant_scales: Tensor | None = None, shift: Tensor | None = None,
-                   smooth: Tensor | None = None, act_method: str = "gelu", compute_dtype: str = "default", quant_scale: float = -1,
-                   quant_round_type: int = 0, quant_max_bound: float = 0, quant_min_bound: float = 0) -> Tensor:  # fmt: skip
+def fused_bias_act(
+    x: Tensor,
+    bias: Tensor | None = None,
+    dequant_scales: Tensor | None = None,
+    shift: Tensor | None = None,
+    smooth: Tensor | None = None,
+    act_method: str = "gelu",
+    compute_dtype: str = "default",
+    quant_scale: float = -1,
+    quant_round_type: int = 0,
+    quant_max_bound: float = 0,
+    quant_min_bound: float = 0,
+) -> Tensor:
     """Activation of ``x + bias``, with dequantization before it and quantization after it if asked for.
 
     The result is shifted, then smoothed, then quantized.
@@ -305,7 +330,12 @@ def softmax_mask_fuse(x: Tensor, mask: Tensor) -> Tensor:
     if x.ndim != 4:
         raise errors.bad("softmax_mask_fuse(x)", "a 4-D tensor", described=f"shape {x.shape}", kind=errors.ShapeError)
     if mask.shape != [x.shape[0], 1, *x.shape[2:]]:
-        raise errors.bad("softmax_mask_fuse(mask)", f"shape {[x.shape[0], 1, *x.shape[2:]]}", described=f"shape {mask.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "softmax_mask_fuse(mask)",
+            f"shape {[x.shape[0], 1, *x.shape[2:]]}",
+            described=f"shape {mask.shape}",
+            kind=errors.ShapeError,
+        )
     if x.dtype.itemsize == 2:  # added in float32, as the softmax is computed
         return softmax_of(x.astype(dtypes.float32) + mask.astype(dtypes.float32), 3).astype(x.dtype)
     return softmax_of(x + mask, 3)
@@ -346,7 +376,10 @@ softmax_mask_fuse_upper_triangle.infer(lambda x: x)
 def _(x):
     if x.ndim != 4 or x.shape[2] != x.shape[3]:
         raise errors.bad(
-            "softmax_mask_fuse_upper_triangle(x)", "shape [batch, heads, n, n]", described=f"shape {list(x.shape)}", kind=errors.ShapeError
+            "softmax_mask_fuse_upper_triangle(x)",
+            "shape [batch, heads, n, n]",
+            described=f"shape {list(x.shape)}",
+            kind=errors.ShapeError,
         )
 
 

@@ -23,7 +23,9 @@ from bireme.ops.search.sort import topk
 
 
 @op(differentiable=False)
-def route(expert_id: Tensor, capacity: int, experts: int, pad: bool, first: int, last: int, from_back: bool) -> list[Tensor]:
+def route(
+    expert_id: Tensor, capacity: int, experts: int, pad: bool, first: int, last: int, from_back: bool
+) -> list[Tensor]:
     """Row of each copy of a token, which copies have room, the token of each row, the experts' running sum, counts."""
     tokens, k = expert_id.shape
     flat = expert_id.reshape(-1).astype(np.int32)
@@ -54,7 +56,12 @@ def route(expert_id: Tensor, capacity: int, experts: int, pad: bool, first: int,
 def _(expert_id, capacity, experts, pad, first, last):
     tokens, k = expert_id.shape
     rows = (last - first) * capacity if pad else tokens * k
-    shapes = (((k, tokens), dtypes.int32), ((tokens, k), dtypes.bool_), ((rows,), dtypes.int32), ((experts,), dtypes.int64))
+    shapes = (
+        ((k, tokens), dtypes.int32),
+        ((tokens, k), dtypes.bool_),
+        ((rows,), dtypes.int32),
+        ((experts,), dtypes.int64),
+    )
     return [*[sig_of(*s) for s in shapes], sig_of((last - first,), dtypes.int64)]
 
 
@@ -73,7 +80,9 @@ rows_or_zero.infer(lambda x, index: sig_of((index.shape[0], x.shape[1]), x.dtype
 def weighed_rows(x: Tensor, weights: Tensor, index: Tensor) -> Tensor:
     """Sums of rows of `x` at an index of shape [tokens, k], each times its weight; use `moe_combine`."""
     wide = widen(x)
-    return jnp.einsum("sk,skd->sd", weights.astype(wide.dtype), wide[jnp.clip(index, 0, max(x.shape[0] - 1, 0))]).astype(x.dtype)
+    return jnp.einsum(
+        "sk,skd->sd", weights.astype(wide.dtype), wide[jnp.clip(index, 0, max(x.shape[0] - 1, 0))]
+    ).astype(x.dtype)
 
 
 weighed_rows.infer(lambda x, index: sig_of((index.shape[0], x.shape[1]), x.dtype))
@@ -105,11 +114,15 @@ def moe_combine(x: Tensor, combine_weights: Tensor, scatter_index: Tensor) -> Te
             described=f"shapes {combine_weights.shape} and {x.shape}",
             kind=errors.ShapeError,
         )
-    if scatter_index.dtype.kind != "i" or scatter_index.shape not in (combine_weights.shape, combine_weights.shape[::-1]):
+    if scatter_index.dtype.kind != "i" or scatter_index.shape not in (
+        combine_weights.shape,
+        combine_weights.shape[::-1],
+    ):
         raise errors.bad(
             "moe_combine(scatter_index)",
             f"an integer tensor of shape {combine_weights.shape}, or transposed",
-            scatter_index, kind=errors.for_integer(scatter_index),
+            scatter_index,
+            kind=errors.for_integer(scatter_index),
         )
     index = scatter_index if scatter_index.shape == combine_weights.shape else scatter_index.transpose([1, 0])
     return weighed_rows(x, combine_weights, index)
@@ -124,7 +137,9 @@ def _gate(name: str, x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, k
     floating(f"{name}(gate_logits)", gate_logits)
     if x.ndim != 2 or gate_logits.ndim != 2 or gate_logits.shape[0] != x.shape[0]:
         raise errors.bad(
-            f"{name}(gate_logits)", "shape [tokens, experts] for x of shape [tokens, width]", described=f"{gate_logits.shape} for {x.shape}"
+            f"{name}(gate_logits)",
+            "shape [tokens, experts] for x of shape [tokens, width]",
+            described=f"{gate_logits.shape} for {x.shape}",
         )
     experts = gate_logits.shape[1]
     if not 1 <= k <= experts:
@@ -135,11 +150,15 @@ def _gate(name: str, x: Tensor, gate_logits: Tensor, corr_bias: Tensor | None, k
         raise errors.bad(f"{name}(capacity)", "a positive integer", capacity, kind=errors.for_number(capacity))
     if corr_bias is not None and corr_bias._value.sig.size != experts:
         raise errors.bad(f"{name}(corr_bias)", f"{experts} elements", corr_bias)
-    score = gate_logits if corr_bias is None else gate_logits + corr_bias.reshape([1, experts]).astype(gate_logits.dtype)
+    score = (
+        gate_logits if corr_bias is None else gate_logits + corr_bias.reshape([1, experts]).astype(gate_logits.dtype)
+    )
     return topk(score.detach(), k, 1)[1]
 
 
-def _dispatched(name: str, x: Tensor, gate: Tensor, bias: Tensor | None, k: int, capacity: int, pad: bool) -> list[Tensor]:
+def _dispatched(
+    name: str, x: Tensor, gate: Tensor, bias: Tensor | None, k: int, capacity: int, pad: bool
+) -> list[Tensor]:
     chosen = _gate(name, x, gate, bias, k, capacity)
     experts = gate.shape[1]
     scatter, kept, source, offset, _ = route(chosen, capacity, experts, pad, 0, experts, False)
@@ -272,9 +291,17 @@ def moe_gate_dispatch_partial_nosoftmaxtopk(x: Tensor, combine_weights: Tensor, 
     """
     name = "moe_gate_dispatch_partial_nosoftmaxtopk"
     floating(f"{name}(x)", x)
-    if expert_id.dtype.kind != "i" or x.ndim != 2 or expert_id.shape != [x.shape[0], k] or combine_weights.shape != expert_id.shape:
+    if (
+        expert_id.dtype.kind != "i"
+        or x.ndim != 2
+        or expert_id.shape != [x.shape[0], k]
+        or combine_weights.shape != expert_id.shape
+    ):
         raise errors.bad(
-            f"{name}(expert_id)", f"an integer tensor of shape [{x.shape[0]}, {k}], as the weights have", expert_id, kind=errors.for_integer(expert_id)
+            f"{name}(expert_id)",
+            f"an integer tensor of shape [{x.shape[0]}, {k}], as the weights have",
+            expert_id,
+            kind=errors.for_integer(expert_id),
         )
     if not 0 <= expert_start_index < expert_end_index <= num_experts or capacity < 1:
         raise errors.bad(
@@ -385,7 +412,9 @@ def build_src_rank_and_local_expert_id(expert_num_global_tensor: Tensor, expert_
             kind=errors.for_number(num_local_experts),
         )
     expert = np.repeat(np.arange(counts.size), counts)
-    return tuple([Tensor(value_of(t.astype(np.int32))) for t in (expert // num_local_experts, expert % num_local_experts)])
+    return tuple(
+        [Tensor(value_of(t.astype(np.int32))) for t in (expert // num_local_experts, expert % num_local_experts)]
+    )
 
 
 @op(differentiable=False)

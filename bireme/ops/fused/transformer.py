@@ -27,7 +27,12 @@ def _parts(count: int, **lists: Any) -> dict[str, list[Any]]:
             found[name] = [None] * count
             continue
         if not isinstance(given, (list, tuple)) or len(given) != count:
-            raise errors.bad(f"{NAME}({name})", f"a list of {count} Tensors, one for each layer", given, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"{NAME}({name})",
+                f"a list of {count} Tensors, one for each layer",
+                given,
+                kind=errors.ArgumentTypeError,
+            )
         found[name] = list(given)
     return found
 
@@ -35,7 +40,14 @@ def _parts(count: int, **lists: Any) -> dict[str, list[Any]]:
 class _Step:
     """What is the same for all layers of one call."""
 
-    def __init__(self, x: Tensor, time_step: Tensor | None, seq_lens: Tensor | None, attn_mask: Tensor | None, rotary: Tensor | None):
+    def __init__(
+        self,
+        x: Tensor,
+        time_step: Tensor | None,
+        seq_lens: Tensor | None,
+        attn_mask: Tensor | None,
+        rotary: Tensor | None,
+    ):
         self.batch, self.length = x.shape[:2]
         self.attn_mask, self.rotary = attn_mask, rotary
         self.lens = None if seq_lens is None else lengths_of(f"{NAME}(seq_lens)", seq_lens, self.batch).astype("int32")
@@ -48,7 +60,11 @@ class _Step:
                     described=f"shape {time_step.shape} for x of {x.shape}",
                     kind=errors.ArgumentTypeError,
                 )
-            self.at = self.lens if self.lens is not None else zeros([self.batch], "int32") + time_step.reshape([]).astype("int32")
+            self.at = (
+                self.lens
+                if self.lens is not None
+                else zeros([self.batch], "int32") + time_step.reshape([]).astype("int32")
+            )
         else:
             self.at = zeros([self.batch], "int32")
 
@@ -70,7 +86,11 @@ class _Step:
             key, value = new.unbind(0)
         n, m = query.shape[2], key.shape[2]
         columns = arange(m, dtype="int32").reshape([1, 1, 1, m])
-        last = start if self.decodes else (zeros([self.batch], "int32") + (m - 1) if self.lens is None else self.lens + (m - n - 1))
+        last = (
+            start
+            if self.decodes
+            else (zeros([self.batch], "int32") + (m - 1) if self.lens is None else self.lens + (m - n - 1))
+        )
         valid = (columns <= last.reshape([self.batch, 1, 1, 1])).expand([self.batch, 1, n, m])
         mask = padded(self.attn_mask, m) if self.attn_mask is not None and self.decodes else self.attn_mask
         check_mask(f"{NAME}(attn_mask)", mask, (*query.shape[:3], m))
@@ -84,10 +104,19 @@ def _heads(x: Tensor, weight: Tensor, bias: Tensor | None, transposed: bool, sha
     if (weight.shape[-1] if transposed else weight.shape[0]) != width or len(dims) != (2 if shared > 0 else 3):
         wanted = ["heads + 2 * gqa_group_size" if shared > 0 else "3, heads", "head width"]
         full = [*wanted, str(width)] if transposed else [str(width), *wanted]
-        raise errors.bad(f"{NAME}(qkv_weights)", f"shape [{', '.join(full)}]", described=f"shape {weight.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{NAME}(qkv_weights)",
+            f"shape [{', '.join(full)}]",
+            described=f"shape {weight.shape}",
+            kind=errors.ShapeError,
+        )
     total = dims[0] if shared > 0 else 3 * dims[1]
     kept = shared if shared > 0 else dims[1]
-    flat = matmul(x, weight.reshape([total * dims[-1], width]), False, True) if transposed else matmul(x, weight.reshape([width, total * dims[-1]]))
+    flat = (
+        matmul(x, weight.reshape([total * dims[-1], width]), False, True)
+        if transposed
+        else matmul(x, weight.reshape([width, total * dims[-1]]))
+    )
     flat = flat if bias is None else flat + bias.reshape([-1])
     out = flat.reshape([x.shape[0], x.shape[1], total, dims[-1]]).transpose([0, 2, 1, 3])
     return [out[:, : total - 2 * kept], out[:, total - 2 * kept : total - kept], out[:, total - kept :]]
@@ -166,7 +195,9 @@ def fused_multi_transformer(x: Tensor, ln_scales: Attr[Sequence[Tensor]], ln_bia
     one_process(NAME, ring_id)
     floating(f"{NAME}(x)", x)
     if x.ndim != 3:
-        raise errors.bad(f"{NAME}(x)", "shape [batch, length, width]", described=f"shape {x.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{NAME}(x)", "shape [batch, length, width]", described=f"shape {x.shape}", kind=errors.ShapeError
+        )
     if norm_type not in ("layernorm", "rmsnorm"):
         raise errors.bad(f"{NAME}(norm_type)", "'layernorm' or 'rmsnorm'", norm_type)
     if rotary_emb_dims not in (0, 1):
@@ -175,10 +206,23 @@ def fused_multi_transformer(x: Tensor, ln_scales: Attr[Sequence[Tensor]], ln_bia
         raise errors.bad(f"{NAME}(beam_offset)", "None, since every sequence has its own cache", beam_offset)
     act = activation_of(f"{NAME}(activation)", activation)
     count = len(qkv_weights) if isinstance(qkv_weights, (list, tuple)) else 0
-    parts = _parts(count, ln_scales=ln_scales, ln_biases=ln_biases, qkv_weights=qkv_weights, qkv_biases=qkv_biases, linear_weights=linear_weights,
-                   linear_biases=linear_biases, ffn_ln_scales=ffn_ln_scales, ffn_ln_biases=ffn_ln_biases, ffn1_weights=ffn1_weights,
-                   ffn1_biases=ffn1_biases, ffn2_weights=ffn2_weights, ffn2_biases=ffn2_biases, cache_kvs=cache_kvs,
-                   pre_caches=pre_caches)  # fmt: skip
+    parts = _parts(
+        count,
+        ln_scales=ln_scales,
+        ln_biases=ln_biases,
+        qkv_weights=qkv_weights,
+        qkv_biases=qkv_biases,
+        linear_weights=linear_weights,
+        linear_biases=linear_biases,
+        ffn_ln_scales=ffn_ln_scales,
+        ffn_ln_biases=ffn_ln_biases,
+        ffn1_weights=ffn1_weights,
+        ffn1_biases=ffn1_biases,
+        ffn2_weights=ffn2_weights,
+        ffn2_biases=ffn2_biases,
+        cache_kvs=cache_kvs,
+        pre_caches=pre_caches,
+    )
     step = _Step(x, time_step, seq_lens, attn_mask, rotary_embs if rotary_emb_dims else None)
 
     def norm(t: Tensor, scale: Tensor, bias: Tensor | None, which: str) -> Tensor:
@@ -197,14 +241,22 @@ def fused_multi_transformer(x: Tensor, ln_scales: Attr[Sequence[Tensor]], ln_bia
         out = norm(x, p["ln_scales"], p["ln_biases"], "ln") if pre_layer_norm else x
         query, key, value = _heads(out, p["qkv_weights"], p["qkv_biases"], trans_qkvw, gqa_group_size)
         if step.rotary is not None:
-            tables = table_at(f"{NAME}(rotary_embs)", step.rotary, step.at if step.decodes else None, step.batch, query.shape[3])
+            tables = table_at(
+                f"{NAME}(rotary_embs)", step.rotary, step.at if step.decodes else None, step.batch, query.shape[3]
+            )
             if tables[0].shape[2] != step.length:
                 raise errors.bad(
-                    f"{NAME}(rotary_embs)", f"{step.length} positions, as x has", described=f"shape {step.rotary.shape}", kind=errors.ShapeError
+                    f"{NAME}(rotary_embs)",
+                    f"{step.length} positions, as x has",
+                    described=f"shape {step.rotary.shape}",
+                    kind=errors.ShapeError,
                 )
             query, key = [turned(t, *tables, not use_neox_rotary_style) for t in (query, key)]
         out = step.attend(query, key, value, p["cache_kvs"], p["pre_caches"])
-        out = matmul(out.transpose([0, 2, 1, 3]).reshape([step.batch, step.length, query.shape[1] * query.shape[3]]), p["linear_weights"])
+        out = matmul(
+            out.transpose([0, 2, 1, 3]).reshape([step.batch, step.length, query.shape[1] * query.shape[3]]),
+            p["linear_weights"],
+        )
         x = joined(x, out, p["linear_biases"])
         x = x if pre_layer_norm else norm(x, p["ln_scales"], p["ln_biases"], "ln")
         out = norm(x, p["ffn_ln_scales"], p["ffn_ln_biases"], "ffn_ln") if pre_layer_norm else x

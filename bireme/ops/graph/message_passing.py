@@ -58,7 +58,9 @@ def graph_send_recv(x: Tensor, src_index: Tensor, dst_index: Tensor, pool_type: 
     for name, index in (("src_index", src_index), ("dst_index", dst_index)):
         _index(f"graph_send_recv({name})", index)
     if src_index.dtype is not dst_index.dtype:
-        raise errors.bad("graph_send_recv(dst_index)", f"{src_index.dtype.name}, as src_index is", described=dst_index.dtype.name)
+        raise errors.bad(
+            "graph_send_recv(dst_index)", f"{src_index.dtype.name}, as src_index is", described=dst_index.dtype.name
+        )
     src, dst = [t if t.ndim == 1 else t.reshape([-1]) for t in (src_index, dst_index)]
     if src.shape != dst.shape:
         raise errors.bad(
@@ -80,7 +82,12 @@ class Columns:
                 raise errors.bad(f"{where}({name})", f"{row.dtype.name}, as row is", described=t.dtype.name)
         self.where, self.nodes_name = where, nodes_name
         self.row, self.colptr, self.nodes = (t._host().reshape(-1) for t in (row, colptr, nodes))
-        if not self.colptr.size or self.colptr[0] < 0 or self.colptr[-1] > self.row.size or (np.diff(self.colptr) < 0).any():
+        if (
+            not self.colptr.size
+            or self.colptr[0] < 0
+            or self.colptr[-1] > self.row.size
+            or (np.diff(self.colptr) < 0).any()
+        ):
             raise errors.bad(f"{where}(colptr)", f"non-decreasing integers in [0, {self.row.size}]", colptr)
 
     def edges(self, nodes: np.ndarray, most: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -112,7 +119,9 @@ def stream() -> np.random.Generator:
     return np.random.default_rng(random_state.next_key())
 
 
-def drawn(where: str, row: Tensor, colptr: Tensor, nodes: Tensor, most: int, eids: Tensor | None, nodes_name: str) -> tuple[Tensor, ...]:
+def drawn(
+    where: str, row: Tensor, colptr: Tensor, nodes: Tensor, most: int, eids: Tensor | None, nodes_name: str
+) -> tuple[Tensor, ...]:
     """Neighbours of nodes, how many each has, and the IDs of the edges if there are any."""
     graph = Columns(where, row, colptr, nodes, nodes_name)
     place, counts = graph.edges(graph.nodes, most, stream())
@@ -194,7 +203,11 @@ def reindexed(where: str, x: Tensor, neighbors: Tensor, count: Tensor) -> tuple[
     if neighbors.dtype is not x.dtype:
         raise errors.bad(f"{where}(neighbors)", f"{x.dtype.name}, as x is", described=neighbors.dtype.name)
     first, others, counts = (t._host().reshape(-1) for t in (x, neighbors, count))
-    if (first.size and counts.size % first.size) or (not first.size and counts.size) or (counts.size and counts.min() < 0):
+    if (
+        (first.size and counts.size % first.size)
+        or (not first.size and counts.size)
+        or (counts.size and counts.min() < 0)
+    ):
         raise errors.bad(
             f"{where}(count)",
             f"non-negative integers, a multiple of the {first.size} nodes in number",
@@ -273,7 +286,12 @@ def graph_khop_sampler(row: Tensor, colptr: Tensor, input_nodes: Tensor, sample_
     where = "graph_khop_sampler"
     given = _numbers(f"{where}(sorted_eids)", sorted_eids, row) if return_eids else None
     if not isinstance(sample_sizes, tuple) or not all(isinstance(n, int) for n in sample_sizes):
-        raise errors.bad(f"{where}(sample_sizes)", "a list of integers, one for each step", sample_sizes, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            f"{where}(sample_sizes)",
+            "a list of integers, one for each step",
+            sample_sizes,
+            kind=errors.ArgumentTypeError,
+        )
     graph, rng = Columns(where, row, colptr, input_nodes, "input_nodes"), stream()
     ahead, seen = np.unique(graph.nodes), np.zeros(0, graph.row.dtype)
     sources, targets, places = [], [], []
@@ -287,8 +305,12 @@ def graph_khop_sampler(row: Tensor, colptr: Tensor, input_nodes: Tensor, sample_
     src, dst = [np.concatenate(parts) if parts else np.zeros(0, graph.row.dtype) for parts in (sources, targets)]
     order = renumbered(graph.nodes[np.sort(np.unique(graph.nodes, return_index=True)[1])], src)[1]
     by_node = np.argsort(order)
-    columns = [by_node[np.searchsorted(order, part, sorter=by_node)].astype(order.dtype) for part in (src, dst, graph.nodes)]
+    columns = [
+        by_node[np.searchsorted(order, part, sorter=by_node)].astype(order.dtype) for part in (src, dst, graph.nodes)
+    ]
     found = [made(columns[0].reshape(-1, 1)), made(columns[1].reshape(-1, 1)), made(order), made(columns[2])]
     if given is not None:
-        found.append(made(given._host().reshape(-1)[np.concatenate(places) if places else np.zeros(0, np.int64)].reshape(-1, 1)))
+        found.append(
+            made(given._host().reshape(-1)[np.concatenate(places) if places else np.zeros(0, np.int64)].reshape(-1, 1))
+        )
     return tuple(found)

@@ -77,7 +77,9 @@ def _(g, out, x, index, pool, rows):
 
 def _segments(name: str, data: Tensor, segment_ids: Tensor, pool: str) -> Tensor:
     if segment_ids.dtype.name not in ("int32", "int64"):
-        raise errors.bad(f"{name}(segment_ids)", "int32 or int64", described=segment_ids.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            f"{name}(segment_ids)", "int32 or int64", described=segment_ids.dtype.name, kind=errors.DtypeError
+        )
     if segment_ids.ndim == 2 and segment_ids.shape[1] == 1:
         segment_ids = segment_ids.reshape([-1])
     if not data.ndim or segment_ids.ndim != 1 or segment_ids.shape[0] != data.shape[0]:

@@ -11,14 +11,29 @@ from bireme.core.base import errors
 from bireme.core.declare.conversion import check_range
 from bireme.core.declare.op import Axis, Tensor, composite, op
 from bireme.core.graph.graph import sig_of
-from bireme.ops.indexing.along_axis import add_at, add_rows, along, check_columns, check_filled, combined, from_front, put_axis, take_axis
+from bireme.ops.indexing.along_axis import (
+    add_at,
+    add_rows,
+    along,
+    check_columns,
+    check_filled,
+    combined,
+    from_front,
+    put_axis,
+    take_axis,
+)
 from bireme.ops.indexing.getitem import pick
 from bireme.ops.manipulation import reshape
 
 # ---------------------------------------------------------------- slices along an axis
 
 
-@op(method=True, alias={"x": "input", "axis": "dim"}, out=True, numpy=lambda x, index, axis: x.take(index, axis, None, "wrap"))
+@op(
+    method=True,
+    alias={"x": "input", "axis": "dim"},
+    out=True,
+    numpy=lambda x, index, axis: x.take(index, axis, None, "wrap"),
+)
 def index_select(x: Tensor, index: Tensor, axis: Axis = 0) -> Tensor:
     """Select slices along an axis by a vector of indices.
 
@@ -53,7 +68,10 @@ def _(arguments):
 def _(x, index, axis):
     if index.ndim > 1 or index.dtype.kind != "i":
         raise errors.bad(
-            "index_select(index)", "a 1-D integer tensor", described=f"shape {list(index.shape)}, {index.dtype.name}", kind=errors.ShapeError
+            "index_select(index)",
+            "a 1-D integer tensor",
+            described=f"shape {list(index.shape)}, {index.dtype.name}",
+            kind=errors.ShapeError,
         )
     if x.ndim == 0:
         raise errors.bad(
@@ -188,7 +206,9 @@ def check_rows(name: str, dims: list[int], index: Tensor) -> None:
 def _take_along_numpy(arr, indices, axis, broadcast):
     indices = np.broadcast_to(indices, _matched(arr.shape, indices.shape, axis, broadcast))
     ends = [(-1,) + (1,) * (indices.ndim - k - 1) for k in range(indices.ndim)]
-    others = [0 if arr.shape[k] == 1 else np.arange(n).reshape(end) for k, (n, end) in enumerate(zip(indices.shape, ends))]
+    others = [
+        0 if arr.shape[k] == 1 else np.arange(n).reshape(end) for k, (n, end) in enumerate(zip(indices.shape, ends))
+    ]
     return arr[(*others[:axis], indices, *others[axis + 1 :])]
 
 
@@ -234,7 +254,9 @@ def _(arr, indices, axis, broadcast):
             kind=errors.ShapeError,
         )
     if indices.dtype.kind != "i":
-        raise errors.bad("take_along_axis(indices)", "an integer tensor", described=indices.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            "take_along_axis(indices)", "an integer tensor", described=indices.dtype.name, kind=errors.DtypeError
+        )
     if not arr.ndim:
         raise errors.bad(
             "take_along_axis(arr)",
@@ -251,12 +273,19 @@ def _(arr, indices, axis, broadcast):
                 else f"sizes of at most arr's {list(arr.shape)}"
             )
             raise errors.bad(
-                "take_along_axis(indices)", f"{wanted} except along axis {axis}", described=f"shape {list(indices.shape)}", kind=errors.ShapeError
+                "take_along_axis(indices)",
+                f"{wanted} except along axis {axis}",
+                described=f"shape {list(indices.shape)}",
+                kind=errors.ShapeError,
             )
 
 
-take_along_axis.index(lambda s: [("indices", -s["arr"].shape[s["axis"]], s["arr"].shape[s["axis"]])] if s["arr"].ndim else [])
-take_along_axis.infer(lambda arr, indices, axis, broadcast: sig_of(_matched(arr.shape, indices.shape, axis, broadcast), arr.dtype))
+take_along_axis.index(
+    lambda s: [("indices", -s["arr"].shape[s["axis"]], s["arr"].shape[s["axis"]])] if s["arr"].ndim else []
+)
+take_along_axis.infer(
+    lambda arr, indices, axis, broadcast: sig_of(_matched(arr.shape, indices.shape, axis, broadcast), arr.dtype)
+)
 
 
 @take_along_axis.grad(numpy=True)

@@ -77,7 +77,11 @@ def _(x, mask):
 @op(differentiable=False, numpy=lambda x, size: np.argwhere(_is_set_numpy(x)).astype(np.int64, copy=False))
 def nonzero_of(x: Tensor, *, size: Size) -> Tensor:
     """Indices of what is not zero; use `nonzero`."""
-    return jnp.stack(jnp.nonzero(_is_set(x), size=size), axis=1).astype(jnp.int64) if x.ndim else jnp.zeros((size, 0), jnp.int64)
+    return (
+        jnp.stack(jnp.nonzero(_is_set(x), size=size), axis=1).astype(jnp.int64)
+        if x.ndim
+        else jnp.zeros((size, 0), jnp.int64)
+    )
 
 
 def _is_set(x):
@@ -182,7 +186,9 @@ def masked_put(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
 
 def _numbered(mask, n):
     """For each element of a mask, how many before it are true."""
-    return jnp.clip(jnp.cumsum(mask.reshape(-1), dtype=np.int32 if mask.size < 1 << 31 else np.int64) - 1, 0, n - 1).reshape(mask.shape)
+    return jnp.clip(
+        jnp.cumsum(mask.reshape(-1), dtype=np.int32 if mask.size < 1 << 31 else np.int64) - 1, 0, n - 1
+    ).reshape(mask.shape)
 
 
 masked_put.infer(lambda x, mask: sig_of(broadcast_shape("masked_scatter", x.shape, mask.shape), x.dtype))

@@ -79,7 +79,9 @@ def _(g, index, overwrite, sigs):
     index = from_front(index.reshape(-1), g.shape[0])
     rows = take_axis(g, index)
     if overwrite:  # what was written over has no part in the result
-        rows = jnp.where(last_written(index, g.shape[0]).reshape((-1,) + (1,) * (g.ndim - 1)), rows, jnp.zeros_like(rows))
+        rows = jnp.where(
+            last_written(index, g.shape[0]).reshape((-1,) + (1,) * (g.ndim - 1)), rows, jnp.zeros_like(rows)
+        )
     return put_axis(g, index, 0), None, rows.reshape(sigs[2].shape)
 
 
@@ -126,7 +128,9 @@ def _(x, index, axis, value):
         )
     wanted = (*x.shape[:axis], index.size, *x.shape[axis + 1 :])
     if value.shape != wanted:
-        raise errors.bad("index_add(value)", f"shape {list(wanted)}", described=f"shape {list(value.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "index_add(value)", f"shape {list(wanted)}", described=f"shape {list(value.shape)}", kind=errors.ShapeError
+        )
     check_filled("index_add(index)", x.shape[axis], index)
 
 
@@ -183,7 +187,9 @@ def scatter_nd_add(x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
     check_rows("scatter_nd_add", x.shape, index)
     wanted = [*index.shape[:-1], *x.shape[index.shape[-1] :]]
     if updates.shape != wanted:
-        raise errors.bad("scatter_nd_add(updates)", f"shape {wanted}", described=f"shape {updates.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "scatter_nd_add(updates)", f"shape {wanted}", described=f"shape {updates.shape}", kind=errors.ShapeError
+        )
     return scatter_nd_of(x, index, updates)
 
 
@@ -240,7 +246,11 @@ def _shared(total, n):
     if jnp.issubdtype(total.dtype, jnp.inexact):
         return total / n.astype(total.dtype)
     n = n.astype(total.dtype)
-    return total // n if jnp.issubdtype(total.dtype, jnp.unsignedinteger) else (jnp.abs(total) // n * jnp.sign(total)).astype(total.dtype)
+    return (
+        total // n
+        if jnp.issubdtype(total.dtype, jnp.unsignedinteger)
+        else (jnp.abs(total) // n * jnp.sign(total)).astype(total.dtype)
+    )
 
 
 put_along.infer(lambda arr: arr)
@@ -309,7 +319,10 @@ def _is(a, b):
 
 
 def _product_grad(g, out, start, is_part, flat, values):
-    """The gradient of a product: all of it divided by the factor, and for a factor of zero the product of the others."""
+    """The gradient of a product:
+
+    all of it divided by the factor, and for a factor of zero the product of the others.
+    """
     one = jnp.ones((), out.dtype)
     first, among = jnp.where(is_part & (start != 0), start, one), jnp.where(values == 0, one, values)
     zeros = put_axis((is_part & (start == 0)).astype(np.int32), flat, values == 0, 0, "add")
@@ -326,10 +339,20 @@ def _product_grad(g, out, start, is_part, flat, values):
 _still = dual(lambda x: x)(lax.stop_gradient)
 
 
-_REDUCTIONS = {"assign": "assign", "add": "add", "mean": "mean", "mul": "mul", "multiply": "mul", "amin": "amin", "amax": "amax"}
+_REDUCTIONS = {
+    "assign": "assign",
+    "add": "add",
+    "mean": "mean",
+    "mul": "mul",
+    "multiply": "mul",
+    "amin": "amin",
+    "amax": "amax",
+}
 
 
-def _put(name: str, arr: Tensor, indices: Tensor, values: Any, axis: int, reduce: str, include_self: bool, broadcast: bool) -> Tensor:
+def _put(
+    name: str, arr: Tensor, indices: Tensor, values: Any, axis: int, reduce: str, include_self: bool, broadcast: bool
+) -> Tensor:
     """What all functions below do; `name` is that of the function and of its arguments for indices and values."""
     name, of_indices, of_values = name.split()
     where = f"{name}({of_indices})"
@@ -359,7 +382,9 @@ def _put(name: str, arr: Tensor, indices: Tensor, values: Any, axis: int, reduce
             kind=errors.DtypeError,
         )
     values = value_like(arr, values)
-    wide = broadcast and indices.shape[axis] <= arr.shape[axis]  # Paddle's rule: an index longer than the axis stays as it is
+    wide = (
+        broadcast and indices.shape[axis] <= arr.shape[axis]
+    )  # Paddle's rule: an index longer than the axis stays as it is
     wanted = [indices.shape[k] if k == axis or not wide else n for k, n in enumerate(arr.shape)]
     for k, (n, i) in enumerate(zip(arr.shape, indices.shape)):
         if k != axis and (i not in (1, n) if wide else i > n):
@@ -372,7 +397,10 @@ def _put(name: str, arr: Tensor, indices: Tensor, values: Any, axis: int, reduce
     if not broadcast and values.ndim:
         if values.ndim != arr.ndim or any(v < i for v, i in zip(values.shape, wanted)):
             raise errors.bad(
-                f"{name}({of_values})", f"a value for each index of shape {wanted}", described=f"shape {values.shape}", kind=errors.ShapeError
+                f"{name}({of_values})",
+                f"a value for each index of shape {wanted}",
+                described=f"shape {values.shape}",
+                kind=errors.ShapeError,
             )
         if values.shape != wanted:
             values = values[tuple(slice(0, i) for i in wanted)]

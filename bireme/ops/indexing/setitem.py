@@ -75,7 +75,9 @@ def _(source, part, bound, numbers):
 
 
 @op(numpy=True)
-def pick_put(x: Tensor, part: Tensor, index: list[Tensor], axes: Attr, add: bool = False, unique: bool = False) -> Tensor:
+def pick_put(
+    x: Tensor, part: Tensor, index: list[Tensor], axes: Attr, add: bool = False, unique: bool = False
+) -> Tensor:
     """A tensor with picked elements replaced, or with something added to them; use `x[...] = value`.
 
     >>> x = bireme.to_tensor([5, 6, 7]); x[bireme.to_tensor([2, 0])] = 1; x.tolist()
@@ -120,11 +122,15 @@ def written(x: Tensor, key: Any, value: Tensor, add: bool = False) -> Tensor:
     picked = list(index.picks.values())
     axes = tuple(index.picks)
     value = _fitted(value, picked_shape(base.shape, axes, [i.shape for i in picked]), [])
-    part = pick_put.call({"x": base.clone(), "part": value, "index": picked, "axes": axes, "add": add, "unique": index.unique})
+    part = pick_put.call(
+        {"x": base.clone(), "part": value, "index": picked, "axes": axes, "add": add, "unique": index.unique}
+    )
     if index.adds:
         part = reshape.reshaped(part, list(kept(index.spec)))
     whole = all(n == d and step == 1 and not drop for (n, step, drop), d in zip(index.spec, x.shape))
-    return part if whole else slice_put.call({"x": x, "part": part, "starts": index.numbers(), "spec": tuple(index.spec)})
+    return (
+        part if whole else slice_put.call({"x": x, "part": part, "starts": index.numbers(), "spec": tuple(index.spec)})
+    )
 
 
 def _covers(x: Tensor, key: Any, value: Tensor) -> bool:
@@ -141,7 +147,11 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     """`x[key] = value`."""
     since = tape.now()
     if isinstance(key, Tensor):
-        new = number_where(key, value, x) if key.dtype is dtypes.bool_ and key._value.sig.shape == x._value.sig.shape else None
+        new = (
+            number_where(key, value, x)
+            if key.dtype is dtypes.bool_ and key._value.sig.shape == x._value.sig.shape
+            else None
+        )
     else:
         new = _into_slice(x, key, value)
     assign_inplace(x, written(x, key, value_like(x, value)) if new is None else new, "setitem", since)
@@ -167,9 +177,16 @@ def _into_slice(x: Tensor, key: Any, value: Any) -> Tensor | None:
     if found is None:
         index = Index(x, key)
         target = kept(index.spec)
-        if index.adds or len(dims) > len(target) or any(a not in (1, b) for a, b in zip(reversed(dims), reversed(target))):
+        if (
+            index.adds
+            or len(dims) > len(target)
+            or any(a not in (1, b) for a, b in zip(reversed(dims), reversed(target)))
+        ):
             return None
-        found = bounded(_puts)[sig, plain, dims] = slice_put.bind((1, 1, -len(index.starts)), (tuple(index.spec),)), index.numbers()
+        found = bounded(_puts)[sig, plain, dims] = (
+            slice_put.bind((1, 1, -len(index.starts)), (tuple(index.spec),)),
+            index.numbers(),
+        )
     return slice_put.record(found[0], [x, part, *found[1]])
 
 
@@ -196,7 +213,12 @@ def value_like(x: Tensor, value: Any) -> Tensor:
     try:
         return Tensor(value_of(value, x.dtype))
     except errors.ArgumentTypeError:
-        raise errors.bad("x[index] = value", "a number, a list of numbers, an array or a Tensor", value, kind=errors.ArgumentTypeError) from None
+        raise errors.bad(
+            "x[index] = value",
+            "a number, a list of numbers, an array or a Tensor",
+            value,
+            kind=errors.ArgumentTypeError,
+        ) from None
 
 
 def _fitted(value: Tensor, wanted: list[int], adds: list[int]) -> Tensor:
@@ -208,7 +230,12 @@ def _fitted(value: Tensor, wanted: list[int], adds: list[int]) -> Tensor:
     while len(dims) > len(target) and dims[0] == 1:
         dims = dims[1:]
     if len(dims) > len(target) or any(a not in (1, b) for a, b in zip(reversed(dims), reversed(target))):
-        raise errors.bad("x[index] = value", f"a value that broadcasts to shape {target}", described=f"shape {value.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "x[index] = value",
+            f"a value that broadcasts to shape {target}",
+            described=f"shape {value.shape}",
+            kind=errors.ShapeError,
+        )
     if dims != value.shape:
         value = reshape.reshaped(value, dims)
     return reshape.reshaped(reshape.expand(value, target), wanted) if adds else value
@@ -250,8 +277,15 @@ def index_put(x: Tensor, indices: list[Tensor], value: Tensor, accumulate: bool 
     first = indices[0]
     if len(indices) > 1:
         return written(x, tuple(indices), value, accumulate)
-    if first.dtype is dtypes.bool_ and value.size > 1 and not segment.local.segment.symbolic and not first._host().any():
-        value = reshape.reshape(reshape.reshape(value, [-1])[:0], [0, *[1] * (x.ndim - first.ndim)])  # nothing to write, whatever shape it has
+    if (
+        first.dtype is dtypes.bool_
+        and value.size > 1
+        and not segment.local.segment.symbolic
+        and not first._host().any()
+    ):
+        value = reshape.reshape(
+            reshape.reshape(value, [-1])[:0], [0, *[1] * (x.ndim - first.ndim)]
+        )  # nothing to write, whatever shape it has
     return written(x, first, value, accumulate)
 
 
@@ -327,7 +361,12 @@ def select_scatter(x: Tensor, values: Tensor, axis: Axis, index: int) -> Tensor:
     if not -n <= index < n:
         raise errors.bad("select_scatter(index)", f"an index in [{-n}, {n - 1}]", index, kind=errors.OutOfRangeError)
     if values.shape != rest:
-        raise errors.bad("select_scatter(values)", f"shape {rest}, that of a slice of x", described=f"shape {values.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "select_scatter(values)",
+            f"shape {rest}, that of a slice of x",
+            described=f"shape {values.shape}",
+            kind=errors.ShapeError,
+        )
     return written(x, (slice(None),) * axis + (index,), value_like(x, values))
 
 
@@ -358,7 +397,9 @@ def slice_scatter(x: Tensor, value: Tensor, axes: Ints, starts: Ints, ends: Ints
             )
     for axis, start, end, stride in zip(axes, starts, ends, strides):
         if not -x.ndim <= axis < x.ndim:
-            raise errors.bad("slice_scatter(axes)", f"axes in [{-x.ndim}, {x.ndim - 1}]", axis, kind=errors.OutOfRangeError)
+            raise errors.bad(
+                "slice_scatter(axes)", f"axes in [{-x.ndim}, {x.ndim - 1}]", axis, kind=errors.OutOfRangeError
+            )
         if not stride:
             raise errors.bad("slice_scatter(strides)", "nonzero strides", list(strides))
         key[axis] = slice(start, end, stride)

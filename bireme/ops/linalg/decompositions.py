@@ -59,7 +59,9 @@ def _(g, out, upper):
     inner = jnp.tril(adjoint(lower) @ g)
     inner = inner - 0.5 * jnp.tril(jnp.triu(inner))
     half = triangular(lower, inner, True, "C")
-    return hermitian_part(triangular(lower, adjoint(half), True, "C"))  # the other triangle is its mirror image, though it is not read
+    return hermitian_part(
+        triangular(lower, adjoint(half), True, "C")
+    )  # the other triangle is its mirror image, though it is not read
 
 
 @composite(method=True)
@@ -270,7 +272,11 @@ def _(x, full_matrices):
     *batch, m, n = x.shape
     k = min(m, n)
     u, v = (m, n) if full_matrices else (k, k)
-    return sig_of((*batch, m, u), x.dtype), sig_of((*batch, k), dtypes.real_of(x.dtype)), sig_of((*batch, v, n), x.dtype)
+    return (
+        sig_of((*batch, m, u), x.dtype),
+        sig_of((*batch, k), dtypes.real_of(x.dtype)),
+        sig_of((*batch, v, n), x.dtype),
+    )
 
 
 @svd.grad(numpy=True)

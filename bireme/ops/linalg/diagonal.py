@@ -36,10 +36,14 @@ def within(offset: int, rows: int, columns: int) -> int:
 
 
 def _length(rows: int, columns: int, offset: int) -> int:
-    return builtins.max(0, builtins.min(rows, columns - offset) if offset >= 0 else builtins.min(rows + offset, columns))
+    return builtins.max(
+        0, builtins.min(rows, columns - offset) if offset >= 0 else builtins.min(rows + offset, columns)
+    )
 
 
-def _axes_of(name: str, x: Tensor, axis1: Any, axis2: Any, names: tuple[str, str], kind: Any = errors.OutOfRangeError) -> tuple[int, int]:
+def _axes_of(
+    name: str, x: Tensor, axis1: Any, axis2: Any, names: tuple[str, str], kind: Any = errors.OutOfRangeError
+) -> tuple[int, int]:
     if x.ndim < 2:
         raise errors.bad(f"{name}(x)", "at least 2 dimensions", x, kind=kind)
     found = []
@@ -93,7 +97,9 @@ def _(x, offset, axis1, axis2):
     return sig_of((*rest, _length(x.shape[axis1], x.shape[axis2], offset)), x.dtype)
 
 
-@diagonal.grad(numpy=lambda g, offset, axis1, axis2, sigs: _put_numpy(np.zeros(sigs[0].shape, g.dtype), g, offset, axis1, axis2))
+@diagonal.grad(
+    numpy=lambda g, offset, axis1, axis2, sigs: _put_numpy(np.zeros(sigs[0].shape, g.dtype), g, offset, axis1, axis2)
+)
 def _(g, offset, axis1, axis2, sigs):
     return _put(jnp.zeros(sigs[0].shape, g.dtype), g, offset, axis1, axis2)
 
@@ -127,7 +133,9 @@ diagonal_put.infer(lambda x: x)
 
 def _hole_numpy(g, offset, axis1, axis2, sigs):
     dims = sigs[1].shape
-    return _put_numpy(g, np.zeros(dims, g.dtype), offset, axis1, axis2), np.diagonal(g, offset, axis1, axis2).astype(sigs[1].dtype.np)
+    return _put_numpy(g, np.zeros(dims, g.dtype), offset, axis1, axis2), np.diagonal(g, offset, axis1, axis2).astype(
+        sigs[1].dtype.np
+    )
 
 
 @diagonal_put.grad(numpy=_hole_numpy)
@@ -282,7 +290,9 @@ def _hits(shape, offset, wrap, xp):
     return (hit & (at % columns + offset >= 0) & (at % columns + offset < columns)).reshape(shape)
 
 
-@fill_diagonal.grad(numpy=lambda g, offset, wrap: (np.where(_hits(g.shape, offset, wrap, np), np.zeros((), g.dtype), g), None))
+@fill_diagonal.grad(
+    numpy=lambda g, offset, wrap: (np.where(_hits(g.shape, offset, wrap, np), np.zeros((), g.dtype), g), None)
+)
 def _(g, offset, wrap):
     return jnp.where(_hits(g.shape, offset, wrap, jnp), jnp.zeros((), g.dtype), g), None
 
@@ -354,7 +364,11 @@ def _(g, offset, dim1, dim2):
     return jnp.diagonal(g, offset, dim1, dim2)
 
 
-@op(numpy=lambda x, offset, padding_value: _put_numpy(np.full((x.shape[0] + abs(offset),) * 2, padding_value, x.dtype), x, offset, 0, 1))
+@op(
+    numpy=lambda x, offset, padding_value: _put_numpy(
+        np.full((x.shape[0] + abs(offset),) * 2, padding_value, x.dtype), x, offset, 0, 1
+    )
+)
 def diag_of(x: Tensor, offset: int, padding_value: Const) -> Tensor:
     """A vector as the diagonal of a matrix; use `diag`."""
     n = x.shape[0] + abs(offset)
@@ -389,7 +403,11 @@ def diag(x: Tensor, offset: int = 0, padding_value: Attr[float] = 0) -> Tensor:
     if x.ndim == 2:
         return clone(diagonal(x, offset))
     padding = padding_value.item() if isinstance(padding_value, (Tensor, np.ndarray)) else padding_value
-    return diag_of(reshaped(x, [x._value.sig.size]), offset, int(padding) if x.dtype.is_integer and isinstance(padding, float) else padding)
+    return diag_of(
+        reshaped(x, [x._value.sig.size]),
+        offset,
+        int(padding) if x.dtype.is_integer and isinstance(padding, float) else padding,
+    )
 
 
 @composite(method=True)

@@ -83,9 +83,26 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
 # Padé approximants of exp: numerators, and the 1-norm up to which they are exact to the last digit
 _PADE = {
     4: ([17297280, 8648640, 1995840, 277200, 25200, 1512, 56, 1], 3.925724783138660),
-    8: ([64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600, 670442572800, 33522128640,
-         1323241920, 40840800, 960960, 16380, 182, 1], 5.371920351148152),
-}  # fmt: skip
+    8: (
+        [
+            64764752532480000,
+            32382376266240000,
+            7771770303897600,
+            1187353796428800,
+            129060195264000,
+            10559470521600,
+            670442572800,
+            33522128640,
+            1323241920,
+            40840800,
+            960960,
+            16380,
+            182,
+            1,
+        ],
+        5.371920351148152,
+    ),
+}
 _SQUARINGS = 20
 
 
@@ -247,7 +264,9 @@ def _(g, x, y, rcond):
 
 
 @composite(method=True)
-def lstsq(x: Tensor, y: Tensor, rcond: float | None = None, driver: str | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def lstsq(
+    x: Tensor, y: Tensor, rcond: float | None = None, driver: str | None = None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Least-squares solution of a system of linear equations ``x @ out == y``.
 
     The solution minimizes the norm of ``x @ out - y``; of several, it is the one of minimum norm.
@@ -292,7 +311,11 @@ def lstsq(x: Tensor, y: Tensor, rcond: float | None = None, driver: str | None =
     nothing = tensors.zeros([0], values.dtype)
     if driver == "gels":
         return out, _residuals(x, y, out) if m > n else nothing, tensors.zeros([0], "int64"), nothing
-    rank = _count(values, values.max(-1, True) * limit) if values._value.sig.size else tensors.zeros(values.shape[:-1], "int64")
+    rank = (
+        _count(values, values.max(-1, True) * limit)
+        if values._value.sig.size
+        else tensors.zeros(values.shape[:-1], "int64")
+    )
     rank = rank.astype("int32")
     if driver not in ("gelsd", "gelss"):
         return out, nothing, rank, nothing
@@ -369,7 +392,9 @@ def _low_rank(name: str, x: Tensor, q: int | None, niter: int) -> int:
 
 
 @composite(method=True)
-def svd_lowrank(x: Tensor, q: int | None = None, niter: int = 2, M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+def svd_lowrank(
+    x: Tensor, q: int | None = None, niter: int = 2, M: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """The largest singular values of a matrix and their vectors, approximated by a randomized method.
 
     Faster than ``svd`` for a large matrix of low rank. The start is random: ``bireme.seed`` makes it repeatable.

@@ -205,7 +205,9 @@ def norm(x: Tensor, p: Attr[float | str] = None, axis: Attr[int | Sequence[int]]
     if p == "fro" and not (isinstance(axis, (list, tuple)) and axis):
         p = 2.0
     if isinstance(p, str):
-        raise errors.bad("norm(p)", "a number for this axis; 'fro' and 'nuc' are norms of matrices", p, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "norm(p)", "a number for this axis; 'fro' and 'nuc' are norms of matrices", p, kind=errors.ArgumentTypeError
+        )
     return p_norm(x, float(p), axis, keepdim)
 
 

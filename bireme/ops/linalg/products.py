@@ -19,7 +19,14 @@ from bireme.ops.linalg.matmul import NUMBER
 from bireme.ops.reduction import reductions
 
 
-@op(method=True, promote="x y", mix="same", dtypes=NUMBER, upcast=True, numpy=lambda x, y: np.einsum("...i,...i->...", x, y))
+@op(
+    method=True,
+    promote="x y",
+    mix="same",
+    dtypes=NUMBER,
+    upcast=True,
+    numpy=lambda x, y: np.einsum("...i,...i->...", x, y),
+)
 def dot(x: Tensor, y: Tensor) -> Tensor:
     """Inner product of two vectors, or of the rows of two matrices; complex numbers are not conjugated.
 
@@ -43,9 +50,16 @@ def dot(x: Tensor, y: Tensor) -> Tensor:
 @dot.check
 def _(x, y):
     if x.ndim not in (1, 2):
-        raise errors.bad("dot(x)", "a vector, or a matrix whose rows are vectors", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "dot(x)",
+            "a vector, or a matrix whose rows are vectors",
+            described=f"shape {list(x.shape)}",
+            kind=errors.ShapeError,
+        )
     if x.shape != y.shape:
-        raise errors.bad("dot(y)", f"shape {list(x.shape)} as x has", described=f"shape {list(y.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "dot(y)", f"shape {list(x.shape)} as x has", described=f"shape {list(y.shape)}", kind=errors.ShapeError
+        )
 
 
 dot.infer(lambda x: sig_of(x.shape[:-1], x.dtype))
@@ -203,9 +217,13 @@ def _(arguments):
 @cross.check
 def _(x, y, axis):
     if x.shape != y.shape:
-        raise errors.bad("cross(y)", f"shape {list(x.shape)} as x has", described=f"shape {list(y.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "cross(y)", f"shape {list(x.shape)} as x has", described=f"shape {list(y.shape)}", kind=errors.ShapeError
+        )
     if x.ndim == 0 or x.shape[axis] != 3:
-        raise errors.bad("cross(x)", f"3 elements along axis {axis}", described=f"shape {list(x.shape)}", kind=errors.ShapeError)
+        raise errors.bad(
+            "cross(x)", f"3 elements along axis {axis}", described=f"shape {list(x.shape)}", kind=errors.ShapeError
+        )
 
 
 cross.infer(lambda x: x)
@@ -216,7 +234,9 @@ def _contract(x, y, over_x, over_y):
     return lax.dot_general(x, y, ((over_x, over_y), ((), ())))
 
 
-@op(promote="x y", mix="complex", dtypes=NUMBER, numpy=lambda x, y, over_x, over_y: np.tensordot(x, y, (over_x, over_y)))
+@op(
+    promote="x y", mix="complex", dtypes=NUMBER, numpy=lambda x, y, over_x, over_y: np.tensordot(x, y, (over_x, over_y))
+)
 def contract(x: Tensor, y: Tensor, over_x: Ints, over_y: Ints) -> Tensor:
     """Sum of products over pairs of axes; use `tensordot`."""
     return _contract(x, y, over_x, over_y)
@@ -228,7 +248,9 @@ def _free(ndim, over):
 
 @contract.infer
 def _(x, y, over_x, over_y):
-    return sig_of(tuple([x.shape[i] for i in _free(x.ndim, over_x)] + [y.shape[i] for i in _free(y.ndim, over_y)]), x.dtype)
+    return sig_of(
+        tuple([x.shape[i] for i in _free(x.ndim, over_x)] + [y.shape[i] for i in _free(y.ndim, over_y)]), x.dtype
+    )
 
 
 contract.flops(lambda x, y: x.size * (y.shape[-1] if y.ndim else 1), shares_cores=False)
@@ -247,10 +269,14 @@ def _contract_grad(g, x, y, over_x, over_y, xp, product):
 
 
 def _contract_grad_numpy(g, x, y, over_x, over_y):
-    return _contract_grad(g, x, y, over_x, over_y, np, lambda a, b, over_a, over_b: np.tensordot(a, b, (over_a, over_b)))
+    return _contract_grad(
+        g, x, y, over_x, over_y, np, lambda a, b, over_a, over_b: np.tensordot(a, b, (over_a, over_b))
+    )
 
 
-contract.grad(lambda g, x, y, over_x, over_y: _contract_grad(g, x, y, over_x, over_y, jnp, _contract), numpy=_contract_grad_numpy)
+contract.grad(
+    lambda g, x, y, over_x, over_y: _contract_grad(g, x, y, over_x, over_y, jnp, _contract), numpy=_contract_grad_numpy
+)
 
 
 @composite(method=True, plain=True)
@@ -305,7 +331,9 @@ def _axes_of_pairs(axes: Any, x: Tensor, y: Tensor) -> tuple[list[int], list[int
         raise errors.bad(where, "one or two lists of axes", axes)
     first, second = (nested[0], nested[-1]) if nested else (list(axes), list(axes))
     first, second = first + second[len(first) :], second + first[len(second) :]
-    return [conversion.one_axis(a, x.ndim, where) for a in first], [conversion.one_axis(a, y.ndim, where) for a in second]
+    return [conversion.one_axis(a, x.ndim, where) for a in first], [
+        conversion.one_axis(a, y.ndim, where) for a in second
+    ]
 
 
 @composite(method=True, plain=True)

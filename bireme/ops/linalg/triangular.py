@@ -62,12 +62,17 @@ def _triangle(name: str):
         if isinstance(x, Tensor):
             if x.ndim < 2:
                 raise errors.bad(f"{name}(x)", "at least 2 dimensions", x)
-            arguments["diagonal"] = within(number_of(arguments["diagonal"], f"{name}(diagonal)"), x.shape[-2], x.shape[-1])
+            arguments["diagonal"] = within(
+                number_of(arguments["diagonal"], f"{name}(diagonal)"), x.shape[-2], x.shape[-1]
+            )
 
     return prepare
 
 
-for _op, _rule in ((tril, lambda g, diagonal: jnp.tril(g, diagonal)), (triu, lambda g, diagonal: jnp.triu(g, diagonal))):
+for _op, _rule in (
+    (tril, lambda g, diagonal: jnp.tril(g, diagonal)),
+    (triu, lambda g, diagonal: jnp.triu(g, diagonal)),
+):
     _op.prepare(_triangle(_op.name))
     _op.infer(same)
     _op.grad(_rule, numpy=True)
@@ -81,7 +86,12 @@ def _indices(name: str, row: Any, col: Any, offset: int, dtype: Any, of: Any) ->
     if row * col * 16 > host_memory.capacity():
         raise errors.bad(f"{name}(row, col)", "indices that fit into memory", [row, col], kind=MemoryError)
     if dtype not in (dtypes.int32, dtypes.int64):
-        raise errors.bad(f"{name}(dtype)", "int32 or int64", described="None" if dtype is None else dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            f"{name}(dtype)",
+            "int32 or int64",
+            described="None" if dtype is None else dtype.name,
+            kind=errors.DtypeError,
+        )
     return Tensor(value_of(np.asarray(of(row, within(offset, row, col), col), dtype.np)))
 
 

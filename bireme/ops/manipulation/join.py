@@ -27,7 +27,15 @@ from bireme.ops.manipulation.split import spans_of
 _TORCH = {"x": "tensors", "axis": "dim"}
 
 
-@op(public="concat cat concatenate", method=True, promote="x", mix="same", alias=_TORCH, out=True, numpy=lambda x, axis: np.concatenate(x, axis))
+@op(
+    public="concat cat concatenate",
+    method=True,
+    promote="x",
+    mix="same",
+    alias=_TORCH,
+    out=True,
+    numpy=lambda x, axis: np.concatenate(x, axis),
+)
 def concat(x: list[Tensor], axis: Axis = 0) -> Tensor:
     """Concatenate tensors along an existing axis.
 
@@ -66,9 +74,14 @@ def _(x, axis):
     for i, s in enumerate(x):
         if s.ndim == 0:
             raise errors.bad(f"concat(x[{i}])", "a tensor with at least 1 dimension", described="a 0-D tensor")
-        if s.ndim != first.ndim or [n for k, n in enumerate(s.shape) if k != axis] != [n for k, n in enumerate(first.shape) if k != axis]:
+        if s.ndim != first.ndim or [n for k, n in enumerate(s.shape) if k != axis] != [
+            n for k, n in enumerate(first.shape) if k != axis
+        ]:
             raise errors.bad(
-                f"concat(x[{i}])", f"shape {list(first.shape)} but for axis {axis}", described=f"shape {list(s.shape)}", kind=errors.ShapeError
+                f"concat(x[{i}])",
+                f"shape {list(first.shape)} but for axis {axis}",
+                described=f"shape {list(s.shape)}",
+                kind=errors.ShapeError,
             )
 
 
@@ -122,7 +135,12 @@ def _(x, axis):
         raise errors.bad("stack(x)", "at least one tensor", described="an empty list")
     for i, s in enumerate(x):
         if s.shape != x[0].shape:
-            raise errors.bad(f"stack(x[{i}])", f"shape {list(x[0].shape)}", described=f"shape {list(s.shape)}", kind=errors.ShapeError)
+            raise errors.bad(
+                f"stack(x[{i}])",
+                f"shape {list(x[0].shape)}",
+                described=f"shape {list(s.shape)}",
+                kind=errors.ShapeError,
+            )
     rank = x[0].ndim + 1
     if not -rank <= axis < rank:
         raise errors.bad("stack(axis)", f"an axis in [{-rank}, {rank - 1}]", axis, kind=errors.OutOfRangeError)
@@ -393,13 +411,18 @@ def meshgrid(args: list[Tensor]) -> list[Tensor]:
         if x.dtype is not args[0].dtype:
             raise errors.bad(f"meshgrid(args[{i}])", args[0].dtype.name, described=x.dtype.name, kind=errors.DtypeError)
     shape = [x._value.sig.size for x in args]
-    return [expand(reshaped(x, [1] * i + [x._value.sig.size] + [1] * (len(args) - i - 1)), shape) for i, x in enumerate(args)]
+    return [
+        expand(reshaped(x, [1] * i + [x._value.sig.size] + [1] * (len(args) - i - 1)), shape)
+        for i, x in enumerate(args)
+    ]
 
 
 @meshgrid.rewrite
 def _(args, kwargs):
     if kwargs.get("indexing", "ij") != "ij":
-        raise errors.bad("meshgrid()", "vectors, and indexing='ij'", described=f"{kwargs}", kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "meshgrid()", "vectors, and indexing='ij'", described=f"{kwargs}", kind=errors.ArgumentTypeError
+        )
     vectors = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
     for x in vectors:
         if not isinstance(x, Tensor):

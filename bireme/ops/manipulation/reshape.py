@@ -281,19 +281,25 @@ def moveaxis(x: Tensor, source: Attr[int | Sequence[int]], destination: Attr[int
         [3, 4, 2]
     """
     several = (list, tuple, range, np.ndarray)
-    source, destination = (list(axes) if isinstance(axes, several) and np.ndim(axes) else [axes] for axes in (source, destination))
+    source, destination = (
+        list(axes) if isinstance(axes, several) and np.ndim(axes) else [axes] for axes in (source, destination)
+    )
     places = []
     for name, axes in (("source", source), ("destination", destination)):
         for a in axes:
             if not isinstance(a, (int, np.integer)):
                 raise errors.bad(f"moveaxis({name})", "an integer", a, kind=errors.ArgumentTypeError)
             if not -x.ndim <= a < x.ndim:
-                raise errors.bad(f"moveaxis({name})", f"axes in [{-x.ndim}, {x.ndim - 1}]", a, kind=errors.ArgumentError)
+                raise errors.bad(
+                    f"moveaxis({name})", f"axes in [{-x.ndim}, {x.ndim - 1}]", a, kind=errors.ArgumentError
+                )
         places.append([a % x.ndim for a in axes])
         if len(set(places[-1])) != len(axes):
             raise errors.bad(f"moveaxis({name})", "different axes", axes)
     if len(source) != len(destination):
-        raise errors.bad("moveaxis(destination)", f"{len(source)} axes, as in source", destination, kind=errors.ArgumentError)
+        raise errors.bad(
+            "moveaxis(destination)", f"{len(source)} axes, as in source", destination, kind=errors.ArgumentError
+        )
     order = [a for a in range(x.ndim) if a not in places[0]]
     for to, a in sorted(zip(places[1], places[0])):
         order.insert(to, a)
@@ -316,7 +322,9 @@ def squeeze(x: Tensor, axis: Ints = None) -> Tensor:
         >>> bireme.squeeze(bireme.to_tensor([[1, 2]])).tolist()
         [1, 2]
     """
-    axes = [one_axis(a, x.ndim, "squeeze(axis)") for a in axis or range(x.ndim)]  # an empty list means all, as in Paddle
+    axes = [
+        one_axis(a, x.ndim, "squeeze(axis)") for a in axis or range(x.ndim)
+    ]  # an empty list means all, as in Paddle
     return reshaped(x, [n for i, n in enumerate(x.shape) if n != 1 or i not in axes])
 
 
@@ -356,7 +364,13 @@ def unsqueeze(x: Tensor, axis: Ints) -> Tensor:
     return reshaped(x, shape)
 
 
-@composite(method=True, inplace=True, view=True, alias={"x": "input", "start_axis": "start_dim", "stop_axis": "end_dim"}, plain=True)
+@composite(
+    method=True,
+    inplace=True,
+    view=True,
+    alias={"x": "input", "start_axis": "start_dim", "stop_axis": "end_dim"},
+    plain=True,
+)
 def flatten(x: Tensor, start_axis: int = 0, stop_axis: int = -1) -> Tensor:
     """Merge a range of axes into one.
 
@@ -421,7 +435,10 @@ def unflatten(x: Tensor, axis: int, shape: Attr[Sequence[int | Tensor] | Tensor]
         raise errors.bad("unflatten(shape)", "a list of integers", shape, kind=errors.ArgumentTypeError)
     axis %= x.ndim
     dims = x._value.sig.shape
-    found = [dims[axis] if n == 0 and dims[axis] and i == 0 else n for i, n in enumerate(ints(shape, 0, "unflatten(shape)") or ())]
+    found = [
+        dims[axis] if n == 0 and dims[axis] and i == 0 else n
+        for i, n in enumerate(ints(shape, 0, "unflatten(shape)") or ())
+    ]
     parts = resolve_shape(sig_of((dims[axis],), x.dtype), found, "unflatten(shape)")
     return reshaped(x, [*dims[:axis], *parts, *dims[axis + 1 :]])
 
@@ -432,7 +449,13 @@ def unflatten(x: Tensor, axis: int, shape: Attr[Sequence[int | Tensor] | Tensor]
 _EXPANDS = "expand broadcast_to"
 
 
-@op(public=_EXPANDS, method=_EXPANDS, varargs="shape", alias={"x": "input", "shape": "size"}, numpy=lambda x, shape: np.broadcast_to(x, shape))
+@op(
+    public=_EXPANDS,
+    method=_EXPANDS,
+    varargs="shape",
+    alias={"x": "input", "shape": "size"},
+    numpy=lambda x, shape: np.broadcast_to(x, shape),
+)
 def expand(x: Tensor, shape: Shape) -> Tensor:
     """Broadcast a tensor to a larger shape: axes of size 1 are repeated.
 

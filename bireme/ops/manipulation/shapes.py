@@ -51,7 +51,9 @@ def broadcast_tensors(input: list[Tensor]) -> list[Tensor]:
         raise errors.bad("broadcast_tensors(input)", "at least one tensor", described="an empty list")
     for i, x in enumerate(input):
         if x.dtype is not input[0].dtype:
-            raise errors.bad(f"broadcast_tensors(input[{i}])", input[0].dtype.name, described=x.dtype.name, kind=errors.DtypeError)
+            raise errors.bad(
+                f"broadcast_tensors(input[{i}])", input[0].dtype.name, described=x.dtype.name, kind=errors.DtypeError
+            )
     shape = common_shape("broadcast_tensors", *[tuple(x.shape) for x in input])
     return [expand(x, list(shape)) for x in input]
 
@@ -81,7 +83,12 @@ def broadcast_shapes(*shapes: Any) -> list[int]:
         for i, (a, b) in enumerate(zip(found, dims)):
             if a != b and 1 not in (a, b) and -1 not in (a, b):
                 shown = " and ".join(str(list(ints(s, 0, "shapes") or ())) for s in shapes)
-                raise errors.bad("broadcast_shapes()", "shapes that broadcast together", described=f"shapes {shown}", kind=errors.ShapeError)
+                raise errors.bad(
+                    "broadcast_shapes()",
+                    "shapes that broadcast together",
+                    described=f"shapes {shown}",
+                    kind=errors.ShapeError,
+                )
             found[i] = b if a == 1 or (a == -1 and b != 1) else a
     return found
 
@@ -129,8 +136,13 @@ def shape_of(input: Tensor) -> Tensor:
 
 
 @function()
-def check_shape(shape: Any, op_name: str, expected_shape_type: Any = list | tuple | Tensor, expected_element_type: Any = int | Tensor,
-                expected_tensor_dtype: Any = ("int32", "int64")) -> None:  # fmt: skip
+def check_shape(
+    shape: Any,
+    op_name: str,
+    expected_shape_type: Any = list | tuple | Tensor,
+    expected_element_type: Any = int | Tensor,
+    expected_tensor_dtype: Any = ("int32", "int64"),
+) -> None:
     """Check that a value can be a shape.
 
     Args:
@@ -154,7 +166,12 @@ def check_shape(shape: Any, op_name: str, expected_shape_type: Any = list | tupl
         if expected_element_type is not None and not isinstance(n, expected_element_type):
             raise errors.bad(where, "integers", n, kind=errors.ArgumentTypeError)
         if expected_tensor_dtype is not None and isinstance(n, Tensor) and n.dtype.name not in expected_tensor_dtype:
-            raise errors.bad(where, f"tensors of {' or '.join(expected_tensor_dtype)}", described=n.dtype.name, kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                where,
+                f"tensors of {' or '.join(expected_tensor_dtype)}",
+                described=n.dtype.name,
+                kind=errors.ArgumentTypeError,
+            )
 
 
 @function()

@@ -225,7 +225,9 @@ def _fold_numpy(g, axis, size, step, sigs):
     out = np.zeros(sigs[0].shape, g.dtype)
     if not out.size or not out.ndim:
         return g.reshape(()) if out.size else out
-    np.add.at(out, (builtins.slice(None),) * axis + (_windows(out.shape[axis], size, step),), np.moveaxis(g, -1, axis + 1))
+    np.add.at(
+        out, (builtins.slice(None),) * axis + (_windows(out.shape[axis], size, step),), np.moveaxis(g, -1, axis + 1)
+    )
     return out
 
 
@@ -234,7 +236,9 @@ def _(g, axis, size, step, sigs):
     out = jnp.zeros(sigs[0].shape, g.dtype)
     if not out.size or not out.ndim:
         return g.reshape(()) if out.size else out
-    return out.at[(builtins.slice(None),) * axis + (_windows(out.shape[axis], size, step),)].add(jnp.moveaxis(g, -1, axis + 1))
+    return out.at[(builtins.slice(None),) * axis + (_windows(out.shape[axis], size, step),)].add(
+        jnp.moveaxis(g, -1, axis + 1)
+    )
 
 
 def _window_strides(strides, bound):
@@ -349,12 +353,23 @@ def _merge_grad(g, out, x, part, strides, first, xp, count):
 
 
 def _merge_grad_numpy(g, out, x, part, strides, first):
-    return _merge_grad(g, out, x, part, strides, first, np, lambda at, hit, flat: np.bincount(at.reshape(-1), hit.reshape(-1), flat.size))
+    return _merge_grad(
+        g,
+        out,
+        x,
+        part,
+        strides,
+        first,
+        np,
+        lambda at, hit, flat: np.bincount(at.reshape(-1), hit.reshape(-1), flat.size),
+    )
 
 
 @strided_merge.grad(numpy=_merge_grad_numpy)
 def _(g, out, x, part, strides, first):
-    return _merge_grad(g, out, x, part, strides, first, jnp, lambda at, hit, flat: jnp.zeros(flat.size, jnp.int32).at[at].add(hit))
+    return _merge_grad(
+        g, out, x, part, strides, first, jnp, lambda at, hit, flat: jnp.zeros(flat.size, jnp.int32).at[at].add(hit)
+    )
 
 
 def _written(source: Tensor, part: Tensor, strides: tuple[int, ...], first: int) -> Tensor:
@@ -453,6 +468,10 @@ def strided_on(name: str, x: Tensor, dims: Any, strides: Any, offset: int) -> Te
             described=f"{low} to {high}, out of range",
         )
     own, start = layout(x)
-    if whole is not x and own == in_a_row(x._value.sig.shape) and (0 in dims or start <= low <= high < start + x._value.sig.size):
+    if (
+        whole is not x
+        and own == in_a_row(x._value.sig.shape)
+        and (0 in dims or start <= low <= high < start + x._value.sig.size)
+    ):
         whole, first = x, first - start  # all of it lies within x: then gradients go through x
     return strided_view(whole, dims, strides, first if 0 not in dims else 0)

@@ -169,7 +169,10 @@ def _destination(args: tuple, kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
     wrong = [k for k in given if k not in ("device", "dtype", "blocking", "other")]
     if len(args) > len(names) or wrong or not given:
         raise errors.bad(
-            "to()", "(device, dtype), (dtype) or (other)", described=f"{len(args)} arguments and {list(kwargs)}", kind=errors.ArgumentTypeError
+            "to()",
+            "(device, dtype), (dtype) or (other)",
+            described=f"{len(args)} arguments and {list(kwargs)}",
+            kind=errors.ArgumentTypeError,
         )
     if "other" in given:
         given |= {"device": given["other"].place, "dtype": given["other"].dtype}
@@ -285,8 +288,22 @@ def _answers(name: str, answer: Any, doc: str) -> Any:
 def _install() -> None:
     for f in (to, fill_, zero_, type_as, is_same_shape, astype):
         setattr(Tensor, f.__name__, f)
-    kinds = {d.name: d for d in (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.float16, dtypes.bfloat16,
-                                 dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128)}  # fmt: skip
+    kinds = {
+        d.name: d
+        for d in (
+            dtypes.uint8,
+            dtypes.int8,
+            dtypes.int16,
+            dtypes.int32,
+            dtypes.int64,
+            dtypes.float16,
+            dtypes.bfloat16,
+            dtypes.float32,
+            dtypes.float64,
+            dtypes.complex64,
+            dtypes.complex128,
+        )
+    }
     kinds |= {
         "bool": dtypes.bool_,
         "byte": dtypes.uint8,

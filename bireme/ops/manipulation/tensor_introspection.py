@@ -76,7 +76,10 @@ def data_ptr(self: Tensor) -> int:
 
 
 def _is_initialized(self: Tensor) -> bool:
-    """Whether it has elements in memory, or will have: all but empty tensors and parameters that wait for `initialize`."""
+    """Whether it has elements in memory, or will have:
+
+    all but empty tensors and parameters that wait for `initialize`.
+    """
     return self.size > 0 and "_init_func" not in getattr(self, "__dict__", ())
 
 
@@ -343,10 +346,37 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
 
 def _install() -> None:
     # what Paddle's older code asks for
-    seldom = (_is_initialized, _numel, _inplace_version, _is_shared_buffer_with, _grad_ivar, _set_grad_ivar, _offset, _zero_grads, _copy_to, _slice,
-              _to, _bump_inplace_version, _clear, _share_buffer_to, _copy_gradient_from, _reset_grad_inplace_version, _use_gpudnn,
-              _md5sum)  # fmt: skip
-    for method in (data_ptr, sparse_dim, dense_dim, apply, apply_, create_tensor, reconstruct_from_, set_tensor, *seldom):
+    seldom = (
+        _is_initialized,
+        _numel,
+        _inplace_version,
+        _is_shared_buffer_with,
+        _grad_ivar,
+        _set_grad_ivar,
+        _offset,
+        _zero_grads,
+        _copy_to,
+        _slice,
+        _to,
+        _bump_inplace_version,
+        _clear,
+        _share_buffer_to,
+        _copy_gradient_from,
+        _reset_grad_inplace_version,
+        _use_gpudnn,
+        _md5sum,
+    )
+    for method in (
+        data_ptr,
+        sparse_dim,
+        dense_dim,
+        apply,
+        apply_,
+        create_tensor,
+        reconstruct_from_,
+        set_tensor,
+        *seldom,
+    ):
         setattr(Tensor, method.__name__, method)
     again = {
         "set": _set,

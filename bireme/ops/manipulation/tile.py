@@ -92,7 +92,9 @@ def repeat_each(x: Tensor, repeats: int, axis: Axis) -> Tensor:
     return jnp.repeat(x, repeats, axis)
 
 
-repeat_each.infer(lambda x, repeats, axis: sig_of((*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :]), x.dtype))
+repeat_each.infer(
+    lambda x, repeats, axis: sig_of((*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :]), x.dtype)
+)
 
 
 @repeat_each.grad(numpy=True)
@@ -257,7 +259,9 @@ def _(arguments):
     if isinstance(x, Tensor) and axis is not None:
         if x.ndim == 0 and axis not in ((), []):
             raise errors.bad("roll(axis)", "no axes, as x has none", axis, kind=errors.OutOfRangeError)
-        found = tuple(one_axis(a, x.ndim, "roll(axis)") for a in (axis if isinstance(axis, (list, tuple, range)) else [axis]))
+        found = tuple(
+            one_axis(a, x.ndim, "roll(axis)") for a in (axis if isinstance(axis, (list, tuple, range)) else [axis])
+        )
         shifts = ints(arguments["shifts"], 0, "roll(shifts)") or ()
         if len(shifts) != len(found):
             raise errors.bad("roll(shifts)", f"{len(found)} shifts, one for each axis", list(shifts))

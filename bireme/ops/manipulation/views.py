@@ -46,9 +46,13 @@ def _bits(x, dtype):
         return lax.complex(pairs[..., 0], pairs[..., 1])
     ratio = dtype.itemsize // x.dtype.itemsize
     if ratio > 1:
-        return lax.bitcast_convert_type(x.reshape((*x.shape[:-1], -1, ratio) if x.size else (*x.shape[:-1], x.shape[-1] // ratio, ratio)), dtype)
+        return lax.bitcast_convert_type(
+            x.reshape((*x.shape[:-1], -1, ratio) if x.size else (*x.shape[:-1], x.shape[-1] // ratio, ratio)), dtype
+        )
     made = lax.bitcast_convert_type(x, dtype)
-    return made if made.ndim == x.ndim else made.reshape((*x.shape[:-1], made.shape[-1] * (x.shape[-1] if x.ndim else 1)))
+    return (
+        made if made.ndim == x.ndim else made.reshape((*x.shape[:-1], made.shape[-1] * (x.shape[-1] if x.ndim else 1)))
+    )
 
 
 @op(view=True)
@@ -210,7 +214,14 @@ def resize_(self: Tensor, shape: Any, fill_zero: bool = False, name: str | None 
 
 
 @errors.named
-def set_(self: Tensor, source: Tensor | None = None, shape: Any = None, stride: Any = None, offset: int = 0, name: str | None = None) -> Tensor:
+def set_(
+    self: Tensor,
+    source: Tensor | None = None,
+    shape: Any = None,
+    stride: Any = None,
+    offset: int = 0,
+    name: str | None = None,
+) -> Tensor:
     """Let the tensor view the storage of another in place.
 
     Args:

@@ -57,7 +57,8 @@ def cast(x: Tensor, dtype: DTypeArg) -> Tensor:
 
 @cast.on("cpu")
 def _(x, dtype):
-    # by their bits: a sum behind the conversion (YNNPACK's) would read what was rounded to bfloat16, not what came of it
+    # by their bits: a sum behind the conversion (YNNPACK's) would read what was rounded to bfloat16, not what came of
+    # it
     if x.dtype == jnp.bfloat16 and dtype.kind in "fc" and dtype.itemsize >= 4:
         x = lax.bitcast_convert_type(lax.bitcast_convert_type(x, jnp.uint16).astype(jnp.uint32) << 16, jnp.float32)
     return cast.body(x, dtype)
@@ -218,7 +219,9 @@ def _(g, out, y, sigs):
     return sum_to(d, sigs[0]), sum_to(-d * conj_of(out), sigs[1])
 
 
-@op(method=True, inplace=True, promote="x y", mix="any", dtypes=FLOAT | INT, differentiable=False, numpy=np.floor_divide)
+@op(
+    method=True, inplace=True, promote="x y", mix="any", dtypes=FLOAT | INT, differentiable=False, numpy=np.floor_divide
+)
 def floor_divide(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Elementwise quotient rounded towards minus infinity, like Python's ``//``.
 
@@ -340,7 +343,16 @@ floor_divide.prepare(_no_zero_divisor("floor_divide"), values=True)
 remainder.prepare(_no_zero_divisor("remainder"), values=True)
 
 
-@composite(public="divide div", method="divide div", inplace="divide_ div_", promote="x y", floats=True, torch=True, out=True, plain=True)
+@composite(
+    public="divide div",
+    method="divide div",
+    inplace="divide_ div_",
+    promote="x y",
+    floats=True,
+    torch=True,
+    out=True,
+    plain=True,
+)
 def divide(x: Tensor | float, y: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
     """Elementwise quotient ``x / y`` with broadcasting.
 
@@ -513,13 +525,18 @@ def sum_of(inputs: list[Tensor]) -> Tensor:
 @sum_of.check
 def _(inputs):
     if not inputs:
-        raise errors.bad("add_n(inputs)", "at least one tensor", described="an empty list", kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "add_n(inputs)", "at least one tensor", described="an empty list", kind=errors.ArgumentTypeError
+        )
     first, whole = inputs[0], _widest(inputs)
     for i, s in enumerate(inputs):
         # losses of shape [1] and of shape [] are added up together
         if s.shape != first.shape and not (whole.size == 1 and s.shape in ((), whole.shape)):
             raise errors.bad(
-                f"add_n(inputs[{i}])", f"shape {list(first.shape)} like the first", described=f"shape {list(s.shape)}", kind=errors.ShapeError
+                f"add_n(inputs[{i}])",
+                f"shape {list(first.shape)} like the first",
+                described=f"shape {list(s.shape)}",
+                kind=errors.ShapeError,
             )
         if s.dtype is not first.dtype:
             raise errors.bad(f"add_n(inputs[{i}])", f"{first.dtype.name} like the first", described=s.dtype.name)

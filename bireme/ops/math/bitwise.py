@@ -31,7 +31,16 @@ def bitwise_and(x: Tensor, y: Tensor | int, out: Extra[Tensor] = None) -> Tensor
     return jnp.bitwise_and(x, y)
 
 
-@op(method=True, inplace=True, promote="x y", mix="same", dtypes=INT | BOOL, differentiable=False, numpy=np.bitwise_or, torch=True)
+@op(
+    method=True,
+    inplace=True,
+    promote="x y",
+    mix="same",
+    dtypes=INT | BOOL,
+    differentiable=False,
+    numpy=np.bitwise_or,
+    torch=True,
+)
 def bitwise_or(x: Tensor, y: Tensor | int, out: Extra[Tensor] = None) -> Tensor:
     """Elementwise bitwise OR of integers, or logical OR of bools, with broadcasting.
 

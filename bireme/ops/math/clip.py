@@ -233,7 +233,9 @@ def clip(x: Tensor, min: Tensor | float | None = None, max: Tensor | float | Non
 
 
 @op(method=True, inplace=True, writes=3, dtypes=FLOAT, of_the_past=True)
-def nan_to_num(x: Tensor, nan: Tensor | float = 0.0, posinf: Tensor | float | None = None, neginf: Tensor | float | None = None) -> Tensor:
+def nan_to_num(
+    x: Tensor, nan: Tensor | float = 0.0, posinf: Tensor | float | None = None, neginf: Tensor | float | None = None
+) -> Tensor:
     """Replace NaN and infinities by finite numbers.
 
     Args:
@@ -264,7 +266,9 @@ nan_to_num.infer(lambda x: x)
 def _(nan, posinf, neginf):
     for name, sig in (("nan", nan), ("posinf", posinf), ("neginf", neginf)):
         if sig is not None and sig.ndim:
-            raise errors.bad(f"nan_to_num({name})", "a number", described=f"shape {list(sig.shape)}", kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"nan_to_num({name})", "a number", described=f"shape {list(sig.shape)}", kind=errors.ArgumentTypeError
+            )
 
 
 @nan_to_num.grad(numpy=True)

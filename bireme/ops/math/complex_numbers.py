@@ -107,7 +107,9 @@ def _(sig, strides, first, bound, numbers):
 
 def _joined(real, imag):
     """By parts: infinity times the imaginary unit would be NaN in its real part."""
-    made = np.empty(np.broadcast_shapes(real.shape, imag.shape), np.complex128 if real.dtype == np.float64 else np.complex64)
+    made = np.empty(
+        np.broadcast_shapes(real.shape, imag.shape), np.complex128 if real.dtype == np.float64 else np.complex64
+    )
     made.real, made.imag = real, imag
     return made
 
@@ -130,7 +132,9 @@ def complex(real: Tensor, imag: Tensor) -> Tensor:
     return lax.complex(*jnp.broadcast_arrays(real, imag))
 
 
-complex.infer(lambda real, imag: sig_of(broadcast_shape("complex", real.shape, imag.shape), dtypes.complex_of(real.dtype)))
+complex.infer(
+    lambda real, imag: sig_of(broadcast_shape("complex", real.shape, imag.shape), dtypes.complex_of(real.dtype))
+)
 
 
 @complex.grad(numpy=True)
@@ -155,7 +159,9 @@ def angle(x: Tensor) -> Tensor:
     """
     if jnp.iscomplexobj(x):
         return jnp.arctan2(x.imag, x.real)
-    return jnp.where(jnp.isnan(x), x, jnp.where(jnp.signbit(x) & (x != 0), np.asarray(np.pi, x.dtype), jnp.zeros_like(x)))
+    return jnp.where(
+        jnp.isnan(x), x, jnp.where(jnp.signbit(x) & (x != 0), np.asarray(np.pi, x.dtype), jnp.zeros_like(x))
+    )
 
 
 angle.infer(lambda x: sig_of(x.shape, dtypes.real_of(x.dtype)))

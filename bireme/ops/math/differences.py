@@ -46,8 +46,15 @@ def diff(x: Tensor, n: int = 1, axis: Axis = -1, prepend: Tensor | None = None, 
     if x.ndim == 0:
         raise errors.bad("diff(x)", "at least 1 dimension", x, kind=errors.OutOfRangeError)
     for name, t in (("prepend", prepend), ("append", append)):
-        if t is not None and (t.ndim != x.ndim or any(m != n for k, (m, n) in enumerate(zip(t.shape, x.shape)) if k != axis)):
-            raise errors.bad(f"diff({name})", f"shape {x.shape} but for axis {axis}", described=f"shape {t.shape}", kind=errors.ShapeError)
+        if t is not None and (
+            t.ndim != x.ndim or any(m != n for k, (m, n) in enumerate(zip(t.shape, x.shape)) if k != axis)
+        ):
+            raise errors.bad(
+                f"diff({name})",
+                f"shape {x.shape} but for axis {axis}",
+                described=f"shape {t.shape}",
+                kind=errors.ShapeError,
+            )
     parts = [t for t in (prepend, x, append) if t is not None]
     out = join.concat(parts, axis) if len(parts) > 1 else x
     for _ in range(min(n, out.shape[axis])):
@@ -110,7 +117,9 @@ def trapezoid(y: Tensor, x: Tensor | None = None, dx: Tensor | float | None = No
 
 
 @composite(method=True)
-def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, dx: Tensor | float | None = None, axis: Axis = -1) -> Tensor:
+def cumulative_trapezoid(
+    y: Tensor, x: Tensor | None = None, dx: Tensor | float | None = None, axis: Axis = -1
+) -> Tensor:
     """Cumulative integral along an axis by the trapezoidal rule.
 
     Args:

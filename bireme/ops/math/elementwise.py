@@ -524,9 +524,20 @@ def _(g, x, scale, bias, bias_after_scale, needs, sigs):
 @scale.prepare(keeps_numbers_unless="")
 def _(arguments):
     if arguments.pop("act") is not None:
-        raise errors.bad("scale(act)", "None", described="an activation", hint="call it on the result", kind=errors.ArgumentTypeError)
-    if isinstance(arguments["bias"], complex) and isinstance(arguments["x"], Tensor) and not arguments["x"].dtype.is_complex:
-        raise errors.bad("scale(bias)", f"a real number for {arguments['x'].dtype.name}", arguments["bias"], kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "scale(act)", "None", described="an activation", hint="call it on the result", kind=errors.ArgumentTypeError
+        )
+    if (
+        isinstance(arguments["bias"], complex)
+        and isinstance(arguments["x"], Tensor)
+        and not arguments["x"].dtype.is_complex
+    ):
+        raise errors.bad(
+            "scale(bias)",
+            f"a real number for {arguments['x'].dtype.name}",
+            arguments["bias"],
+            kind=errors.ArgumentTypeError,
+        )
     for name in ("scale", "bias"):
         t = arguments[name]
         if isinstance(t, Tensor) and t.ndim:

@@ -155,7 +155,14 @@ def _lgamma(x):
     return jnp.where(near, z * series - jnp.where(low, jnp.log1p(z), 0), lax.lgamma(jnp.where(near, 3, x)))
 
 
-@op(public="lgamma gammaln", method="lgamma gammaln", inplace="lgamma_ gammaln_", floats=True, dtypes=FLOAT, numpy=_gammaln)
+@op(
+    public="lgamma gammaln",
+    method="lgamma gammaln",
+    inplace="lgamma_ gammaln_",
+    floats=True,
+    dtypes=FLOAT,
+    numpy=_gammaln,
+)
 def lgamma(x: Tensor) -> Tensor:
     """Elementwise logarithm of the absolute value of the gamma function.
 
@@ -475,7 +482,10 @@ def i0e(x: Tensor) -> Tensor:
 
 
 i0e.infer(same)
-i0e.grad(lambda g, x, out: g * (lax.bessel_i1e(x) - jnp.sign(x) * out), numpy=lambda g, x, out: g * (special.i1e(x) - np.sign(x) * out))
+i0e.grad(
+    lambda g, x, out: g * (lax.bessel_i1e(x) - jnp.sign(x) * out),
+    numpy=lambda g, x, out: g * (special.i1e(x) - np.sign(x) * out),
+)
 
 
 @op(method=True, floats=True, dtypes=FLOAT, numpy=special.i1e)

@@ -79,13 +79,20 @@ leaky_relu.infer(lambda x: x)
 @leaky_relu.grad(numpy=True)
 def _(g, x, negative_slope):
     slope = negative_slope.astype(x.dtype)
-    return jnp.where(x >= 0, g, g * slope), jnp.sum(jnp.where(x >= 0, jnp.zeros_like(x), x) * g).astype(negative_slope.dtype)
+    return jnp.where(x >= 0, g, g * slope), jnp.sum(jnp.where(x >= 0, jnp.zeros_like(x), x) * g).astype(
+        negative_slope.dtype
+    )
 
 
 @leaky_relu.check
 def _(negative_slope):
     if negative_slope.ndim:
-        raise errors.bad("leaky_relu(negative_slope)", "a number", described=f"shape {list(negative_slope.shape)}", kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "leaky_relu(negative_slope)",
+            "a number",
+            described=f"shape {list(negative_slope.shape)}",
+            kind=errors.ArgumentTypeError,
+        )
 
 
 def _gelu_numpy(x, approximate):
@@ -173,7 +180,11 @@ def _(g, x, approximate):
     return g * slope.astype(x.dtype)
 
 
-@op(dtypes=FLOAT | COMPLEX, alias={"x": "input"}, numpy=lambda x: x * (1 / (1 + np.exp(-x)) if np.iscomplexobj(x) else special.expit(x)))
+@op(
+    dtypes=FLOAT | COMPLEX,
+    alias={"x": "input"},
+    numpy=lambda x: x * (1 / (1 + np.exp(-x)) if np.iscomplexobj(x) else special.expit(x)),
+)
 def silu(x: Tensor, inplace: Extra[bool] = False) -> Tensor:
     """Sigmoid linear unit, also known as swish: ``x * sigmoid(x)``.
 
@@ -216,7 +227,11 @@ def _or_in_place(plain: Any) -> Any:
         wanted = kwargs.get("inplace", args[1] if len(args) > 1 else False)
         if not isinstance(wanted, (bool, int)):
             raise errors.bad("silu(inplace)", "True or False", wanted, kind=errors.ArgumentTypeError)
-        return assign_inplace(args[0] if args else kwargs.get("x", kwargs.get("input")), made, "silu", since) if wanted else made
+        return (
+            assign_inplace(args[0] if args else kwargs.get("x", kwargs.get("input")), made, "silu", since)
+            if wanted
+            else made
+        )
 
     return silu
 
@@ -254,7 +269,9 @@ softplus.infer(lambda x: x)
 def _(beta, threshold):
     for name, given in (("beta", beta), ("threshold", threshold)):
         if given.ndim:
-            raise errors.bad(f"softplus({name})", "a number", described=f"shape {list(given.shape)}", kind=errors.ArgumentTypeError)
+            raise errors.bad(
+                f"softplus({name})", "a number", described=f"shape {list(given.shape)}", kind=errors.ArgumentTypeError
+            )
 
 
 def _logistic(x):
@@ -319,7 +336,9 @@ def _(g, out, axis):
     return d - out * jnp.sum(d, axis=axis, keepdims=True)
 
 
-@composite(public="nn.functional.softmax", inplace=True, retype=True, alias={"x": "input", "axis": "dim"}, out=True, plain=True)
+@composite(
+    public="nn.functional.softmax", inplace=True, retype=True, alias={"x": "input", "axis": "dim"}, out=True, plain=True
+)
 def softmax(x: Tensor, axis: int = -1, dtype: DTypeArg = None) -> Tensor:
     """Softmax along an axis: ``exp(x) / sum(exp(x))``, so that the elements along it add up to 1.
 
@@ -566,7 +585,9 @@ def glu(x: Tensor, axis: int = -1) -> Tensor:
     if not -x.ndim <= axis < x.ndim:
         raise errors.bad("glu(axis)", f"an axis in [{-x.ndim}, {x.ndim - 1}]", axis, kind=errors.OutOfRangeError)
     if x.dtype not in FLOAT:
-        raise errors.bad("glu(x)", "one of bfloat16, float16, float32, float64", described=x.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            "glu(x)", "one of bfloat16, float16, float32, float64", described=x.dtype.name, kind=errors.DtypeError
+        )
     if x.shape[axis] % 2:
         raise errors.bad("glu(x)", f"an even size of axis {axis}", x)
     a, b = split(x, 2, axis)
@@ -616,7 +637,12 @@ def gumbel_softmax(x: Tensor, temperature: float = 1.0, hard: bool = False, axis
             "gumbel_softmax(temperature)", "a positive number", temperature, kind=errors.for_number(temperature)
         )
     if x.dtype not in FLOAT:
-        raise errors.bad("gumbel_softmax(x)", "one of bfloat16, float16, float32, float64", described=x.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            "gumbel_softmax(x)",
+            "one of bfloat16, float16, float32, float64",
+            described=x.dtype.name,
+            kind=errors.DtypeError,
+        )
     y = softmax_of((x + gumbel_of(x.shape, x.dtype)) / temperature, axis)
     return one_hot_of_largest(y, axis) if hard else y
 

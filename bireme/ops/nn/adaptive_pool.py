@@ -164,8 +164,12 @@ adaptive_avg_pool1d.grad(lambda g, output_size, sigs: _mean_grad(g, sigs, output
 for _made in (adaptive_avg_pool2d, adaptive_avg_pool3d):
     _made.grad(lambda g, output_size, data_format, sigs: _mean_grad(g, sigs, output_size, data_format), numpy=True)
 adaptive_avg_pool1d.infer(lambda x, output_size: sig_of(_sized(x, output_size, False), x.dtype))
-adaptive_avg_pool2d.infer(lambda x, output_size, data_format: sig_of(_sized(x, output_size, data_format[-1] == "C"), x.dtype))
-adaptive_avg_pool3d.infer(lambda x, output_size, data_format: sig_of(_sized(x, output_size, data_format[-1] == "C"), x.dtype))
+adaptive_avg_pool2d.infer(
+    lambda x, output_size, data_format: sig_of(_sized(x, output_size, data_format[-1] == "C"), x.dtype)
+)
+adaptive_avg_pool3d.infer(
+    lambda x, output_size, data_format: sig_of(_sized(x, output_size, data_format[-1] == "C"), x.dtype)
+)
 
 
 # ---------------------------------------------------------------- maxima, of windows of any length
@@ -335,7 +339,9 @@ def _random_windows(n: int, size: int, window: Any, u):
         longest, past = int(ratio) + 1, jnp.floor((i + np.float32(1) + u) * ratio) - base
     else:
         longest, past = window, low + np.float32(window)
-    return jnp.minimum(low[:, None] + np.arange(longest, dtype=np.float32), past[:, None] - np.float32(1)).astype(np.int32)
+    return jnp.minimum(low[:, None] + np.arange(longest, dtype=np.float32), past[:, None] - np.float32(1)).astype(
+        np.int32
+    )
 
 
 @op(dtypes=FLOAT, numpy=True, numbers={"u": "float32"}, selects=True)
@@ -347,10 +353,14 @@ def fractional_max_of(x: Tensor, u: Tensor | float, output_size: Attr, kernel_si
 
 
 fractional_max_of.infer(lambda x, output_size: _pair(x, output_size))
-fractional_max_of.grad(lambda g, out, sigs: (_grad(g, out, sigs), None), numpy=lambda g, out, sigs: (_grad_numpy(g, out, sigs), None))
+fractional_max_of.grad(
+    lambda g, out, sigs: (_grad(g, out, sigs), None), numpy=lambda g, out, sigs: (_grad_numpy(g, out, sigs), None)
+)
 
 
-def _fractional(name: str, n: int, x: Tensor, output_size: Any, kernel_size: Any, random_u: Any, return_mask: bool) -> Any:
+def _fractional(
+    name: str, n: int, x: Tensor, output_size: Any, kernel_size: Any, random_u: Any, return_mask: bool
+) -> Any:
     sizes = _sizes(name, n, x, output_size, False)
     window = None if kernel_size is None else window_args.per_axis(kernel_size, n, f"{name}(kernel_size)")
     for m, size, k in zip(x.shape[2:], sizes, window or (1,) * n):

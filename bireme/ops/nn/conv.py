@@ -47,7 +47,9 @@ def _conv(x, weight, bias, stride, padding, dilation, groups, data_format, by=co
     return _finished(out, bias, x.dtype, last)
 
 
-def _conv_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=conv_lowering, widen=widen):
+def _conv_grad(
+    g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=conv_lowering, widen=widen
+):
     last = _last(data_format)
     g, x, w = widen(g), widen(x), widen(weight)
     rest = (stride, padding, dilation, groups, last)
@@ -56,13 +58,17 @@ def _conv_grad(g, x, weight, stride, padding, dilation, groups, data_format, sig
     return dx, dw, _bias_grad(g, sigs, needs, last)
 
 
-def _transposed(x, weight, bias, stride, padding, dilation, groups, output_size, data_format, by=conv_lowering, widen=widen):
+def _transposed(
+    x, weight, bias, stride, padding, dilation, groups, output_size, data_format, by=conv_lowering, widen=widen
+):
     last = _last(data_format)
     out = by.input_grad(widen(x), widen(weight), output_size, stride, padding, dilation, groups, last)
     return _finished(out, bias, x.dtype, last)
 
 
-def _transposed_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=conv_lowering, widen=widen):
+def _transposed_grad(
+    g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, by=conv_lowering, widen=widen
+):
     last = _last(data_format)
     g, x, w = widen(g), widen(x), widen(weight)
     rest = (stride, padding, dilation, groups, last)
@@ -86,7 +92,10 @@ def _complete(name: str, n: int, transposed: bool = False) -> Callable:
         if weight.ndim != n + 2:
             shape = "[in, out / groups, " if transposed else "[out, in / groups, "
             raise errors.bad(
-                f"{name}(weight)", f"kernels of shape {shape}{window_args.AXES[n]}]", described=f"shape {weight.shape}", kind=errors.ShapeError
+                f"{name}(weight)",
+                f"kernels of shape {shape}{window_args.AXES[n]}]",
+                described=f"shape {weight.shape}",
+                kind=errors.ShapeError,
             )
         stride = window_args.per_axis(arguments["stride"], n, f"{name}(stride)")
         dilation = window_args.per_axis(arguments["dilation"], n, f"{name}(dilation)")
@@ -109,7 +118,9 @@ def _complete(name: str, n: int, transposed: bool = False) -> Callable:
 def _output_size(name, arguments, dims, window, stride, padding, dilation):
     """Several sizes have the same number of windows: the least of them, or more by `output_padding`, or as asked."""
     n = len(dims)
-    least = [(m - 1) * s - a - b + (k - 1) * d + 1 for m, s, (a, b), k, d in zip(dims, stride, padding, window, dilation)]
+    least = [
+        (m - 1) * s - a - b + (k - 1) * d + 1 for m, s, (a, b), k, d in zip(dims, stride, padding, window, dilation)
+    ]
     extra, asked = arguments["output_padding"], arguments["output_size"]
     more = window_args.per_axis(extra, n, f"{name}(output_padding)", least=0) if extra is not None else (0,) * n
     if asked is None:
@@ -127,7 +138,9 @@ def _output_size(name, arguments, dims, window, stride, padding, dilation):
 
 
 def _check(name: str, transposed: bool = False) -> Callable:
-    where_in, where_out = ("weight.shape[0]", "weight.shape[1]") if transposed else ("weight.shape[1]", "weight.shape[0]")
+    where_in, where_out = (
+        ("weight.shape[0]", "weight.shape[1]") if transposed else ("weight.shape[1]", "weight.shape[0]")
+    )
 
     def check(x, weight, bias, stride, padding, dilation, groups, data_format):
         last = _last(data_format)
@@ -147,7 +160,10 @@ def _check(name: str, transposed: bool = False) -> Callable:
         outputs = weight.shape[1] * groups if transposed else weight.shape[0]
         if bias is not None and (bias.ndim != 1 or bias.size not in (1, outputs)):
             raise errors.bad(
-                f"{name}(bias)", f"shape [{outputs}], as {where_out} says", described=f"shape {list(bias.shape)}", kind=errors.ShapeError
+                f"{name}(bias)",
+                f"shape [{outputs}], as {where_out} says",
+                described=f"shape {list(bias.shape)}",
+                kind=errors.ShapeError,
             )
         if 0 in (weight.shape[0], *weight.shape[2:]):
             raise errors.bad(
@@ -347,7 +363,8 @@ for _made, _n in ((conv1d, 1), (conv2d, 2), (conv3d, 3)):
     _complete_conv(_made, _n)
 
 
-# ---------------------------------------------------------------- transposed; Paddle has groups before dilation but for two axes
+# ---------------------------------------------------------------- transposed; Paddle has groups before dilation but
+# for two axes
 
 
 def _swapped_numpy(x, weight, bias, stride, padding, output_padding, groups, dilation, output_size, data_format):
@@ -367,7 +384,9 @@ def _transposed_grad_jax(g, x, weight, stride, padding, dilation, groups, data_f
 
 
 def _transposed_grad_cuda(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs):
-    return _transposed_grad(g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, conv_cudnn, _as_is)
+    return _transposed_grad(
+        g, x, weight, stride, padding, dilation, groups, data_format, sigs, needs, conv_cudnn, _as_is
+    )
 
 
 def _transposed_on_cuda(x, weight, bias, stride, padding, output_padding, dilation, groups, output_size, data_format):

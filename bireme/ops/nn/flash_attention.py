@@ -23,7 +23,9 @@ def _seed(fixed: Tensor | None, rate: float, training: bool, where: str) -> Tens
     if not (rate and training):
         return None
     if fixed is not None and fixed.shape != [2]:
-        raise errors.bad(f"{where}(fixed_seed_offset)", "two integers", described=f"shape {fixed.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"{where}(fixed_seed_offset)", "two integers", described=f"shape {fixed.shape}", kind=errors.ShapeError
+        )
     return randint(0, 2**31, [2], "int64") if fixed is None else fixed
 
 
@@ -66,7 +68,9 @@ def flash_attention(query: Tensor, key: Tensor, value: Tensor, dropout: float = 
     if seed is None and softmax_scale is None and not (causal and shift):
         out = attention(query, key, value, None, causal)
     else:
-        out = attention_rows(query, key, value, None, None, seed, float(dropout), shift if causal else None, softmax_scale)[0]
+        out = attention_rows(
+            query, key, value, None, None, seed, float(dropout), shift if causal else None, softmax_scale
+        )[0]
     return out, attention_weights(query, key, None, causal, shift, softmax_scale) if return_softmax else None
 
 
@@ -75,11 +79,18 @@ def _unpack(where: str, qkv: Tensor, ndim: int) -> tuple[Tensor, Tensor, Tensor]
     if qkv.ndim != ndim or qkv.shape[-3] < 3:
         names = "batch, sequence" if ndim == 5 else "tokens"
         raise errors.bad(
-            f"{where}(qkv)", f"shape [{names}, heads / key heads + 2, key heads, width]", described=f"shape {qkv.shape}", kind=errors.ShapeError
+            f"{where}(qkv)",
+            f"shape [{names}, heads / key heads + 2, key heads, width]",
+            described=f"shape {qkv.shape}",
+            kind=errors.ShapeError,
         )
     groups, shared, width = qkv.shape[-3:]
     lead = qkv.shape[:-3]
-    return qkv[..., : groups - 2, :, :].reshape([*lead, (groups - 2) * shared, width]), qkv[..., -2, :, :], qkv[..., -1, :, :]
+    return (
+        qkv[..., : groups - 2, :, :].reshape([*lead, (groups - 2) * shared, width]),
+        qkv[..., -2, :, :],
+        qkv[..., -1, :, :],
+    )
 
 
 @composite()
@@ -109,7 +120,9 @@ def flash_attn_qkvpacked(qkv: Tensor, dropout: float = 0.0, causal: bool = False
         [3.0, 3.0]
     """
     query, key, value = _unpack("flash_attn_qkvpacked", qkv, 5)
-    return flash_attention(query, key, value, dropout, causal, return_softmax, fixed_seed_offset=fixed_seed_offset, training=training)
+    return flash_attention(
+        query, key, value, dropout, causal, return_softmax, fixed_seed_offset=fixed_seed_offset, training=training
+    )
 
 
 # ---------------------------------------------------------------- several lengths in one tensor
@@ -124,7 +137,9 @@ class Lengths:
     """Where the sequences of a packed tensor lie: [tokens, ...] to [sequences, longest, ...] and back."""
 
     def __init__(self, cumulative: Tensor, longest: int, total: int, used: Tensor | None, padded: bool):
-        self.starts = arange(0, cumulative.shape[0] - 1, dtype=cumulative.dtype) * longest if padded else cumulative[:-1]
+        self.starts = (
+            arange(0, cumulative.shape[0] - 1, dtype=cumulative.dtype) * longest if padded else cumulative[:-1]
+        )
         self.lengths = cumulative[1:] - cumulative[:-1] if used is None else used.astype(cumulative.dtype)
         self.longest, self.total = longest, total
 
@@ -145,13 +160,31 @@ class Lengths:
         return out * found.astype(out.dtype).reshape([-1, *[1] * (out.ndim - 1)])
 
 
-def _varlen(where: str, query: Tensor, key: Tensor, value: Tensor, cu_q: Tensor, cu_k: Tensor, max_q: Any, max_k: Any, scale: Any,
-            causal: bool, window: Any = (-1, -1), softcap: float = 0.0, seed: Tensor | None = None, rate: float = 0.0, padded: bool = False,
-            used: tuple = (None, None), weights: bool = False) -> tuple[Tensor, Tensor, Tensor | None]:  # fmt: skip
+def _varlen(
+    where: str,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cu_q: Tensor,
+    cu_k: Tensor,
+    max_q: Any,
+    max_k: Any,
+    scale: Any,
+    causal: bool,
+    window: Any = (-1, -1),
+    softcap: float = 0.0,
+    seed: Tensor | None = None,
+    rate: float = 0.0,
+    padded: bool = False,
+    used: tuple = (None, None),
+    weights: bool = False,
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """Attention inside each of the sequences that lie one after another in [tokens, heads, width]."""
     for name, x in (("query", query), ("key", key), ("value", value)):
         if x.ndim != 3:
-            raise errors.bad(f"{where}({name})", "shape [tokens, heads, width]", described=f"shape {x.shape}", kind=errors.ShapeError)
+            raise errors.bad(
+                f"{where}({name})", "shape [tokens, heads, width]", described=f"shape {x.shape}", kind=errors.ShapeError
+            )
     for name, x in (("cu_seqlens_q", cu_q), ("cu_seqlens_k", cu_k)):
         _integers(f"{where}({name})", x)
     if cu_q.shape != cu_k.shape or not cu_q.shape[0]:
@@ -175,13 +208,22 @@ def _varlen(where: str, query: Tensor, key: Tensor, value: Tensor, cu_q: Tensor,
     last = minimum(last, rows.lengths.unsqueeze(1))
     first = (column < columns.lengths.unsqueeze(1)).where(first, none + EVER)
     shape = [cu_k.shape[0] - 1, max_k]
-    bounds = stack([last.expand(shape), (none + EVER).expand(shape), none.expand(shape), first.expand(shape)], -1).astype("int32").unsqueeze(1)
+    bounds = (
+        stack([last.expand(shape), (none + EVER).expand(shape), none.expand(shape), first.expand(shape)], -1)
+        .astype("int32")
+        .unsqueeze(1)
+    )
     q, k, v = rows.spread(query), columns.spread(key), columns.spread(value)
     out, lse = attention_rows(q, k, v, None, bounds, seed, float(rate), None, scale, softcap)
     # the weights themselves are those of identity matrices as values, one column for each key
     probs = None
     if weights:
-        eye = (column.unsqueeze(-1) == column.unsqueeze(1)).astype(v.dtype).unsqueeze(2).expand([k.shape[0], max_k, k.shape[2], max_k])
+        eye = (
+            (column.unsqueeze(-1) == column.unsqueeze(1))
+            .astype(v.dtype)
+            .unsqueeze(2)
+            .expand([k.shape[0], max_k, k.shape[2], max_k])
+        )
         probs = attention_rows(q, k, eye, None, bounds, None, 0.0, None, scale, softcap)[0].transpose([0, 2, 1, 3])
     return rows.gathered(out), rows.gathered(lse.transpose([0, 2, 1])).transpose([1, 0]), probs
 
@@ -224,8 +266,21 @@ def flash_attn_unpadded(query: Tensor, key: Tensor, value: Tensor, cu_seqlens_q:
     """
     where = "flash_attn_unpadded"
     seed = _seed(fixed_seed_offset, dropout, training, where)
-    out, _, probs = _varlen(where, query, key, value, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, scale, causal, seed=seed, rate=dropout,
-                            weights=return_softmax)  # fmt: skip
+    out, _, probs = _varlen(
+        where,
+        query,
+        key,
+        value,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        max_seqlen_q,
+        max_seqlen_k,
+        scale,
+        causal,
+        seed=seed,
+        rate=dropout,
+        weights=return_softmax,
+    )
     return out, probs
 
 
@@ -269,8 +324,22 @@ def flash_attn_varlen_qkvpacked(qkv: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k:
     where = "flash_attn_varlen_qkvpacked"
     seed = _seed(fixed_seed_offset, dropout, training, where)
     query, key, value = _unpack(where, qkv, 4)
-    out, _, probs = _varlen(where, query, key, value, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, scale, causal, seed=seed, rate=dropout,
-                            padded=varlen_padded, weights=return_softmax)  # fmt: skip
+    out, _, probs = _varlen(
+        where,
+        query,
+        key,
+        value,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        max_seqlen_q,
+        max_seqlen_k,
+        scale,
+        causal,
+        seed=seed,
+        rate=dropout,
+        padded=varlen_padded,
+        weights=return_softmax,
+    )
     return out, probs
 
 
@@ -323,9 +392,23 @@ def flash_attention_v3_varlen(query: Tensor, key: Tensor, value: Tensor, cu_seql
     where = "flash_attention_v3_varlen"
     if qv is not None:
         raise errors.bad(f"{where}(qv)", "None", qv, kind=errors.ArgumentError)
-    scaled = [(x if s is None else x * s.reshape([-1])[0]).astype(x.dtype) for x, s in ((query, q_descale), (key, k_descale), (value, v_descale))]
-    return _varlen(where, *scaled, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, softmax_scale, causal, window_size, softcap,
-                   used=(seqused_q, seqused_k))[:2]  # fmt: skip
+    scaled = [
+        (x if s is None else x * s.reshape([-1])[0]).astype(x.dtype)
+        for x, s in ((query, q_descale), (key, k_descale), (value, v_descale))
+    ]
+    return _varlen(
+        where,
+        *scaled,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        max_seqlen_q,
+        max_seqlen_k,
+        softmax_scale,
+        causal,
+        window_size,
+        softcap,
+        used=(seqused_q, seqused_k),
+    )[:2]
 
 
 # ---------------------------------------------------------------- masks by columns
@@ -405,14 +488,20 @@ def flashmask_attention(query: Tensor, key: Tensor, value: Tensor, startend_row_
                 kind=errors.ArgumentError,
             )
         left, right = _window(where, window_size)
-        column = (arange(0, key.shape[1], dtype="int32") - shift).reshape([1, 1, -1]).expand([query.shape[0], 1, key.shape[1]])
+        column = (
+            (arange(0, key.shape[1], dtype="int32") - shift)
+            .reshape([1, 1, -1])
+            .expand([query.shape[0], 1, key.shape[1]])
+        )
         parts = [clip(column + left + 1, 0, EVER)] + ([] if causal else [clip(column - right, 0, EVER)])
         rows = stack(parts, -1)
     if rows is not None:
         _check_rows(where, rows, key, causal)
         rows = _bounds(rows, causal)
     seed = _seed(fixed_seed_offset, dropout, training, where)
-    out, lse = attention_rows(query, key, value, None, rows, seed, float(dropout), shift if causal else None, softmax_scale)
+    out, lse = attention_rows(
+        query, key, value, None, rows, seed, float(dropout), shift if causal else None, softmax_scale
+    )
     if not (return_softmax_lse or return_seed_offset):
         return out
     offset = full([2], 0, "int64") if seed is None else seed.astype("int64")
@@ -423,7 +512,12 @@ def _check_rows(where: str, rows: Tensor, key: Tensor, causal: bool) -> None:
     name = f"{where}(startend_row_indices)"
     if rows.dtype is not dtypes.int32:
         raise errors.bad(name, "int32", described=rows.dtype.name, kind=errors.ArgumentError)
-    if rows.ndim != 4 or rows.shape[0] != key.shape[0] or rows.shape[1] not in (1, key.shape[2]) or rows.shape[2] != key.shape[1]:
+    if (
+        rows.ndim != 4
+        or rows.shape[0] != key.shape[0]
+        or rows.shape[1] not in (1, key.shape[2])
+        or rows.shape[2] != key.shape[1]
+    ):
         expected = f"shape [{key.shape[0]}, 1 or {key.shape[2]}, {key.shape[1]}, 1, 2 or 4]"
         raise errors.bad(name, expected, described=f"shape {rows.shape}", kind=errors.ShapeError)
     allowed = (1, 2) if causal else (2, 4)

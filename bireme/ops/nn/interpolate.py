@@ -18,7 +18,9 @@ FORMATS = {3: ("NCW", "NWC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}
 MODES = {"linear": (3,), "bilinear": (4,), "bicubic": (4,), "trilinear": (5,), "nearest": (3, 4, 5), "area": (3, 4, 5)}
 
 
-def _taps(mode: str, n: int, m: int, ratio: np.float32, align_corners: bool, align_mode: int) -> tuple[np.ndarray, np.ndarray]:
+def _taps(
+    mode: str, n: int, m: int, ratio: np.float32, align_corners: bool, align_mode: int
+) -> tuple[np.ndarray, np.ndarray]:
     """For each of `m` results, the indices of its sources among `n` elements and their weights, both [taps, m]."""
     i = np.arange(m, dtype=np.float32)
     if mode == "area":
@@ -58,7 +60,12 @@ def _plans(shape, axes, sizes, scales, mode, align_corners, align_mode):
             ratio = one / np.float32(scale) if scale else np.float32(n) / np.float32(m)
         if m == 1:  # a single result stands at the beginning
             ratio = np.float32(0)
-        if mode == "nearest" and not align_corners and m % n == 0 and (m == 1 or ratio == np.float32(n) / np.float32(m)):
+        if (
+            mode == "nearest"
+            and not align_corners
+            and m % n == 0
+            and (m == 1 or ratio == np.float32(n) / np.float32(m))
+        ):
             yield axis, m // n, None
         else:
             yield axis, 0, _taps(mode, n, m, ratio, align_corners, align_mode)
@@ -77,14 +84,18 @@ def _as_float(x):
 
 
 @op(dtypes=FLOAT | INT, amp="wide", numpy=True)
-def resize_of(x: Tensor, axes: Attr, sizes: Attr, scales: Attr, mode: str, align_corners: bool, align_mode: int) -> Tensor:
+def resize_of(
+    x: Tensor, axes: Attr, sizes: Attr, scales: Attr, mode: str, align_corners: bool, align_mode: int
+) -> Tensor:
     """Interpolated along some axes; use `interpolate`."""
     y = _as_float(x) if mode != "nearest" else x
     for axis, times, taps in _plans(x.shape, axes, sizes, scales, mode, align_corners, align_mode):
         if taps is None:
             if times > 1:
                 shape = [*y.shape[: axis + 1], times, *y.shape[axis + 1 :]]
-                y = jnp.broadcast_to(jnp.expand_dims(y, axis + 1), shape).reshape(*y.shape[:axis], y.shape[axis] * times, *y.shape[axis + 1 :])
+                y = jnp.broadcast_to(jnp.expand_dims(y, axis + 1), shape).reshape(
+                    *y.shape[:axis], y.shape[axis] * times, *y.shape[axis + 1 :]
+                )
             continue
         at, weights = taps
         if len(at) > 4:  # many taps: a product with the matrix of all weights
@@ -92,7 +103,11 @@ def resize_of(x: Tensor, axes: Attr, sizes: Attr, scales: Attr, mode: str, align
             continue
         shape = [-1 if i == axis else 1 for i in range(y.ndim)]
         parts = [jnp.take(y, a, axis=axis, mode="clip") for a in at]
-        y = parts[0] if mode == "nearest" else sum([p * w.astype(y.dtype).reshape(shape) for p, w in zip(parts, weights)])
+        y = (
+            parts[0]
+            if mode == "nearest"
+            else sum([p * w.astype(y.dtype).reshape(shape) for p, w in zip(parts, weights)])
+        )
     return y.astype(x.dtype)
 
 
@@ -130,7 +145,9 @@ def _(g, sigs, axes, sizes, scales, mode, align_corners, align_mode):
     return y.astype(g.dtype)
 
 
-def _target(name: str, x: Any, axes: list[int], size: Any, scale_factor: Any, recompute: bool, whole: bool) -> tuple[tuple, tuple]:
+def _target(
+    name: str, x: Any, axes: list[int], size: Any, scale_factor: Any, recompute: bool, whole: bool
+) -> tuple[tuple, tuple]:
     """Sizes of the spatial axes, and the factors where they decide, else 0; sizes are truncated unless `whole`."""
     count = len(axes)
     if size is not None:
@@ -146,7 +163,9 @@ def _target(name: str, x: Any, axes: list[int], size: Any, scale_factor: Any, re
         if min(given) < 1:
             raise errors.bad(f"{name}(size)", "positive sizes", list(given), kind=errors.ArgumentError)
         return tuple([int(n) for n in given]), (0.0,) * count
-    given = scale_factor.tolist() if isinstance(scale_factor, Tensor) or hasattr(scale_factor, "tolist") else scale_factor
+    given = (
+        scale_factor.tolist() if isinstance(scale_factor, Tensor) or hasattr(scale_factor, "tolist") else scale_factor
+    )
     given = list(given) if isinstance(given, (list, tuple)) else [given] * count
     given = [n.item() if isinstance(n, Tensor) or getattr(n, "shape", None) == () else n for n in given]
     if not all(isinstance(n, (int, float)) for n in given):
@@ -207,7 +226,9 @@ def interpolate(x: Tensor, size: Attr[int | Sequence[int | Tensor] | Tensor] = N
         >>> bireme.nn.functional.interpolate(bireme.to_tensor([[[[1.0, 2.0]]]]), scale_factor=2).tolist()
         [[[[1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 2.0, 2.0]]]]
     """
-    return _interpolated("interpolate", x, size, scale_factor, mode, align_corners, align_mode, data_format, recompute_scale_factor)
+    return _interpolated(
+        "interpolate", x, size, scale_factor, mode, align_corners, align_mode, data_format, recompute_scale_factor
+    )
 
 
 @composite(plain=True)
@@ -271,7 +292,13 @@ def _interpolated(name, x, size, scale_factor, mode, align_corners, align_mode, 
     if recompute and size is not None:
         raise errors.bad(f"{name}(recompute_scale_factor)", "False with size", recompute)
     first, last = FORMATS[x.ndim]
-    layout = first if data_format is None or (data_format == "NCL" and x.ndim == 3) else last if data_format == "NLC" and x.ndim == 3 else data_format
+    layout = (
+        first
+        if data_format is None or (data_format == "NCL" and x.ndim == 3)
+        else last
+        if data_format == "NLC" and x.ndim == 3
+        else data_format
+    )
     if layout not in (first, last):
         raise errors.bad(f"{name}(data_format)", f"{first!r} or {last!r}", data_format)
     axes = list(range(1, x.ndim - 1)) if layout == last else list(range(2, x.ndim))

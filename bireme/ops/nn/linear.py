@@ -85,7 +85,9 @@ embedding_of.index(lambda s: [("x", 0, s["weight"].shape[0])])
 embedding_of.infer(lambda x, weight: sig_of((*x.shape, weight.shape[1]), weight.dtype))
 
 
-@embedding_of.grad(numpy=lambda g, x, padding_idx, by_count, sigs: (None, _table_grad_numpy(g, x, padding_idx, by_count, sigs)))
+@embedding_of.grad(
+    numpy=lambda g, x, padding_idx, by_count, sigs: (None, _table_grad_numpy(g, x, padding_idx, by_count, sigs))
+)
 def _(g, x, padding_idx, by_count, sigs):
     return _table_grad(g, x, padding_idx, by_count, sigs, add_at)
 
@@ -117,8 +119,15 @@ def _table_grad_numpy(g, x, padding_idx, by_count, sigs):
 
 
 @composite(alias={"x": "input"}, plain=True)
-def embedding(x: Tensor, weight: Tensor, padding_idx: Const = None, max_norm: float | None = None, norm_type: float = 2.0,
-              sparse: bool = False, scale_grad_by_freq: bool = False) -> Tensor:  # fmt: skip
+def embedding(
+    x: Tensor,
+    weight: Tensor,
+    padding_idx: Const = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    sparse: bool = False,
+    scale_grad_by_freq: bool = False,
+) -> Tensor:
     """Look up rows of a table by index.
 
     Args:
@@ -294,7 +303,9 @@ def pad(x: Tensor, pad: Attr[int | Sequence[int] | Tensor], mode: str = "constan
         [[[3.0, 2.0, 1.0, 2.0, 3.0]]]
     """
     if mode not in ("constant", "reflect", "replicate", "circular"):
-        raise errors.bad("pad(mode)", "'constant', 'reflect', 'replicate' or 'circular'", mode, kind=errors.ArgumentError)
+        raise errors.bad(
+            "pad(mode)", "'constant', 'reflect', 'replicate' or 'circular'", mode, kind=errors.ArgumentError
+        )
     if data_format not in (None, "NCL", "NCHW", "NCDHW", "NLC", "NHWC", "NDHWC"):
         raise errors.bad(
             "pad(data_format)",
@@ -338,7 +349,9 @@ def pad(x: Tensor, pad: Attr[int | Sequence[int] | Tensor], mode: str = "constan
     if all(a >= 0 and b >= 0 for a, b in widths):
         return grown
     # cut after it has grown: what is cut off at one edge may come in at the other
-    return grown[tuple([builtins.slice(builtins.max(0, -a), n - builtins.max(0, -b)) for n, (a, b) in zip(grown.shape, widths)])]
+    return grown[
+        tuple([builtins.slice(builtins.max(0, -a), n - builtins.max(0, -b)) for n, (a, b) in zip(grown.shape, widths)])
+    ]
 
 
 @composite(plain=True)
@@ -391,16 +404,30 @@ def bilinear(x1: Tensor, x2: Tensor, weight: Tensor, bias: Tensor | None = None)
                 f"bilinear({name})", f"a {n}-D tensor", described=f"shape {t.shape}", kind=errors.ShapeError
             )
     if x1.shape[0] != x2.shape[0]:
-        raise errors.bad("bilinear(x2)", f"{x1.shape[0]} samples, as in x1", described=f"shape {x2.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "bilinear(x2)", f"{x1.shape[0]} samples, as in x1", described=f"shape {x2.shape}", kind=errors.ShapeError
+        )
     if weight.shape[1:] != [x1.shape[1], x2.shape[1]]:
-        raise errors.bad("bilinear(weight)", f"shape [any, {x1.shape[1]}, {x2.shape[1]}]", described=f"shape {weight.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "bilinear(weight)",
+            f"shape [any, {x1.shape[1]}, {x2.shape[1]}]",
+            described=f"shape {weight.shape}",
+            kind=errors.ShapeError,
+        )
     if bias is not None and bias.shape != [1, weight.shape[0]]:
-        raise errors.bad("bilinear(bias)", f"shape [1, {weight.shape[0]}]", described=f"shape {bias.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "bilinear(bias)", f"shape [1, {weight.shape[0]}]", described=f"shape {bias.shape}", kind=errors.ShapeError
+        )
     out = bilinear_of(x1, x2, weight)
     return out if bias is None else out + bias
 
 
-@op(promote="x1 x2 weight", dtypes=FLOAT, amp="low", numpy=lambda x1, x2, weight: np.einsum("bi,kij,bj->bk", x1, weight, x2, optimize=True))
+@op(
+    promote="x1 x2 weight",
+    dtypes=FLOAT,
+    amp="low",
+    numpy=lambda x1, x2, weight: np.einsum("bi,kij,bj->bk", x1, weight, x2, optimize=True),
+)
 def bilinear_of(x1: Tensor, x2: Tensor, weight: Tensor) -> Tensor:
     """A product with a matrix on either side for each slice of `weight`; use `bilinear`."""
     left = jnp.einsum("bi,kij->bkj", x1, weight)

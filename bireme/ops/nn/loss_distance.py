@@ -77,7 +77,9 @@ def pairwise_distance(x: Tensor, y: Tensor, p: float = 2.0, epsilon: float = 1e-
 
 
 @composite(plain=True)
-def cosine_embedding_loss(input1: Tensor, input2: Tensor, label: Tensor, margin: float = 0, reduction: str = "mean") -> Tensor:
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, label: Tensor, margin: float = 0, reduction: str = "mean"
+) -> Tensor:
     """Loss of pairs by their cosine: ``1 - cos`` where the label is 1, ``max(0, cos - margin)`` where it is -1.
 
     Args:
@@ -100,7 +102,12 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, label: Tensor, margin:
     if label.ndim != 1:
         raise errors.bad(f"{where}(label)", "a 1-D tensor", label)
     if label.dtype.kind not in "if" or label.dtype.itemsize < 4:
-        raise errors.bad(f"{where}(label)", "one of int32, int64, float32, float64", described=label.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            f"{where}(label)",
+            "one of int32, int64, float32, float64",
+            described=label.dtype.name,
+            kind=errors.DtypeError,
+        )
     if input1.shape != input2.shape:
         raise errors.bad(f"{where}(input2)", f"the shape of input1, {input1.shape}", input2)
     if input1.ndim > 2:
@@ -115,8 +122,16 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, label: Tensor, margin:
 
 
 @composite(plain=True)
-def triplet_margin_loss(input: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, epsilon: float = 1e-6,
-                        swap: bool = False, reduction: str = "mean") -> Tensor:  # fmt: skip
+def triplet_margin_loss(
+    input: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    epsilon: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
     """Triplet loss: ``max(0, d(input, positive) - d(input, negative) + margin)`` with distances of a p-norm.
 
     Args:
@@ -281,7 +296,12 @@ def multi_margin_loss(input: Tensor, label: Tensor, p: float = 1, margin: float 
     if input.ndim != 2:
         raise errors.bad("multi_margin_loss(input)", "shape [batch, classes]", input)
     if label.shape not in ([input.shape[0]], [input.shape[0], 1]) or label.dtype.kind != "i":
-        raise errors.bad("multi_margin_loss(label)", f"an integer tensor of shape {input.shape[:1]}", label, kind=errors.for_integer(label))
+        raise errors.bad(
+            "multi_margin_loss(label)",
+            f"an integer tensor of shape {input.shape[:1]}",
+            label,
+            kind=errors.for_integer(label),
+        )
     if weight is not None and weight.shape != input.shape[1:]:
         raise errors.bad("multi_margin_loss(weight)", f"shape {input.shape[1:]}, one weight for each class", weight)
     label = reshape.reshape(label, [-1]) if label.ndim == 2 else label

@@ -65,8 +65,16 @@ tree_path.index(lambda s: [("label", 0, s["classes"])], "hsigmoid_loss")
 
 
 @composite(plain=True)
-def hsigmoid_loss(input: Tensor, label: Tensor, num_classes: int, weight: Tensor, bias: Tensor | None = None, path_table: Tensor | None = None,
-                  path_code: Tensor | None = None, is_sparse: bool = False) -> Tensor:  # fmt: skip
+def hsigmoid_loss(
+    input: Tensor,
+    label: Tensor,
+    num_classes: int,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    path_table: Tensor | None = None,
+    path_code: Tensor | None = None,
+    is_sparse: bool = False,
+) -> Tensor:
     """Hierarchical sigmoid loss: each class is a leaf of a binary tree, and each inner node a binary classifier.
 
     The loss of a sample is the sum of the binary cross entropies along the path to its class, so that a step costs
@@ -94,7 +102,9 @@ def hsigmoid_loss(input: Tensor, label: Tensor, num_classes: int, weight: Tensor
     """
     where = "hsigmoid_loss"
     if num_classes < 2:
-        raise errors.bad(f"{where}(num_classes)", "an integer greater than 1", num_classes, kind=errors.for_integer(num_classes))
+        raise errors.bad(
+            f"{where}(num_classes)", "an integer greater than 1", num_classes, kind=errors.for_integer(num_classes)
+        )
     if input.ndim != 2 or weight.ndim != 2 or weight.shape[1] != input.shape[1]:
         got = f"shapes {input.shape} and {weight.shape}"
         raise errors.bad(f"{where}(input, weight)", "shapes [N, width] and [nodes, width]", described=got)
@@ -102,7 +112,12 @@ def hsigmoid_loss(input: Tensor, label: Tensor, num_classes: int, weight: Tensor
         if t is not None and t.dtype.is_complex:
             raise errors.bad(f"{where}({name})", "real numbers", t, kind=errors.DtypeError)
     if label.shape not in ([input.shape[0]], [input.shape[0], 1]) or label.dtype.kind != "i":
-        raise errors.bad(f"{where}(label)", f"an integer tensor of shape {[input.shape[0], 1]}", label, kind=errors.for_integer(label))
+        raise errors.bad(
+            f"{where}(label)",
+            f"an integer tensor of shape {[input.shape[0], 1]}",
+            label,
+            kind=errors.for_integer(label),
+        )
     if bias is not None and bias._value.sig.size != weight.shape[0]:
         raise errors.bad(f"{where}(bias)", f"{weight.shape[0]} elements, one for each node", bias)
     if (path_table is None) != (path_code is None):
@@ -121,7 +136,9 @@ def hsigmoid_loss(input: Tensor, label: Tensor, num_classes: int, weight: Tensor
 
 
 @op(dtypes=FLOAT, amp="high", upcast=True)
-def angle_margin_of(logits: Tensor, label: Tensor, margin1: float, margin2: float, margin3: float, scale: float) -> Tensor:
+def angle_margin_of(
+    logits: Tensor, label: Tensor, margin1: float, margin2: float, margin3: float, scale: float
+) -> Tensor:
     """Cosines with a margin at the labelled class, times the scale; use `margin_cross_entropy`."""
     hot = jnp.arange(logits.shape[1], dtype=label.dtype) == label[:, None]
     own = jnp.clip(jnp.sum(jnp.where(hot, logits, 0), axis=1, keepdims=True), -1, 1)
@@ -172,7 +189,9 @@ def margin_cross_entropy(logits: Tensor, label: Tensor, margin1: float = 1.0, ma
     if logits.ndim != 2:
         raise errors.bad(f"{where}(logits)", "shape [N, classes]", logits)
     if label.shape not in ([logits.shape[0]], [logits.shape[0], 1]) or label.dtype.kind != "i":
-        raise errors.bad(f"{where}(label)", f"an integer tensor of shape {[logits.shape[0]]}", label, kind=errors.for_integer(label))
+        raise errors.bad(
+            f"{where}(label)", f"an integer tensor of shape {[logits.shape[0]]}", label, kind=errors.for_integer(label)
+        )
     label = reshape.reshape(label, [-1]) if label.ndim == 2 else label
     held = angle_margin_of(logits, label, margin1, margin2, margin3, scale)
     loss = reshape.unsqueeze(nll_of_logits(held, label, -100), -1)
@@ -235,7 +254,11 @@ def adaptive_log_softmax_with_loss(input: Tensor, label: Tensor, head_weight: Te
         raise errors.bad(f"{where}(label)", f"shape {input.shape[:1]}", label)
     cutoffs = tuple(int(c) for c in cutoffs)
     if len(tail_weights) < len(cutoffs) - 1:
-        raise errors.bad(f"{where}(tail_weights)", f"{len(cutoffs) - 1} pairs of weights, one for each cluster", described=f"{len(tail_weights)}")
+        raise errors.bad(
+            f"{where}(tail_weights)",
+            f"{len(cutoffs) - 1} pairs of weights, one for each cluster",
+            described=f"{len(tail_weights)}",
+        )
     if single:
         input, label = reshape.unsqueeze(input, 0), reshape.unsqueeze(label, 0)
     places = cluster_of(label, cutoffs)

@@ -1,6 +1,7 @@
 """Losses of single elements: binary cross entropies, divergences of distributions, likelihoods, margins by sign.
 
-Where Paddle's loss is one operator its labels are constants: they get no gradient, even if they are computed from parameters.
+Where Paddle's loss is one operator its labels are constants: they get no gradient, even if they are computed from
+parameters.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def bce_of(input: Tensor, label: Tensor) -> Tensor:
     return -(label * jnp.maximum(jnp.log(input), -100) + (1 - label) * jnp.maximum(jnp.log(1 - input), -100))
 
 
-bce_of.infer(lambda input, label: sig_of(broadcast_shape("binary_cross_entropy", input.shape, label.shape), input.dtype))
+bce_of.infer(
+    lambda input, label: sig_of(broadcast_shape("binary_cross_entropy", input.shape, label.shape), input.dtype)
+)
 
 
 @bce_of.grad(numpy=True)
@@ -86,7 +89,11 @@ def logits_bce_of(logit: Tensor, label: Tensor) -> Tensor:
     return jnp.maximum(logit, 0) - logit * label + _tail(logit)
 
 
-logits_bce_of.infer(lambda logit, label: sig_of(broadcast_shape("binary_cross_entropy_with_logits", logit.shape, label.shape), logit.dtype))
+logits_bce_of.infer(
+    lambda logit, label: sig_of(
+        broadcast_shape("binary_cross_entropy_with_logits", logit.shape, label.shape), logit.dtype
+    )
+)
 
 
 def _chance(x):
@@ -111,7 +118,9 @@ def weighed_bce_of(logit: Tensor, label: Tensor, pos_weight: Tensor) -> Tensor:
 @weighed_bce_of.infer
 def _(logit, label, pos_weight):
     where = "binary_cross_entropy_with_logits"
-    return sig_of(broadcast_shape(where, broadcast_shape(where, logit.shape, label.shape), pos_weight.shape), logit.dtype)
+    return sig_of(
+        broadcast_shape(where, broadcast_shape(where, logit.shape, label.shape), pos_weight.shape), logit.dtype
+    )
 
 
 @weighed_bce_of.grad(numpy=True)
@@ -120,8 +129,13 @@ def _(g, logit, label, pos_weight, sigs):
 
 
 @composite(plain=True)
-def binary_cross_entropy_with_logits(logit: Tensor, label: Tensor, weight: Tensor | None = None, reduction: str = "mean",
-                                     pos_weight: Tensor | None = None) -> Tensor:  # fmt: skip
+def binary_cross_entropy_with_logits(
+    logit: Tensor,
+    label: Tensor,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
     """Binary cross entropy of logits: that of ``sigmoid(logit)``, computed without overflow.
 
     Args:
@@ -148,8 +162,14 @@ def binary_cross_entropy_with_logits(logit: Tensor, label: Tensor, weight: Tenso
 
 
 @composite(plain=True)
-def sigmoid_focal_loss(logit: Tensor, label: Tensor, normalizer: Tensor | None = None, alpha: float = 0.25, gamma: float = 2.0,
-                       reduction: str = "sum") -> Tensor:  # fmt: skip
+def sigmoid_focal_loss(
+    logit: Tensor,
+    label: Tensor,
+    normalizer: Tensor | None = None,
+    alpha: float = 0.25,
+    gamma: float = 2.0,
+    reduction: str = "sum",
+) -> Tensor:
     """Focal loss: binary cross entropy of logits, in which samples that are classified well count less.
 
     With ``p`` the probability of the wrong class, the cross entropy is multiplied by ``p ** gamma``, and by ``alpha``
@@ -251,7 +271,9 @@ def soft_margin_loss(input: Tensor, label: Tensor, reduction: str = "mean") -> T
 
 
 @composite(plain=True)
-def multi_label_soft_margin_loss(input: Tensor, label: Tensor, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:
+def multi_label_soft_margin_loss(
+    input: Tensor, label: Tensor, weight: Tensor | None = None, reduction: str = "mean"
+) -> Tensor:
     """Binary cross entropy of the logits of several labels, averaged over the classes.
 
     Args:
@@ -304,7 +326,9 @@ def dice_loss(input: Tensor, label: Tensor, epsilon: float = 0.00001) -> Tensor:
             "dice_loss(input)", "a floating-point dtype", described=input.dtype.name, kind=errors.ArgumentTypeError
         )
     if label.dtype.kind != "i":
-        raise errors.bad("dice_loss(label)", "an integer type", described=label.dtype.name, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "dice_loss(label)", "an integer type", described=label.dtype.name, kind=errors.ArgumentTypeError
+        )
     wide, axes = reductions.single(input), list(range(1, input.ndim))
     hot = cast(one_hot(reshape.squeeze(label, [-1]), input.shape[-1]), wide.dtype)
     both = reductions.sum(wide * hot, axis=axes)
@@ -399,7 +423,9 @@ def gaussian_nll_loss(input: Tensor, label: Tensor, variance: Tensor, full: bool
         if variance.shape == input.shape[:-1]:
             variance = reshape.unsqueeze(variance, -1)
         elif variance.shape != [*input.shape[:-1], 1]:
-            raise errors.bad("gaussian_nll_loss(variance)", f"shape {input.shape} or {[*input.shape[:-1], 1]}", variance)
+            raise errors.bad(
+                "gaussian_nll_loss(variance)", f"shape {input.shape} or {[*input.shape[:-1], 1]}", variance
+            )
     not_negative("gaussian_nll_loss(variance)", variance)
     variance = floor_of(variance, epsilon)
     loss = 0.5 * (log(variance) + (input - label).square() / variance)
@@ -485,7 +511,9 @@ def hinge_embedding_loss(input: Tensor, label: Tensor, margin: float = 1.0, redu
 
 
 @composite(plain=True)
-def margin_ranking_loss(input: Tensor, other: Tensor, label: Tensor, margin: float = 0.0, reduction: str = "mean") -> Tensor:
+def margin_ranking_loss(
+    input: Tensor, other: Tensor, label: Tensor, margin: float = 0.0, reduction: str = "mean"
+) -> Tensor:
     """Ranking loss of pairs: ``max(0, -label * (input - other) + margin)``.
 
     Args:

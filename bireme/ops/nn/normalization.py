@@ -22,7 +22,8 @@ from bireme.ops.optimizer.updates import unless_invalid
 def _moments(x, axes, epsilon, one_pass):
     """Mean and 1 / deviation, in float32 at least.
 
-    Two passes on CPU: one would lose digits for large means. On a GPU the row is read once, by the kernel that makes it,
+    Two passes on CPU: one would lose digits for large means. On a GPU the row is read once, by the kernel that makes
+    it,
     and summed in float64, which keeps the digits and costs nothing beside the reading.
     """
     kind = jnp.promote_types(x.dtype, jnp.float32)
@@ -104,7 +105,10 @@ def _(g, x, weight, bias, epsilon, axes):
 
 
 def _norm_grads(g, x, weight, bias, axes, y, inv, d, average, dot):
-    """Gradients of operands, weight and bias: `d` is that of the normalized rows `y`, `average` and `dot` its two means."""
+    """Gradients of operands, weight and bias:
+
+    `d` is that of the normalized rows `y`, `average` and `dot` its two means.
+    """
     wide = widen(g)
     grads = [((d - average - y * dot) * inv).astype(x.dtype)]
     front = tuple(range(x.ndim - len(axes)))
@@ -181,7 +185,10 @@ def _check_channels(name: str, x: Any, axis: int, **vectors: Any) -> None:
             continue
         if len(shape) == 1 and len(shapes) > 1 and set(shapes.values()) == {shape}:  # they agree: it is the input
             raise errors.bad(
-                f"{name}(x)", f"{shape[0]} channels in axis {axis}, as {which} has", described=f"shape {list(x.shape)}", kind=errors.ShapeError
+                f"{name}(x)",
+                f"{shape[0]} channels in axis {axis}, as {which} has",
+                described=f"shape {list(x.shape)}",
+                kind=errors.ShapeError,
             )
         raise errors.bad(
             f"{name}({which})",
@@ -207,7 +214,9 @@ def _over_batch(x, epsilon, axis, one_pass):
     """(x - mean) / deviation, and for each channel 1 / deviation, mean and variance."""
     x = widen(x)
     part = 1 / max(1, x.size // max(1, x.shape[axis]))
-    first = x[tuple([slice(None) if i == axis else slice(0, 1) for i in range(x.ndim)])] if one_pass and x.size else None
+    first = (
+        x[tuple([slice(None) if i == axis else slice(0, 1) for i in range(x.ndim)])] if one_pass and x.size else None
+    )
     d = x if first is None else x - first
     mean = _channel_sum(d, axis) * part
     if first is None:
@@ -228,13 +237,24 @@ def _batch_forward(x, running_mean, running_var, weight, bias, momentum, epsilon
     if bias is not None:
         y = y + _of_channels(bias, x, axis)
     old = momentum.astype(mean.dtype)
-    kept = [(widen(r).astype(mean.dtype) * old + now * (1 - old)).astype(r.dtype) for r, now in ((running_mean, mean), (running_var, variance))]
+    kept = [
+        (widen(r).astype(mean.dtype) * old + now * (1 - old)).astype(r.dtype)
+        for r, now in ((running_mean, mean), (running_var, variance))
+    ]
     return [y.astype(x.dtype), *kept]
 
 
 @op(dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32", "momentum": "float32"})
-def batch_norm_of(x: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor | None, bias: Tensor | None, momentum: Tensor | float,
-                  epsilon: Tensor | float, axis: int) -> list[Tensor]:  # fmt: skip
+def batch_norm_of(
+    x: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    momentum: Tensor | float,
+    epsilon: Tensor | float,
+    axis: int,
+) -> list[Tensor]:
     """Normalized over all axes but the channels', and the running statistics that follow; use `batch_norm`."""
     return _batch_forward(x, running_mean, running_var, weight, bias, momentum, epsilon, axis)
 
@@ -277,7 +297,13 @@ def _batch_grads(g, x, weight, bias, momentum, epsilon, axis, sigs, one_pass=Fal
 
 @op(dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32"})
 def normalised_by(
-    x: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: Tensor | float, axis: int
+    x: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    epsilon: Tensor | float,
+    axis: int,
 ) -> Tensor:
     """Normalized with statistics that are given; use `batch_norm`."""
     scale = 1 / jnp.sqrt(_of_channels(variance, x, axis) + epsilon.astype(widen(x).dtype))
@@ -291,8 +317,18 @@ normalised_by.infer(lambda x: x)
 
 
 @composite()
-def batch_norm(x: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, training: bool = False,
-               momentum: float = 0.9, epsilon: float = 1e-05, data_format: str = "NCHW", use_global_stats: bool | None = None) -> Tensor:  # fmt: skip
+def batch_norm(
+    x: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.9,
+    epsilon: float = 1e-05,
+    data_format: str = "NCHW",
+    use_global_stats: bool | None = None,
+) -> Tensor:
     """Normalize each channel to mean 0 and variance 1, then scale and shift it.
 
     In training the statistics are those of the batch, with the biased variance, and the running statistics are updated
@@ -362,7 +398,9 @@ def _group_forward(x, weight, bias, epsilon, groups, axis, one_pass=False):
 
 
 @op(dtypes=FLOAT, numpy=True, numbers={"epsilon": "float32"}, amp="high")
-def group_norm_of(x: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: Tensor | float, groups: int, axis: int) -> Tensor:
+def group_norm_of(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: Tensor | float, groups: int, axis: int
+) -> Tensor:
     """Normalized over each group of channels of each sample; use `group_norm`."""
     return _group_forward(x, weight, bias, epsilon, groups, axis)
 
@@ -400,8 +438,14 @@ def _group_grads(g, x, weight, bias, epsilon, groups, axis, one_pass=False):
 
 
 @composite(plain=True)
-def group_norm(x: Tensor, num_groups: int, epsilon: float = 1e-05, weight: Tensor | None = None, bias: Tensor | None = None,
-               data_format: str = "NCHW") -> Tensor:  # fmt: skip
+def group_norm(
+    x: Tensor,
+    num_groups: int,
+    epsilon: float = 1e-05,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    data_format: str = "NCHW",
+) -> Tensor:
     """Normalize each group of channels of each sample to mean 0 and variance 1, then scale and shift each channel.
 
     Args:
@@ -430,9 +474,17 @@ def group_norm(x: Tensor, num_groups: int, epsilon: float = 1e-05, weight: Tenso
 
 
 @composite(plain=True)
-def instance_norm(x: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
-                  bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.9, eps: float = 1e-05,
-                  data_format: str = "NCHW") -> Tensor:  # fmt: skip
+def instance_norm(
+    x: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.9,
+    eps: float = 1e-05,
+    data_format: str = "NCHW",
+) -> Tensor:
     """Normalize each channel of each sample to mean 0 and variance 1, then scale and shift each channel.
 
     Args:
@@ -463,7 +515,9 @@ def instance_norm(x: Tensor, running_mean: Tensor | None = None, running_var: Te
 
 
 @op(dtypes=FLOAT, numpy=True, numbers={"alpha": "float32", "beta": "float32", "k": "float32"})
-def local_response_norm_of(x: Tensor, alpha: Tensor | float, beta: Tensor | float, k: Tensor | float, size: int, axis: int) -> Tensor:
+def local_response_norm_of(
+    x: Tensor, alpha: Tensor | float, beta: Tensor | float, k: Tensor | float, size: int, axis: int
+) -> Tensor:
     """Divided by a power of the mean square of neighbouring channels; use `local_response_norm`."""
     wide = widen(x)
     alpha, beta, k = [t.astype(wide.dtype) for t in (alpha, beta, k)]
@@ -491,7 +545,9 @@ def _(g, x, alpha, beta, k, size, axis):
 
 
 @composite(plain=True)
-def local_response_norm(x: Tensor, size: int, alpha: float = 0.0001, beta: float = 0.75, k: float = 1.0, data_format: str = "NCHW") -> Tensor:
+def local_response_norm(
+    x: Tensor, size: int, alpha: float = 0.0001, beta: float = 0.75, k: float = 1.0, data_format: str = "NCHW"
+) -> Tensor:
     """Divide each element by a power of the mean square of neighbouring channels.
 
     The result is ``x / (k + alpha * mean(x ** 2)) ** beta``, where the mean is over ``size`` channels around the

@@ -17,7 +17,8 @@ from bireme.ops.math import logic
 from bireme.ops.nn.activation import leaky_relu
 from bireme.ops.random import generators
 
-# ---------------------------------------------------------------- exponential units: the slope at zero is that of the left side
+# ---------------------------------------------------------------- exponential units: the slope at zero is that of the
+# left side
 
 
 def _below(x):
@@ -78,7 +79,9 @@ def _(alpha):
 
 
 @op(dtypes=FLOAT, of_the_past=True, numpy=True)
-def selu(x: Tensor, scale: float = 1.0507009873554804934193349852946, alpha: float = 1.6732632423543772848170429916717) -> Tensor:
+def selu(
+    x: Tensor, scale: float = 1.0507009873554804934193349852946, alpha: float = 1.6732632423543772848170429916717
+) -> Tensor:
     """Scaled exponential linear unit: ``scale * x`` where ``x > 0``, else ``scale * alpha * (exp(x) - 1)``.
 
     With the default constants, layers of normalized weights keep mean 0 and variance 1.
@@ -99,7 +102,10 @@ def selu(x: Tensor, scale: float = 1.0507009873554804934193349852946, alpha: flo
 
 
 selu.infer(lambda x: x)
-selu.grad(lambda g, x, scale, alpha: g * jnp.where(x > 0, scale, scale * alpha * jnp.exp(jnp.minimum(x, 0))).astype(g.dtype), numpy=True)
+selu.grad(
+    lambda g, x, scale, alpha: g * jnp.where(x > 0, scale, scale * alpha * jnp.exp(jnp.minimum(x, 0))).astype(g.dtype),
+    numpy=True,
+)
 
 
 @selu.check
@@ -333,7 +339,9 @@ def prelu(x: Tensor, weight: Tensor, data_format: str = "NCHW") -> Tensor:
         raise errors.bad("prelu(x)", "at least 2 dimensions for a weight per channel", x, kind=AssertionError)
     axis = x.ndim - 1 if data_format in _LAST else 1
     if weight.shape[0] != x.shape[axis]:
-        raise errors.bad("prelu(weight)", f"1 element or {x.shape[axis]}, one for each channel", weight, kind=AssertionError)
+        raise errors.bad(
+            "prelu(weight)", f"1 element or {x.shape[axis]}, one for each channel", weight, kind=AssertionError
+        )
     return prelu_of(x, reshape.reshape(weight, [-1 if i == axis else 1 for i in range(x.ndim)]))
 
 
@@ -359,7 +367,9 @@ def rrelu(x: Tensor, lower: Attr[float] = 1.0 / 8.0, upper: Attr[float] = 1.0 / 
     """
     slopes("rrelu", lower, upper)
     if x.dtype not in FLOAT:
-        raise errors.bad("rrelu(x)", "one of bfloat16, float16, float32, float64", described=x.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            "rrelu(x)", "one of bfloat16, float16, float32, float64", described=x.dtype.name, kind=errors.DtypeError
+        )
     if not training:
         return leaky_relu(x, (lower + upper) / 2)
     return logic.select(x < 0, x * generators.uniform_of(lower, upper, x.shape, x.dtype), x)

@@ -75,11 +75,16 @@ def _window_arguments(name: str, arguments: dict[str, Any], dims: Any) -> None:
     for key in ("kernel_sizes", "strides", "dilations"):
         arguments[key] = window_args.per_axis(arguments[key], 2, f"{name}({key})")
     window = [(k - 1) * d + 1 for k, d in zip(arguments["kernel_sizes"], arguments["dilations"])]
-    arguments["paddings"] = window_args.reached(_edges(arguments["paddings"], f"{name}(paddings)"), dims, window, arguments["strides"])
+    arguments["paddings"] = window_args.reached(
+        _edges(arguments["paddings"], f"{name}(paddings)"), dims, window, arguments["strides"]
+    )
 
 
 def _count(dims: Any, arguments: dict[str, Any]) -> list[int]:
-    return [places(*axis) for axis in zip(dims, *[arguments[k] for k in ("kernel_sizes", "strides", "paddings", "dilations")])]
+    return [
+        places(*axis)
+        for axis in zip(dims, *[arguments[k] for k in ("kernel_sizes", "strides", "paddings", "dilations")])
+    ]
 
 
 @op(dtypes=FLOAT | COMPLEX, public="nn.functional.unfold", numpy=_columns_numpy)
@@ -122,7 +127,12 @@ def _(arguments):
     x = arguments["x"]
     if isinstance(x, Tensor):
         if x.ndim != 4:
-            raise errors.bad("unfold(x)", "shape [batch, channels, height, width]", described=f"shape {x.shape}", kind=errors.ShapeError)
+            raise errors.bad(
+                "unfold(x)",
+                "shape [batch, channels, height, width]",
+                described=f"shape {x.shape}",
+                kind=errors.ShapeError,
+            )
         _window_arguments("unfold", arguments, x.shape[2:])
         if 0 in _count(x.shape[2:], arguments):
             raise errors.bad(
@@ -159,10 +169,18 @@ def fold(x: Tensor, output_sizes: Sizes, kernel_sizes: Sizes, strides: Sizes = 1
     return _sum_of_columns(x, output_sizes, kernel_sizes, strides, paddings, dilations)
 
 
-fold.infer(lambda x, output_sizes, kernel_sizes: sig_of((x.shape[0], x.shape[1] // math.prod(kernel_sizes), *output_sizes), x.dtype))
+fold.infer(
+    lambda x, output_sizes, kernel_sizes: sig_of(
+        (x.shape[0], x.shape[1] // math.prod(kernel_sizes), *output_sizes), x.dtype
+    )
+)
 
 
-@fold.grad(numpy=lambda g, kernel_sizes, strides, paddings, dilations: _columns_numpy(g, kernel_sizes, strides, paddings, dilations))
+@fold.grad(
+    numpy=lambda g, kernel_sizes, strides, paddings, dilations: _columns_numpy(
+        g, kernel_sizes, strides, paddings, dilations
+    )
+)
 def _(g, kernel_sizes, strides, paddings, dilations):
     return _columns(g, kernel_sizes, strides, paddings, dilations)
 
@@ -233,19 +251,31 @@ def _unpool_arguments(name: str, n: int) -> Callable:
                     kind=errors.ShapeError,
                 )
         if indices.dtype.kind != "i":
-            raise errors.bad(f"{name}(indices)", "an integer tensor", described=indices.dtype.name, kind=errors.DtypeError)
+            raise errors.bad(
+                f"{name}(indices)", "an integer tensor", described=indices.dtype.name, kind=errors.DtypeError
+            )
         if indices.shape != x.shape:
             hint = "The dimensions of Input(X) must equal to those of the indices: pooling gives both"
-            raise errors.bad(f"{name}(indices)", f"x's shape {x.shape}", described=f"shape {indices.shape}", hint=hint, kind=errors.ShapeError)
+            raise errors.bad(
+                f"{name}(indices)",
+                f"x's shape {x.shape}",
+                described=f"shape {indices.shape}",
+                hint=hint,
+                kind=errors.ShapeError,
+            )
         size = window_args.per_axis(arguments["kernel_size"], n, f"{name}(kernel_size)")
-        stride = size if arguments["stride"] is None else window_args.per_axis(arguments["stride"], n, f"{name}(stride)")
+        stride = (
+            size if arguments["stride"] is None else window_args.per_axis(arguments["stride"], n, f"{name}(stride)")
+        )
         padding = window_args.per_axis(arguments["padding"], n, f"{name}(padding)", least=0)
         arguments["kernel_size"], arguments["stride"], arguments["padding"] = size, stride, padding
         usual = [(m - 1) * s - 2 * p + k for m, s, p, k in zip(x.shape[2:], stride, padding, size)]
         asked = arguments["output_size"]
         if asked is not None:
             asked = window_args.ints(asked, 0, f"{name}(output_size)") or ()
-            asked = asked[2:] if len(asked) == n + 2 else window_args.per_axis(asked, n, f"{name}(output_size)", least=0)
+            asked = (
+                asked[2:] if len(asked) == n + 2 else window_args.per_axis(asked, n, f"{name}(output_size)", least=0)
+            )
             for m, least, s in zip(asked, usual, stride):
                 if not least - s < m < least + s:
                     hint = "an invalid output_size is one that pooling could not have come from"

@@ -64,8 +64,14 @@ def pixel_shuffle(x: Tensor, upscale_factor: Attr[int], data_format: str = "NCHW
             kind=errors.ShapeError,
         )
     if last:
-        return x.reshape([n, h, w, c // (r * r), r, r]).transpose([0, 1, 4, 2, 5, 3]).reshape([n, h * r, w * r, c // (r * r)])
-    return x.reshape([n, c // (r * r), r, r, h, w]).transpose([0, 1, 4, 2, 5, 3]).reshape([n, c // (r * r), h * r, w * r])
+        return (
+            x.reshape([n, h, w, c // (r * r), r, r])
+            .transpose([0, 1, 4, 2, 5, 3])
+            .reshape([n, h * r, w * r, c // (r * r)])
+        )
+    return (
+        x.reshape([n, c // (r * r), r, r, h, w]).transpose([0, 1, 4, 2, 5, 3]).reshape([n, c // (r * r), h * r, w * r])
+    )
 
 
 @composite(plain=True)
@@ -96,7 +102,11 @@ def pixel_unshuffle(x: Tensor, downscale_factor: Attr[int], data_format: str = "
             kind=errors.ShapeError,
         )
     if last:
-        return x.reshape([n, h // r, r, w // r, r, c]).transpose([0, 1, 3, 5, 2, 4]).reshape([n, h // r, w // r, c * r * r])
+        return (
+            x.reshape([n, h // r, r, w // r, r, c])
+            .transpose([0, 1, 3, 5, 2, 4])
+            .reshape([n, h // r, w // r, c * r * r])
+        )
     return x.reshape([n, c, h // r, r, w // r, r]).transpose([0, 1, 3, 5, 2, 4]).reshape([n, c * r * r, h // r, w // r])
 
 
@@ -220,7 +230,9 @@ def _pixels(rows, dims, places):
 
 
 @op(promote="x grid", dtypes=FLOAT, numpy=True)
-def grid_sample(x: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool = True) -> Tensor:
+def grid_sample(
+    x: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool = True
+) -> Tensor:
     """Sample images or volumes at given positions, by interpolation.
 
     Args:
@@ -296,11 +308,15 @@ def _grid_grads(g, x, grid, mode, padding_mode, align_corners, needs, add):
     total, slopes = 0, [0] * len(dims)
     for corner in np.ndindex(*[1 if mode == "nearest" else 2] * len(dims)):
         places = [jnp.round(t) for t in at] if mode == "nearest" else [a + c for c, a in zip(corner, low)]
-        weights = [jnp.ones_like(t) if mode == "nearest" else t - a if c else 1 - (t - a) for c, t, a in zip(corner, at, low)]
+        weights = [
+            jnp.ones_like(t) if mode == "nearest" else t - a if c else 1 - (t - a) for c, t, a in zip(corner, at, low)
+        ]
         flat, valid = _flat(places, dims)
         if needs[0]:
             share = jnp.where(valid, math.prod(weights), np.zeros((), g.dtype))
-            total = total + add(rows.shape, flat.reshape(x.shape[0], -1), (g * share[..., None]).reshape(x.shape[0], -1, x.shape[1]))
+            total = total + add(
+                rows.shape, flat.reshape(x.shape[0], -1), (g * share[..., None]).reshape(x.shape[0], -1, x.shape[1])
+            )
         if needs[1] and mode != "nearest":
             weighed = jnp.sum(g * _pixels(rows, dims, places), axis=-1)
             for i, c in enumerate(corner):
@@ -342,7 +358,9 @@ def _(arguments):
     if arguments["padding_mode"] not in ("zeros", "border", "reflection"):
         raise errors.bad("grid_sample(padding_mode)", "'zeros', 'border' or 'reflection'", arguments["padding_mode"])
     if not isinstance(arguments["align_corners"], bool):
-        raise errors.bad("grid_sample(align_corners)", "True or False", arguments["align_corners"], kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "grid_sample(align_corners)", "True or False", arguments["align_corners"], kind=errors.ArgumentTypeError
+        )
 
 
 @grid_sample.check
@@ -354,7 +372,10 @@ def _(x, grid):
     if grid.ndim != x.ndim or grid.shape[-1] != x.ndim - 2 or grid.shape[0] != x.shape[0]:
         places = ", any" * (x.ndim - 2)
         raise errors.bad(
-            "grid_sample(grid)", f"shape [{x.shape[0]}{places}, {x.ndim - 2}]", described=f"shape {list(grid.shape)}", kind=errors.ShapeError
+            "grid_sample(grid)",
+            f"shape [{x.shape[0]}{places}, {x.ndim - 2}]",
+            described=f"shape {list(grid.shape)}",
+            kind=errors.ShapeError,
         )
 
 
@@ -397,7 +418,12 @@ def affine_grid(theta: Tensor, out_shape: Attr[Sequence[int] | Tensor], align_co
         raise errors.bad("affine_grid(out_shape)", "4 or 5 integers", wanted)
     count = len(wanted) - 2
     if theta.ndim != 3 or theta.shape[1:] != [count, count + 1]:
-        raise errors.bad("affine_grid(theta)", f"shape [batch, {count}, {count + 1}]", described=f"shape {theta.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            "affine_grid(theta)",
+            f"shape [batch, {count}, {count + 1}]",
+            described=f"shape {theta.shape}",
+            kind=errors.ShapeError,
+        )
     if wanted[0] != theta.shape[0]:
         raise errors.bad("affine_grid(out_shape)", f"a batch size of {theta.shape[0]}, as in theta", wanted)
     return affine_grid_of(theta, tuple(wanted[2:]), align_corners)

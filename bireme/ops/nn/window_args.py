@@ -48,7 +48,11 @@ def edges_of(padding: Any, n: int, last: bool, where: str) -> Any:
         if padding.upper() not in ("SAME", "VALID"):
             raise errors.bad(where, "'SAME', 'VALID' or integers", padding)
         return padding.upper()
-    if isinstance(padding, (list, tuple)) and len(padding) == n + 2 and all(isinstance(p, (list, tuple)) for p in padding):
+    if (
+        isinstance(padding, (list, tuple))
+        and len(padding) == n + 2
+        and all(isinstance(p, (list, tuple)) for p in padding)
+    ):
         pairs = [ints(p, 0, where) for p in padding]
         if any(p is None or len(p) != 2 for p in pairs):
             raise errors.bad(where, "two integers per axis", padding)
@@ -96,7 +100,9 @@ def count(n: int, window: int, stride: int, edges: tuple[int, int], ceil_mode: b
 class Windows:
     """Windows over all spatial axes of an image: sizes, strides, padding before the image, and their number."""
 
-    def __init__(self, dims: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], edges: Any, ceil_mode: bool = False):
+    def __init__(
+        self, dims: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], edges: Any, ceil_mode: bool = False
+    ):
         self.dims, self.size, self.stride = dims, size, stride
         self.before = tuple([a for a, _ in edges])
         self.out = tuple([count(n, k, s, e, ceil_mode) for n, k, s, e in zip(dims, size, stride, edges)])

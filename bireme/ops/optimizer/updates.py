@@ -26,15 +26,24 @@ def wide_of(x):
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
 def sgd_update(params: list[Tensor], grads: list[Tensor], lr: Tensor | float) -> list[Tensor]:
     """Parameters after a step of plain gradient descent."""
-    return [(wide_of(p) - lr.astype(wide_of(p).dtype) * g.astype(wide_of(p).dtype)).astype(p.dtype) for p, g in zip(params, grads)]
+    return [
+        (wide_of(p) - lr.astype(wide_of(p).dtype) * g.astype(wide_of(p).dtype)).astype(p.dtype)
+        for p, g in zip(params, grads)
+    ]
 
 
 sgd_update.infer(lambda params: params)
 
 
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
-def momentum_update(params: list[Tensor], grads: list[Tensor], velocities: list[Tensor], lr: Tensor | float, mu: Tensor | float,
-                    use_nesterov: bool) -> list[Tensor]:  # fmt: skip
+def momentum_update(
+    params: list[Tensor],
+    grads: list[Tensor],
+    velocities: list[Tensor],
+    lr: Tensor | float,
+    mu: Tensor | float,
+    use_nesterov: bool,
+) -> list[Tensor]:
     """Parameters and velocities after a step with momentum."""
     found = [_with_momentum(p, g, v, lr, mu, use_nesterov=use_nesterov) for p, g, v in zip(params, grads, velocities)]
     return [p for p, _ in found] + [v for _, v in found]
@@ -52,9 +61,24 @@ momentum_update.infer(lambda params, velocities: [*params, *velocities])
 
 
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)
-def adam_update(params: list[Tensor], grads: list[Tensor], moment1s: list[Tensor], moment2s: list[Tensor], beta1_pow: Tensor, beta2_pow: Tensor,
-                lr: Tensor | float, beta1: Tensor | float, beta2: Tensor | float, epsilon: Tensor | float, weight_decay: Tensor | float,
-                skip: Tensor | None = None, *, decoupled: bool, lr_ratios: Attr, decays: Attr) -> list[Tensor]:  # fmt: skip
+def adam_update(
+    params: list[Tensor],
+    grads: list[Tensor],
+    moment1s: list[Tensor],
+    moment2s: list[Tensor],
+    beta1_pow: Tensor,
+    beta2_pow: Tensor,
+    lr: Tensor | float,
+    beta1: Tensor | float,
+    beta2: Tensor | float,
+    epsilon: Tensor | float,
+    weight_decay: Tensor | float,
+    skip: Tensor | None = None,
+    *,
+    decoupled: bool,
+    lr_ratios: Attr,
+    decays: Attr,
+) -> list[Tensor]:
     """Parameters, moments and powers of the betas after a step of Adam, or of AdamW if `decoupled`; unchanged where
     `skip`.
     """
@@ -76,8 +100,22 @@ def _of_adam(p1, p2, lr, ratio, beta1, beta2, epsilon, weight_decay, kind):
     """What the updates read: epsilon times the root of the second correction, so that one division serves both."""
     root = jnp.sqrt(1 - p2)
     lr, epsilon = lr.astype(root.dtype), epsilon.astype(root.dtype)
-    rate, b1, b2, decay = (lr if ratio == 1 else lr * ratio).astype(kind), beta1.astype(kind), beta2.astype(kind), weight_decay.astype(kind)
-    numbers = b1, 1 - b1, b2, 1 - b2, rate * (root / (1 - p1)).astype(kind), (epsilon * root).astype(kind), decay, 1 - rate * decay
+    rate, b1, b2, decay = (
+        (lr if ratio == 1 else lr * ratio).astype(kind),
+        beta1.astype(kind),
+        beta2.astype(kind),
+        weight_decay.astype(kind),
+    )
+    numbers = (
+        b1,
+        1 - b1,
+        b2,
+        1 - b2,
+        rate * (root / (1 - p1)).astype(kind),
+        (epsilon * root).astype(kind),
+        decay,
+        1 - rate * decay,
+    )
     return tuple([jnp.asarray(n) for n in numbers])  # NumPy multiplies faster by an array than by a scalar
 
 
@@ -105,7 +143,9 @@ def _unless(skip, old, new):
     return new if skip is None else jnp.where(skip.reshape(()), old, new)
 
 
-adam_update.infer(lambda params, moment1s, moment2s, beta1_pow, beta2_pow: [*params, *moment1s, *moment2s, beta1_pow, beta2_pow])
+adam_update.infer(
+    lambda params, moment1s, moment2s, beta1_pow, beta2_pow: [*params, *moment1s, *moment2s, beta1_pow, beta2_pow]
+)
 
 
 @op(differentiable=False, numbers=_NUMBERS, name_arg=False, numpy=True)

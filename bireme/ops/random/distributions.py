@@ -1,4 +1,7 @@
-"""Numbers drawn from distributions that tensors describe: one draw for each element, or for each row of probabilities."""
+"""Numbers drawn from distributions that tensors describe:
+
+one draw for each element, or for each row of probabilities.
+"""
 
 from __future__ import annotations
 
@@ -128,7 +131,15 @@ def _deviance(k, mean):
     e = (k - mean) / mean
     near = jnp.abs(e) < 0.1
     small = jnp.where(near, e, 0)
-    series = small * small * (1 / 2 + small * (-1 / 6 + small * (1 / 12 + small * (-1 / 20 + small * (1 / 30 + small * (-1 / 42 + small / 56))))))
+    series = (
+        small
+        * small
+        * (
+            1 / 2
+            + small
+            * (-1 / 6 + small * (1 / 12 + small * (-1 / 20 + small * (1 / 30 + small * (-1 / 42 + small / 56)))))
+        )
+    )
     large = jnp.where(near, 1, e)
     return mean * jnp.where(near, series, (1 + large) * jnp.log1p(jnp.maximum(large, -1 + 1e-7)) - large)
 
@@ -141,12 +152,22 @@ def _poisson_mass(k, mean):
 
 def _binomial_mass(k, n, p):
     a, b = jnp.clip(k, 1, n - 1), n - jnp.clip(k, 1, n - 1)
-    inner = 0.5 * jnp.log(n / (2 * np.pi * a * b)) + _stirling(n) - _stirling(a) - _stirling(b) - _deviance(a, n * p) - _deviance(b, n * (1 - p))
+    inner = (
+        0.5 * jnp.log(n / (2 * np.pi * a * b))
+        + _stirling(n)
+        - _stirling(a)
+        - _stirling(b)
+        - _deviance(a, n * p)
+        - _deviance(b, n * (1 - p))
+    )
     return jnp.where(k == 0, n * jnp.log1p(-p), jnp.where(k == n, n * jnp.log(p), inner))
 
 
 def _searched(key, shape, first, ratio, most, dtype, repeat):
-    """Inversion from 0 upwards, for small means: `first` is the probability of 0, `ratio(k)` that of k by that of k - 1."""
+    """Inversion from 0 upwards, for small means:
+
+    `first` is the probability of 0, `ratio(k)` that of k by that of k - 1.
+    """
     u = unit(key, shape, dtype)
     k = jnp.zeros(shape, dtype)
 
@@ -183,7 +204,9 @@ def _poisson(x, key, repeat=lax.while_loop):
     mean = x.astype(dtype)
     small = mean < 10
     low = jnp.where(small & (mean > 0), mean, 0)
-    few = _searched(key, x.shape, jnp.exp(-low), lambda k: low / k, jnp.where(small, 100, 0).astype(dtype), dtype, repeat)
+    few = _searched(
+        key, x.shape, jnp.exp(-low), lambda k: low / k, jnp.where(small, 100, 0).astype(dtype), dtype, repeat
+    )
     known = small | ~(mean < np.inf)  # nothing to draw: small, infinite or not a number
     high = jnp.where(known, 10, mean)
     b = 0.931 + 2.53 * jnp.sqrt(high)
@@ -228,7 +251,15 @@ def _binomial(count, prob, key, repeat=lax.while_loop):
     p = jnp.where(p >= 0, p, 0)
     small = n * p < 10
     low, odds = jnp.where(small, n, 0), p / (1 - p)
-    few = _searched(key, n.shape, jnp.exp(low * jnp.log1p(-p)), lambda k: odds * (low - k + 1) / k, jnp.minimum(low, 200), dtype, repeat)
+    few = _searched(
+        key,
+        n.shape,
+        jnp.exp(low * jnp.log1p(-p)),
+        lambda k: odds * (low - k + 1) / k,
+        jnp.minimum(low, 200),
+        dtype,
+        repeat,
+    )
     high, q = jnp.where(small, 40, n), jnp.where(small, 0.5, p).astype(dtype)
     spread = jnp.sqrt(high * q * (1 - q))
     b = 1.15 + 2.53 * spread
@@ -236,10 +267,15 @@ def _binomial(count, prob, key, repeat=lax.while_loop):
     at_mode = _binomial_mass(jnp.floor((high + 1) * q), high, q)
     log_alpha = jnp.log((2.83 + 5.1 / b) * spread)
     many = _rejected(
-        (key[1], key[0]), n.shape, (a, b, 0.92 - 4.2 / b),
+        (key[1], key[0]),
+        n.shape,
+        (a, b, 0.92 - 4.2 / b),
         lambda u, us: jnp.clip(jnp.floor((2 * a / us + b) * u + high * q + 0.5), -1, high + 1),
-        lambda k, v: (k >= 0) & (k <= high) & (v + log_alpha <= _binomial_mass(k, high, q) - at_mode), small, dtype, repeat,
-    )  # fmt: skip
+        lambda k, v: (k >= 0) & (k <= high) & (v + log_alpha <= _binomial_mass(k, high, q) - at_mode),
+        small,
+        dtype,
+        repeat,
+    )
     drawn = jnp.clip(jnp.where(small, few, many), 0, n)
     return jnp.where(flip, n - drawn, drawn).astype(jnp.int64)
 
@@ -274,7 +310,12 @@ def binomial(count: Tensor, prob: Tensor) -> Tensor:
         [5, 0]
     """
     if prob.dtype not in FLOAT:
-        raise errors.bad("binomial(prob)", f"one of {', '.join(sorted(d.name for d in FLOAT))}", described=prob.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            "binomial(prob)",
+            f"one of {', '.join(sorted(d.name for d in FLOAT))}",
+            described=prob.dtype.name,
+            kind=errors.DtypeError,
+        )
     if count.dtype.kind not in "if":
         raise errors.bad(
             "binomial(count)", "an integer or floating-point tensor", described=count.dtype.name, kind=errors.DtypeError
@@ -290,7 +331,10 @@ def binomial(count: Tensor, prob: Tensor) -> Tensor:
 
 
 def _gamma(x, key, repeat=lax.while_loop):
-    """Marsaglia and Tsang: a cube of a normal number, accepted nearly always; below 1 from the distribution one above."""
+    """Marsaglia and Tsang:
+
+    a cube of a normal number, accepted nearly always; below 1 from the distribution one above.
+    """
     dtype = wide_of(x.dtype)
     shape = x.astype(dtype)
     good = (shape > 0) & (shape < np.inf)
@@ -402,7 +446,12 @@ def multinomial(x: Tensor, num_samples: Attr[int] = 1, replacement: bool = False
         [1, 1, 1]
     """
     if x.dtype not in FLOAT:
-        raise errors.bad("multinomial(x)", f"one of {', '.join(sorted(d.name for d in FLOAT))}", described=x.dtype.name, kind=errors.DtypeError)
+        raise errors.bad(
+            "multinomial(x)",
+            f"one of {', '.join(sorted(d.name for d in FLOAT))}",
+            described=x.dtype.name,
+            kind=errors.DtypeError,
+        )
     if x.ndim not in (1, 2):
         raise errors.bad("multinomial(x)", "a 1-D or 2-D tensor", x)
     n = num_samples.item() if isinstance(num_samples, Tensor) and num_samples._value.sig.size == 1 else num_samples

@@ -110,7 +110,9 @@ gaussian_of.infer(lambda shape, dtype: sig_of(shape, dtype))
 
 
 @op(differentiable=False, numpy=True)
-def randint_of(low: Tensor | int, span: Tensor | int, shape: Shape, dtype: DTypeArg, wide: bool, key: Key = None) -> Tensor:
+def randint_of(
+    low: Tensor | int, span: Tensor | int, shape: Shape, dtype: DTypeArg, wide: bool, key: Key = None
+) -> Tensor:
     """Integers in [low, low + span); use `randint`.
 
     >>> bireme.randint(0, 5, [3]).shape
@@ -175,7 +177,10 @@ def _numbered(op_made: Any, kind: Any, where: str, first: Any, second: Any, shap
 def _gaussian(where: str, mean: Any, std: Any, shape: Any, dtype: Any) -> Tensor:
     kind = _float_type(dtype, f"{where}(dtype)", FLOAT | COMPLEX)
     middle = dtypes.complex128 if kind.is_complex else dtypes.float64
-    given = [(middle, number(mean, middle, f"{where}(mean)")), (dtypes.float64, number(std, dtypes.float64, f"{where}(std)"))]
+    given = [
+        (middle, number(mean, middle, f"{where}(mean)")),
+        (dtypes.float64, number(std, dtypes.float64, f"{where}(std)")),
+    ]
     return gaussian_of.draw(given, tuple(shape), kind)
 
 
@@ -232,7 +237,9 @@ def rand(shape: Shape, dtype: DTypeArg = None) -> Tensor:
         >>> bireme.rand([2]).shape
         [2]
     """
-    return _numbered(uniform_of, dtypes.float64, "rand()", 0.0, 1.0, _sized("rand", shape), _float_type(dtype, "rand(dtype)"))
+    return _numbered(
+        uniform_of, dtypes.float64, "rand()", 0.0, 1.0, _sized("rand", shape), _float_type(dtype, "rand(dtype)")
+    )
 
 
 @composite()
@@ -255,7 +262,9 @@ def rand_like(input: Tensor, name: Extra[str] = None, *, dtype: DTypeArg = None,
         [2]
     """
     kind = _float_type(dtype or input.dtype, "rand_like(dtype)")
-    return placed(_numbered(uniform_of, dtypes.float64, "rand_like()", 0.0, 1.0, input.shape, kind), device, requires_grad)
+    return placed(
+        _numbered(uniform_of, dtypes.float64, "rand_like()", 0.0, 1.0, input.shape, kind), device, requires_grad
+    )
 
 
 @composite(varargs="shape", alias={"shape": "size"})
@@ -324,7 +333,9 @@ def standard_normal(shape: Shape, dtype: DTypeArg = None, name: Extra[str] = Non
         >>> bireme.standard_normal([2]).shape
         [2]
     """
-    return placed(_gaussian("standard_normal", 0.0, 1.0, _sized("standard_normal", shape), dtype), device, requires_grad)
+    return placed(
+        _gaussian("standard_normal", 0.0, 1.0, _sized("standard_normal", shape), dtype), device, requires_grad
+    )
 
 
 @composite()
@@ -347,7 +358,9 @@ def gaussian(shape: Shape, mean: Attr = 0.0, std: float = 1.0, seed: int = 0, dt
         >>> bireme.tensor.random.gaussian([2]).shape
         [2]
     """
-    if isinstance(mean, complex) and mean.real != mean.imag:  # as in Paddle, where a mean of numbers in general has to be a tensor
+    if (
+        isinstance(mean, complex) and mean.real != mean.imag
+    ):  # as in Paddle, where a mean of numbers in general has to be a tensor
         raise errors.bad("gaussian(mean)", "a complex number with equal real and imaginary parts", mean)
     if dtype is None and isinstance(mean, complex):
         dtype = dtypes.complex_of(dtypes.get_default())
@@ -374,7 +387,11 @@ def normal(mean: Tensor | float = 0.0, std: Tensor | float = 1.0, shape: Shape =
     given = [t for t in (mean, std) if isinstance(t, Tensor)]
     if not given:
         return gaussian([] if shape is None else shape, mean, std)
-    kind = given[0].dtype if len(given) == 1 or given[0].dtype is given[1].dtype else dtypes.promote_any(given[0].dtype, given[1].dtype)
+    kind = (
+        given[0].dtype
+        if len(given) == 1 or given[0].dtype is given[1].dtype
+        else dtypes.promote_any(given[0].dtype, given[1].dtype)
+    )
     if kind not in FLOAT | COMPLEX:
         raise errors.bad(
             f"normal({'mean' if given[0] is mean else 'std'})",
@@ -424,7 +441,9 @@ def _between(where: str, low: Any, high: Any, shape: Any, dtype: Any) -> Tensor:
     low = _integer(low, f"{where}(low)")
     if high is None:
         if low < 1:
-            raise errors.bad(f"{where}(low)", "a positive number, since high is not given", low, kind=errors.for_number(low))
+            raise errors.bad(
+                f"{where}(low)", "a positive number, since high is not given", low, kind=errors.for_number(low)
+            )
         low, high = 0, low
     high = _integer(high, f"{where}(high)")
     if low >= high:
@@ -433,7 +452,10 @@ def _between(where: str, low: Any, high: Any, shape: Any, dtype: Any) -> Tensor:
         raise errors.bad(f"{where}(high)", f"at most {np.iinfo(dtype.np).max + 1} for {dtype.name}", high)
     span = high - low
     # the span's bits as a signed number has them
-    given = [(dtypes.int64, number(x, dtypes.int64, f"{where}(low)")) for x in (low, span - (1 << 64) if span >> 63 else span)]
+    given = [
+        (dtypes.int64, number(x, dtypes.int64, f"{where}(low)"))
+        for x in (low, span - (1 << 64) if span >> 63 else span)
+    ]
     return randint_of.draw(given, tuple(shape), dtype, span > 1 << 32)
 
 

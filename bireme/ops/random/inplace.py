@@ -35,7 +35,9 @@ def _zeros(g):
 
 
 @op(numpy=True, dtypes=FLOAT, numbers={"min": "float64", "max": "float64"})
-def uniform_like(x: Tensor, min: Tensor | float, max: Tensor | float, dtype: DTypeArg = None, key: Key = None) -> Tensor:
+def uniform_like(
+    x: Tensor, min: Tensor | float, max: Tensor | float, dtype: DTypeArg = None, key: Key = None
+) -> Tensor:
     """Uniform numbers in [min, max) in the shape of `x`; use `uniform_`.
 
     >>> bireme.zeros([2]).uniform_(1.0, 1.5).astype("int32").tolist()
@@ -149,7 +151,14 @@ log_normal_filled.infer(lambda x: x)
 log_normal_filled.grad(_zeros, numpy=True)
 
 
-@op(name="cauchy_", inplace="cauchy_", writes=6, numpy=True, dtypes=FLOAT, numbers={"loc": "float64", "scale": "float64"})
+@op(
+    name="cauchy_",
+    inplace="cauchy_",
+    writes=6,
+    numpy=True,
+    dtypes=FLOAT,
+    numbers={"loc": "float64", "scale": "float64"},
+)
 def cauchy(x: Tensor, loc: Tensor | float = 0, scale: Tensor | float = 1, key: Key = None) -> Tensor:
     """Fill a tensor with random numbers from Cauchy distributions, in place.
 
@@ -180,7 +189,14 @@ cauchy.infer(lambda x: x)
 cauchy.grad(_zeros, numpy=True)
 
 
-@op(name="exponential_", inplace="exponential_", numpy=True, dtypes=FLOAT, numbers={"lam": "float64"}, alias={"lam": "lambd"})
+@op(
+    name="exponential_",
+    inplace="exponential_",
+    numpy=True,
+    dtypes=FLOAT,
+    numbers={"lam": "float64"},
+    alias={"lam": "lambd"},
+)
 def exponential(x: Tensor, lam: Tensor | float = 1.0, key: Key = None) -> Tensor:
     """Fill a tensor with random numbers from exponential distributions, in place.
 

@@ -1,4 +1,5 @@
-"""Philox2x32-10, the counter-based generator of Salmon, Moraes, Dror and Shaw (2011): random words of a key, on both tiers the same.
+"""Philox2x32-10, the counter-based generator of Salmon, Moraes, Dror and Shaw (2011): random words of a key, on both
+tiers the same.
 
 The key of a draw has two words: one is the generator's key, the other the upper half of its counter. What is counted is
 the place in the tensor, so every element is made by itself. See decisions/024.

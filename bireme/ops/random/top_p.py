@@ -16,14 +16,21 @@ from bireme.ops.search.sort import at, order, topk
 
 
 @op(differentiable=False, dtypes=FLOAT)
-def top_p_of(x: Tensor, ps: Tensor, threshold: Tensor | None, seeds: Tensor | None, truncated: bool, key: Key = None) -> tuple[Tensor, Tensor]:
-    """One element of each row, drawn from the smallest set that holds a part of the probability; use `Tensor.top_p_sampling`.
+def top_p_of(
+    x: Tensor, ps: Tensor, threshold: Tensor | None, seeds: Tensor | None, truncated: bool, key: Key = None
+) -> tuple[Tensor, Tensor]:
+    """One element of each row, drawn from the smallest set that holds a part of the probability; use
+    `Tensor.top_p_sampling`.
 
     >>> bireme.to_tensor([[0.1, 0.9]]).top_p_sampling(bireme.to_tensor([0.5]))[1].tolist()
     [[1]]
     """
     rows = x.shape[0]
-    own = key if seeds is None else (jnp.uint32(0x9E3779B9), seeds.reshape(rows).astype(jnp.uint32) * np.uint32(0x85EBCA6B))
+    own = (
+        key
+        if seeds is None
+        else (jnp.uint32(0x9E3779B9), seeds.reshape(rows).astype(jnp.uint32) * np.uint32(0x85EBCA6B))
+    )
     draws = unit(own, (rows,), jnp.float32)[:, None]
     places = order(x, 1, True)
     chances = at(x, places, 1)

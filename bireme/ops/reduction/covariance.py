@@ -20,7 +20,12 @@ from bireme.ops.reduction import reductions
 def _weights(argument: str, weights: Tensor, x: Tensor, n: int) -> Tensor:
     """Weights in the dtype of `x`, non-negative, and counts integers."""
     if weights.ndim != 1 or weights.shape[0] != n:
-        raise errors.bad(f"cov({argument})", f"{n} weights, one for each observation", described=f"shape {weights.shape}", kind=errors.ShapeError)
+        raise errors.bad(
+            f"cov({argument})",
+            f"{n} weights, one for each observation",
+            described=f"shape {weights.shape}",
+            kind=errors.ShapeError,
+        )
     whole = argument == "fweights" and weights.dtype.is_floating
     plain, value = weights.detach(), read(weights)
     guards.require(

@@ -82,7 +82,12 @@ def _rows(step, x, axis, reverse=False, *more):
 
     def next_row(i, out):
         here, last = (n - 1 - i, n - i) if reverse else (i, i - 1)
-        row = step(*[lax.dynamic_index_in_dim(a, at, keepdims=False) for a, at in ((out, last), (out, here), *[(f, here) for f in factors])])
+        row = step(
+            *[
+                lax.dynamic_index_in_dim(a, at, keepdims=False)
+                for a, at in ((out, last), (out, here), *[(f, here) for f in factors])
+            ]
+        )
         return lax.dynamic_update_index_in_dim(out, row, here, 0)
 
     return jnp.moveaxis(lax.fori_loop(1, n, next_row, out), 0, axis)
@@ -385,7 +390,9 @@ def _extremes_infer(x, axis, dtype):
 
 def _places_type(name):
     def prepare(arguments):
-        kind = arguments["dtype"] = dtypes.of("int64" if arguments["dtype"] is None else arguments["dtype"], f"{name}(dtype)")
+        kind = arguments["dtype"] = dtypes.of(
+            "int64" if arguments["dtype"] is None else arguments["dtype"], f"{name}(dtype)"
+        )
         if kind not in (dtypes.int32, dtypes.int64):
             raise errors.bad(f"{name}(dtype)", "int32 or int64", described=kind.name)
 

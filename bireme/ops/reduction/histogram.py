@@ -300,9 +300,19 @@ def histogramdd(x: Tensor, bins: Attr[int | Sequence[int] | Sequence[Tensor]] = 
     if x.dtype not in (dtypes.float32, dtypes.float64):
         raise errors.bad("histogramdd(x)", "float32 or float64", described=x.dtype.name, kind=errors.DtypeError)
     if weights is not None and weights.dtype is not x.dtype:
-        raise errors.bad("histogramdd(weights)", f"{x.dtype.name}, as x has", described=weights.dtype.name, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            "histogramdd(weights)",
+            f"{x.dtype.name}, as x has",
+            described=weights.dtype.name,
+            kind=errors.ArgumentTypeError,
+        )
     if weights is not None and weights.shape != x.shape[:-1]:
-        raise errors.bad("histogramdd(weights)", f"shape {x.shape[:-1]}, as x has before its last axis", weights, kind=errors.ArgumentError)
+        raise errors.bad(
+            "histogramdd(weights)",
+            f"shape {x.shape[:-1]}, as x has before its last axis",
+            weights,
+            kind=errors.ArgumentError,
+        )
     edges = _grid(x, bins, ranges)
     extents = [e.shape[0] - 1 for e in edges]
     given = None if weights is None else reshape.reshape(weights, [-1])
@@ -328,7 +338,12 @@ def _grid(x: Tensor, bins: Any, ranges: Any) -> list[Tensor]:
         )
     counts = [bins] * n if isinstance(bins, int) and not isinstance(bins, bool) else bins
     if not isinstance(counts, (list, tuple)) or not all(isinstance(b, (int, Tensor)) for b in counts):
-        raise errors.bad("histogramdd(bins)", "an integer, a list of integers or a list of tensors", bins, kind=errors.for_integer(bins))
+        raise errors.bad(
+            "histogramdd(bins)",
+            "an integer, a list of integers or a list of tensors",
+            bins,
+            kind=errors.for_integer(bins),
+        )
     if len(counts) != n:
         raise errors.bad("histogramdd(bins)", f"{n} entries, one for each coordinate", bins, kind=errors.ArgumentError)
     if all(isinstance(b, Tensor) for b in counts):

@@ -54,7 +54,9 @@ def _wide_type(x):
 
 def _sum_numpy(x, axis, dtype, keepdim):
     if dtype.is_floating and dtype.itemsize < 4:
-        return np.add.reduce(x.astype(dtype.np, copy=False).astype(np.float32), _axes(axis, x.ndim), np.float32, None, keepdim)
+        return np.add.reduce(
+            x.astype(dtype.np, copy=False).astype(np.float32), _axes(axis, x.ndim), np.float32, None, keepdim
+        )
     return np.add.reduce(x.astype(dtype.np, copy=False), _axes(axis, x.ndim), dtype.np, None, keepdim)
 
 
@@ -541,7 +543,9 @@ def reduce_as(x: Tensor, target: Tensor) -> Tensor:
     have, want = x.shape, target.shape
     extra = len(have) - len(want)
     if extra < 0 or builtins.any(n not in (1, have[i + extra]) for i, n in enumerate(want)):
-        raise errors.bad("reduce_as(target)", f"a shape that broadcasts to {have}", described=f"shape {want}", kind=errors.ShapeError)
+        raise errors.bad(
+            "reduce_as(target)", f"a shape that broadcasts to {have}", described=f"shape {want}", kind=errors.ShapeError
+        )
     axes = [*range(extra), *[i + extra for i, n in enumerate(want) if n == 1 and have[i + extra] != 1]]
     if not axes:  # an empty list would mean all of them
         return x.clone()

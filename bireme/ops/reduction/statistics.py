@@ -110,7 +110,9 @@ def _lines(x, axis):
     """The reduced axes as one last axis, the others in order before it."""
     axes = axis or tuple(range(x.ndim))
     rest = [i for i in range(x.ndim) if i not in axes]
-    return jnp.transpose(x, (*rest, *axes)).reshape([*[x.shape[i] for i in rest], math.prod([x.shape[i] for i in axes])])
+    return jnp.transpose(x, (*rest, *axes)).reshape(
+        [*[x.shape[i] for i in rest], math.prod([x.shape[i] for i in axes])]
+    )
 
 
 def _unlined(y, axis, shape):
@@ -123,7 +125,11 @@ def _unlined(y, axis, shape):
 def _middles(y, ignore, low_only):
     """Indices of the lower and the upper middle of sorted rows, and the number of elements that are not NaN."""
     n = y.shape[-1]
-    valid = jnp.sum(y == y, axis=-1, keepdims=True) if jnp.issubdtype(y.dtype, jnp.floating) else jnp.full((*y.shape[:-1], 1), n)
+    valid = (
+        jnp.sum(y == y, axis=-1, keepdims=True)
+        if jnp.issubdtype(y.dtype, jnp.floating)
+        else jnp.full((*y.shape[:-1], 1), n)
+    )
     # with a NaN that counts, the last element of a sorted row is one
     whole = valid == n
     low = jnp.where(whole | ignore, jnp.maximum(valid - 1, 0) // 2, n - 1)
@@ -383,12 +389,18 @@ def _between(y, q, interpolation, ignore):
     place = q * jnp.maximum(valid - 1, 0).astype(q.dtype)
     if not ignore:
         place = jnp.where(valid < n, np.asarray(n - 1, q.dtype), place)
-    place = jnp.clip(jnp.where(place == place, place, np.asarray(0, q.dtype)), 0, n - 1)  # an infinite q of one element is NaN
+    place = jnp.clip(
+        jnp.where(place == place, place, np.asarray(0, q.dtype)), 0, n - 1
+    )  # an infinite q of one element is NaN
     if interpolation == "nearest":
         place = jnp.round(place)
     low = jnp.floor(place) if interpolation != "higher" else jnp.ceil(place)
     high = jnp.ceil(place) if interpolation != "lower" else low
-    part = place - low if interpolation == "linear" else jnp.where(low == high, np.asarray(0, q.dtype), np.asarray(0.5, q.dtype))
+    part = (
+        place - low
+        if interpolation == "linear"
+        else jnp.where(low == high, np.asarray(0, q.dtype), np.asarray(0.5, q.dtype))
+    )
     return low.astype(jnp.int64), high.astype(jnp.int64), part.astype(y.dtype)
 
 
@@ -422,7 +434,9 @@ def _(g, x, q, axis, interpolation, ignore):
     low, high, part = _between(y, q, interpolation, ignore)
     g = jnp.moveaxis(g.reshape(q.shape[0], *y.shape[:-1]), 0, -1)
     last = y.ndim - 1
-    found = add_back(g * (1 - part), at(places, low, -1), last, y.shape) + add_back(g * part, at(places, high, -1), last, y.shape)
+    found = add_back(g * (1 - part), at(places, low, -1), last, y.shape) + add_back(
+        g * part, at(places, high, -1), last, y.shape
+    )
     return _unlined(found, axis, x.shape), None
 
 
@@ -443,7 +457,9 @@ def _quantile(name: str, x: Tensor, q: Any, axis: Any, keepdim: bool, interpolat
         given = q if isinstance(q, (list, tuple)) else [q]
         for p in given:
             if isinstance(p, bool) or not isinstance(p, (int, float, np.integer, np.floating)):
-                raise errors.bad(f"{name}(q)", "a number, a list of numbers or a tensor", q, kind=errors.ArgumentTypeError)
+                raise errors.bad(
+                    f"{name}(q)", "a number, a list of numbers or a tensor", q, kind=errors.ArgumentTypeError
+                )
             if not 0 <= p <= 1:
                 raise errors.bad(f"{name}(q)", "numbers in [0, 1]", q)
         wanted = Tensor(value_of([float(p) for p in given], dtypes.float64, x.place))

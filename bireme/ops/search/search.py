@@ -47,7 +47,9 @@ def _place_numpy(x, axis, keepdim, dtype, largest):
 
 
 @op(differentiable=False, dtypes=FLOAT | INT, numpy=_place_numpy)
-def arg_extreme(x: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeArg = "int64", largest: bool = True) -> Tensor:
+def arg_extreme(
+    x: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeArg = "int64", largest: bool = True
+) -> Tensor:
     """Index of the largest or smallest element; use `argmax` and `argmin`."""
     return _place(x, axis, keepdim, dtype, largest)
 
@@ -135,7 +137,10 @@ def _compat_extreme(name: str, input: Tensor, dim: Any, keepdim: Any, other: Any
         return (reductions.max if largest else reductions.min)(input)
     if dim is None or dim is ... or other is not ...:
         raise errors.bad(
-            f"{name}()", "a tensor, with an axis (and keepdim) or with another tensor", described="other arguments", kind=errors.ArgumentTypeError
+            f"{name}()",
+            "a tensor, with an axis (and keepdim) or with another tensor",
+            described="other arguments",
+            kind=errors.ArgumentTypeError,
         )
     places = arg_extreme(input, dim, True, dtypes.int64, largest)
     if not input.ndim:
@@ -261,9 +266,15 @@ def _(sorted_sequence, values):
         raise errors.bad(
             "searchsorted(sorted_sequence)", "a tensor with at least 1 dimension", described="a 0-D tensor"
         )
-    if sorted_sequence.ndim > 1 and (sorted_sequence.shape[:-1] != values.shape[:-1] or sorted_sequence.ndim != values.ndim):
-        raise errors.bad("searchsorted(values)", f"leading dimensions {list(sorted_sequence.shape[:-1])}, as sorted_sequence has",
-                         described=f"shape {list(values.shape)}", kind=errors.ShapeError)  # fmt: skip
+    if sorted_sequence.ndim > 1 and (
+        sorted_sequence.shape[:-1] != values.shape[:-1] or sorted_sequence.ndim != values.ndim
+    ):
+        raise errors.bad(
+            "searchsorted(values)",
+            f"leading dimensions {list(sorted_sequence.shape[:-1])}, as sorted_sequence has",
+            described=f"shape {list(values.shape)}",
+            kind=errors.ShapeError,
+        )
 
 
 @composite(method=True)

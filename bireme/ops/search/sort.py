@@ -105,7 +105,14 @@ def add_back(g, places, axis, shape):
     return jnp.zeros(shape, g.dtype).at[where].add(g, mode="promise_in_bounds")
 
 
-@op(method=True, dtypes=ORDERED, rejects={"input": "bireme.compat.sort", "dim": "bireme.compat.sort"}, of_the_past=True, by_numpy=True, selects=True)
+@op(
+    method=True,
+    dtypes=ORDERED,
+    rejects={"input": "bireme.compat.sort", "dim": "bireme.compat.sort"},
+    of_the_past=True,
+    by_numpy=True,
+    selects=True,
+)
 def sort(x: Tensor, axis: Axis = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """Sort elements along an axis.
 
@@ -167,7 +174,9 @@ def argsort(x: Tensor, axis: Axis = -1, descending: bool = False, stable: bool =
     return order(x, axis, descending) if x.ndim else jnp.zeros((), jnp.int64)
 
 
-argsort.numpy_form = lambda x, axis, descending, stable: order_numpy(x, axis, descending) if x.ndim else np.zeros((), np.int64)
+argsort.numpy_form = lambda x, axis, descending, stable: (
+    order_numpy(x, axis, descending) if x.ndim else np.zeros((), np.int64)
+)
 argsort.infer(lambda x: sig_of(x.shape, dtypes.int64))
 
 
@@ -374,7 +383,9 @@ kthvalue.grad(picked_grad, numpy=True)
 def _(x, k, axis):
     n = x.shape[axis] if x.ndim else 1
     if not 1 <= k <= n:
-        raise errors.bad("kthvalue(k)", f"an integer in [1, {n}], the size of axis {axis}", k, kind=errors.for_integer(k))
+        raise errors.bad(
+            "kthvalue(k)", f"an integer in [1, {n}], the size of axis {axis}", k, kind=errors.for_integer(k)
+        )
 
 
 @op(method=True, dtypes=REAL, selects=True)

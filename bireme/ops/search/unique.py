@@ -31,7 +31,12 @@ def _lines(name: str, x: Tensor, axis: Any) -> tuple[np.ndarray, Any]:
 def _result(name: str, x: Tensor, kept: np.ndarray, axis: Any, dtype: Any, more: list) -> Any:
     kind = dtypes.of(dtype, f"{name}(dtype)") if dtype is not None else None
     if kind not in (dtypes.int32, dtypes.int64):
-        raise errors.bad(f"{name}(dtype)", "int32 or int64", described="None" if kind is None else kind.name, kind=errors.ArgumentTypeError)
+        raise errors.bad(
+            f"{name}(dtype)",
+            "int32 or int64",
+            described="None" if kind is None else kind.name,
+            kind=errors.ArgumentTypeError,
+        )
     host = x._host()
     if not host.size and not (name == "unique_consecutive" and axis is None):
         values = host  # as Paddle has it: nothing to leave out, so the shape stays

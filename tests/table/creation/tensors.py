@@ -11,7 +11,9 @@ F32, F64, I64 = dtypes.float32, dtypes.float64, dtypes.int64
 
 
 def wide(name, sizes="shape"):
-    return Bad(call([-1, 2], *([0] if name == "full" else [])), f"{name}({sizes}): expected non-negative sizes, got [-1, 2]")
+    return Bad(
+        call([-1, 2], *([0] if name == "full" else [])), f"{name}({sizes}): expected non-negative sizes, got [-1, 2]"
+    )
 
 
 def _full(shape, fill_value, dtype=None, **_):
@@ -42,7 +44,12 @@ _shapes = [
     call([2], dtype="bool"),
     call([np.array(2), 3]),
 ]
-_news = [*filled([2, 3]), call(floats(2), 2, 3), call(floats(2), [], dtype="int32"), call(np.array([1, 2], np.int16), [0, 2])]
+_news = [
+    *filled([2, 3]),
+    call(floats(2), 2, 3),
+    call(floats(2), [], dtype="int32"),
+    call(np.array([1, 2], np.int16), [0, 2]),
+]
 
 
 def _new(value):
@@ -52,7 +59,9 @@ def _new(value):
 def _linspace(start, stop, num, dtype="float32", base=None):
     start, stop = [float(v) if np.dtype(dtype).kind == "f" else int(v) for v in (start, stop)]
     found = np.linspace(start, stop, num)
-    return (found if base is None else np.power(float(base if np.dtype(dtype).kind == "f" else int(base)), found)).astype(dtype)
+    return (
+        found if base is None else np.power(float(base if np.dtype(dtype).kind == "f" else int(base)), found)
+    ).astype(dtype)
 
 
 def _range(start, end, step):

@@ -34,12 +34,24 @@ def _middle(window, n_fft, win_length, dtype):
     return np.pad(window, (left, n_fft - window.size - left))
 
 
-def _stft(x, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect", normalized=False, onesided=None):
+def _stft(
+    x,
+    n_fft,
+    hop_length=None,
+    win_length=None,
+    window=None,
+    center=True,
+    pad_mode="reflect",
+    normalized=False,
+    onesided=None,
+):
     x = x.astype(float) if x.dtype.kind in "iu" else x
     if center:
         x = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(n_fft // 2, n_fft // 2)], mode=pad_mode)
     rows = np.moveaxis(_frame(x, n_fft, hop_length or n_fft // 4), -1, -2) * _middle(window, n_fft, win_length, x.dtype)
-    found = fft.fft(rows if rows.size else np.ones((1, *rows.shape[1:])), axis=-1, norm="ortho" if normalized else "backward")
+    found = fft.fft(
+        rows if rows.size else np.ones((1, *rows.shape[1:])), axis=-1, norm="ortho" if normalized else "backward"
+    )
     found = np.moveaxis(found if rows.size else found[:0], -1, -2)
     half = x.dtype.kind != "c" if onesided is None else onesided
     return found[..., : n_fft // 2 + 1, :] if half else found
@@ -51,7 +63,11 @@ def _istft(x, n_fft, hop_length=None, win_length=None, window=None, center=True,
     w = _middle(window, n_fft, win_length, float)
     rows = np.moveaxis(x, -1, -2)
     norm = "ortho" if normalized else "backward"
-    rows = fft.ifft(rows, axis=-1, norm=norm) if return_complex else fft.irfft(rows[..., : n_fft // 2 + 1], n_fft, axis=-1, norm=norm)
+    rows = (
+        fft.ifft(rows, axis=-1, norm=norm)
+        if return_complex
+        else fft.irfft(rows[..., : n_fft // 2 + 1], n_fft, axis=-1, norm=norm)
+    )
     total = _overlap_add(np.moveaxis(rows * w, -1, -2), hop)
     weight = _overlap_add(np.repeat((w * w)[:, None], x.shape[-1], 1), hop)
     first = n_fft // 2 if center else 0

@@ -148,7 +148,12 @@ BACK = {"dtypes": WIDE | COMPLEX, "out": _real, "skip": NO_AXIS}
 KIND = frozenset((dtypes.float32, dtypes.float64))
 REST = ALL - KIND - COMPLEX  # the functions of the module choose the types, these operators take what they get
 SPACED = [call(1), call(4), call(5, 0.5), call(8, d=2.0, dtype="float64"), call(3, -0.25)]
-SHIFTS = [*unary(nonfinite=False)[:4], call(floats(3, 4, 5), 1), call(floats(3, 4, 5), axes=[0, -1]), call(floats(4, 5), (1, 0))]
+SHIFTS = [
+    *unary(nonfinite=False)[:4],
+    call(floats(3, 4, 5), 1),
+    call(floats(3, 4, 5), axes=[0, -1]),
+    call(floats(4, 5), (1, 0)),
+]
 
 TABLE = [
     Row("fft_c2c", _kinds(), _whole, dtypes=KIND | COMPLEX, out=_complex, unchecked=REST, skip=NO_AXIS),

@@ -73,7 +73,14 @@ TABLE = [
         ],
     ),
     *[
-        Row(f"segment_{p}", _samples(), _segments(p), dtypes=FLOAT | INT, skip={"0-d": NO_SCALAR, "static": VALUES}, bad=_bad(f"segment_{p}"))
+        Row(
+            f"segment_{p}",
+            _samples(),
+            _segments(p),
+            dtypes=FLOAT | INT,
+            skip={"0-d": NO_SCALAR, "static": VALUES},
+            bad=_bad(f"segment_{p}"),
+        )
         for p in ("sum", "mean", "max", "min")
     ],
 ]

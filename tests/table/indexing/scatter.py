@@ -57,10 +57,19 @@ def _put(arr, indices, values, axis, reduce="assign", include_self=True, broadca
 
 
 def _ties(w, arr, indices, values, axis, reduce, include_self):
-    """Those that are equal to the least or largest share its gradient; of a product, each gets the product of the others."""
-    out, ga, gv = _put(arr, indices, values, axis, reduce, include_self, False), np.zeros_like(arr), np.zeros_like(values)
+    """Those that are equal to the least or largest share its gradient;
+
+    of a product, each gets the product of the others.
+    """
+    out, ga, gv = (
+        _put(arr, indices, values, axis, reduce, include_self, False),
+        np.zeros_like(arr),
+        np.zeros_like(values),
+    )
     for to in np.ndindex(arr.shape):
-        there = [p for p in np.ndindex(indices.shape) if (*p[:axis], indices[p] % arr.shape[axis], *p[axis + 1 :]) == to]
+        there = [
+            p for p in np.ndindex(indices.shape) if (*p[:axis], indices[p] % arr.shape[axis], *p[axis + 1 :]) == to
+        ]
         self = include_self or not there
         if reduce == "mul":
             factors = [(gv, p, values[p]) for p in there] + [(ga, to, arr[to])] * self

@@ -22,7 +22,9 @@ def _back(x, weight, bias):
     out = np.zeros((x.shape[0], weight.shape[1], *[n + k - 1 for n, k in zip(x.shape[2:], size, strict=True)]))
     for at in np.ndindex(*size):
         place = tuple(slice(i, i + n) for i, n in zip(at, x.shape[2:], strict=True))
-        out[(slice(None), slice(None), *place)] += np.einsum("nc...,co->no...", x, weight[(slice(None), slice(None), *at)])
+        out[(slice(None), slice(None), *place)] += np.einsum(
+            "nc...,co->no...", x, weight[(slice(None), slice(None), *at)]
+        )
     return out + bias.reshape(-1, *[1] * len(size))
 
 

@@ -11,7 +11,8 @@ from tests.table.layer_harness import LayerRow
 _rng = np.random.default_rng(0)
 _lower = np.tril(np.ones((3, 3), bool))
 EPSILON = 1e-5
-# the true gradient of the keys' bias is 0, and what rounding makes of it cannot be compared: no bias of queries, keys and values here
+# the true gradient of the keys' bias is 0, and what rounding makes of it cannot be compared: no bias of queries, keys
+# and values here
 NO_DROP = {"dropout_rate": 0.0, "attn_dropout_rate": 0.0}
 
 

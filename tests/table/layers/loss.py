@@ -29,7 +29,9 @@ def _logits_bce(x, y):
 
 
 def _margins(x, label):
-    return np.mean([sum(max(0, 1 - r[k] + r[j]) for j in range(4) if j != k) / 4 for r, k in zip(x, label, strict=True)])
+    return np.mean(
+        [sum(max(0, 1 - r[k] + r[j]) for j in range(4) if j != k) / 4 for r, k in zip(x, label, strict=True)]
+    )
 
 
 def _one_step(x, y, steps, sizes):
@@ -51,7 +53,10 @@ def _triplet(x, near, far):
 
 def _adaptive(x, label, head_weight, tail_weight_0_0, tail_weight_0_1):
     """For labels 0 and 1 at the head and 2 in the first cluster."""
-    head, tail = special.log_softmax(x @ head_weight, -1), special.log_softmax(x @ tail_weight_0_0 @ tail_weight_0_1, -1)
+    head, tail = (
+        special.log_softmax(x @ head_weight, -1),
+        special.log_softmax(x @ tail_weight_0_0 @ tail_weight_0_1, -1),
+    )
     out = np.array([head[n, k] + (tail[n, 0] if k == 2 else 0) for n, k in enumerate(label)])
     return [out, -out.mean()]
 

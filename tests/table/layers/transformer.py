@@ -81,11 +81,15 @@ def _block_shapes(attentions, norms):
 
 
 def _encoder():
-    return bireme.nn.TransformerEncoder(bireme.nn.TransformerEncoderLayer(4, 2, 6, bias_attr=[False, None]), 1, bireme.nn.LayerNorm(4))
+    return bireme.nn.TransformerEncoder(
+        bireme.nn.TransformerEncoderLayer(4, 2, 6, bias_attr=[False, None]), 1, bireme.nn.LayerNorm(4)
+    )
 
 
 def _decoder():
-    return bireme.nn.TransformerDecoder(bireme.nn.TransformerDecoderLayer(4, 2, 6, 0.0, bias_attr=[False, False, None]), 1, bireme.nn.LayerNorm(4))
+    return bireme.nn.TransformerDecoder(
+        bireme.nn.TransformerDecoderLayer(4, 2, 6, 0.0, bias_attr=[False, False, None]), 1, bireme.nn.LayerNorm(4)
+    )
 
 
 def _x(*shape):
@@ -93,7 +97,8 @@ def _x(*shape):
 
 
 _lower = np.tril(np.ones((3, 3), bool))
-# the true gradient of the keys' bias is 0, and what rounding makes of it cannot be compared: no biases in attention here
+# the true gradient of the keys' bias is 0, and what rounding makes of it cannot be compared: no biases in attention
+# here
 WIDTH = "MultiHeadAttention(query): expected shape [batch, length, 4], got shape [2, 3, 5]"
 LAYERS = [
     LayerRow("MultiHeadAttention", call(4, 2, kdim=3, vdim=5, need_weights=True, bias_attr=False),

@@ -39,7 +39,9 @@ def close(a, b):
 
 
 def unitary(q):
-    return close(H(q) @ q, np.broadcast_to(np.eye(q.shape[-1], dtype=q.dtype), (*q.shape[:-2], q.shape[-1], q.shape[-1])))
+    return close(
+        H(q) @ q, np.broadcast_to(np.eye(q.shape[-1], dtype=q.dtype), (*q.shape[:-2], q.shape[-1], q.shape[-1]))
+    )
 
 
 def same_type(x, *parts):
@@ -48,7 +50,11 @@ def same_type(x, *parts):
 
 def _cholesky(found, x, upper=False):
     lower = H(found) if upper else found
-    return same_type(x, found) and np.array_equal(lower, np.tril(lower)) and close(lower @ H(lower), mirrored(x, not upper).astype(x.dtype))
+    return (
+        same_type(x, found)
+        and np.array_equal(lower, np.tril(lower))
+        and close(lower @ H(lower), mirrored(x, not upper).astype(x.dtype))
+    )
 
 
 def _qr(found, x, mode="reduced"):
@@ -95,7 +101,14 @@ def _svd(found, x, full_matrices=False):
     k, (m, n) = s.shape[-1], x.shape[-2:]
     shapes = (u.shape[-1], vh.shape[-2]) == ((m, n) if full_matrices else (min(m, n),) * 2)
     falling = np.all(np.diff(s) <= 0) and np.all(s >= 0)
-    return same_type(x, u, vh) and shapes and falling and unitary(u) and unitary(H(vh)) and close((u[..., :k] * s[..., None, :]) @ vh[..., :k, :], x)
+    return (
+        same_type(x, u, vh)
+        and shapes
+        and falling
+        and unitary(u)
+        and unitary(H(vh))
+        and close((u[..., :k] * s[..., None, :]) @ vh[..., :k, :], x)
+    )
 
 
 def _eigh(found, x, UPLO="L"):
@@ -106,13 +119,21 @@ def _eigh(found, x, UPLO="L"):
 
 def _eig(found, x):
     w, v = found
-    return w.dtype == v.dtype == np.result_type(x, 1j) and close(x @ v, v * w[..., None, :]) and close(np.linalg.norm(v, axis=-2), np.ones(w.shape))
+    return (
+        w.dtype == v.dtype == np.result_type(x, 1j)
+        and close(x @ v, v * w[..., None, :])
+        and close(np.linalg.norm(v, axis=-2), np.ones(w.shape))
+    )
 
 
 def _eigvals(found, x):
     want = np.linalg.eigvals(x).astype(found.dtype)
     near = np.abs(found[..., :, None] - want[..., None, :]).min(-1) if found.size else np.zeros(0)
-    return found.dtype == np.result_type(x, 1j) and found.shape == x.shape[:-1] and np.all(near < 1e3 * np.finfo(found.dtype).eps)
+    return (
+        found.dtype == np.result_type(x, 1j)
+        and found.shape == x.shape[:-1]
+        and np.all(near < 1e3 * np.finfo(found.dtype).eps)
+    )
 
 
 def _by_squares(x):
@@ -121,7 +142,11 @@ def _by_squares(x):
 
 def shape_errors(name, *more, square=True):
     first = Bad(call(floats(3), *more), f"{name}(x): expected a matrix or a batch of matrices, got shape [3]")
-    return [first, Bad(call(floats(2, 3), *more), f"{name}(x): expected square matrices, got shape [2, 3]")] if square else [first]
+    return (
+        [first, Bad(call(floats(2, 3), *more), f"{name}(x): expected square matrices, got shape [2, 3]")]
+        if square
+        else [first]
+    )
 
 
 _rectangles = [floats(4, 3), floats(3, 4), floats(2, 3, 3), floats(3, 3)]

@@ -69,10 +69,22 @@ _put_samples = [call(*s.args[:2], *([*s.args[2:], *(0, 0, 1)[len(s.args) - 2 :]]
 
 def _unfit(name, first, second):
     return [
-        Bad(call(floats(3), floats(3)), f"{name}(x): expected at least 2 dimensions, got a Tensor of shape [3]", AssertionError),
+        Bad(
+            call(floats(3), floats(3)),
+            f"{name}(x): expected at least 2 dimensions, got a Tensor of shape [3]",
+            AssertionError,
+        ),
         Bad(call(floats(2, 3), floats(3)), f"{name}(y): expected shape [2], got a Tensor of shape [3]", AssertionError),
-        Bad(call(floats(2, 3), floats(2), 0, 0, -2), f"{name}({second}): expected an axis other than {first}, got -2", AssertionError),
-        Bad(call(floats(2, 3), floats(2), 0, 5, 1), f"{name}({first}): expected an axis in [-2, 1], got 5", AssertionError),
+        Bad(
+            call(floats(2, 3), floats(2), 0, 0, -2),
+            f"{name}({second}): expected an axis other than {first}, got -2",
+            AssertionError,
+        ),
+        Bad(
+            call(floats(2, 3), floats(2), 0, 5, 1),
+            f"{name}({first}): expected an axis in [-2, 1], got 5",
+            AssertionError,
+        ),
         Bad(call(floats(2, 3), ints(2)), f"{name}(y): expected float64, got int64", TypeError),
     ]
 

@@ -62,8 +62,16 @@ def _tensordot(x, y, axes=2):
     axes = _pairs(x, axes, y)
     for i, j in zip(*axes, strict=True) if not isinstance(axes, int) else ():
         if x.shape[i] != y.shape[j]:
-            x = np.broadcast_to(x, [y.shape[j] if k == i % x.ndim else n for k, n in enumerate(x.shape)]) if x.shape[i] == 1 else x
-            y = np.broadcast_to(y, [x.shape[i] if k == j % y.ndim else n for k, n in enumerate(y.shape)]) if y.shape[j] == 1 else y
+            x = (
+                np.broadcast_to(x, [y.shape[j] if k == i % x.ndim else n for k, n in enumerate(x.shape)])
+                if x.shape[i] == 1
+                else x
+            )
+            y = (
+                np.broadcast_to(y, [x.shape[i] if k == j % y.ndim else n for k, n in enumerate(y.shape)])
+                if y.shape[j] == 1
+                else y
+            )
     return np.tensordot(x, y, axes)
 
 
@@ -79,7 +87,9 @@ def _einsum(operands, terms, labels):
     for x, term in zip(operands, terms, strict=True):
         for n, label in zip(x.shape, term, strict=True):
             extents[label] = max(extents.get(label, 0), n) if n else 0
-    stretched = [np.broadcast_to(x, [extents[label] for label in term]) for x, term in zip(operands, terms, strict=True)]
+    stretched = [
+        np.broadcast_to(x, [extents[label] for label in term]) for x, term in zip(operands, terms, strict=True)
+    ]
     equation = ",".join("".join(letters[label] for label in term) for term in terms)
     once = list(dict.fromkeys(labels))
     made = np.einsum(f"{equation}->{''.join(letters[label] for label in once)}", *stretched)

@@ -31,7 +31,9 @@ def _matrix_norm(x, p="fro", axis=(-2, -1), keepdim=False):
 def _norm(x, p=None, axis=None, keepdim=False, dtype=None):
     if isinstance(axis, (list, tuple)) and len(axis) == 2:
         return _matrix_norm(x, 2 if p is None else p, axis, keepdim)
-    return _matrix_norm(x, p, (0, 1), keepdim) if p == "nuc" else _p_norm(x, 2 if p in (None, "fro") else p, axis, keepdim)
+    return (
+        _matrix_norm(x, p, (0, 1), keepdim) if p == "nuc" else _p_norm(x, 2 if p in (None, "fro") else p, axis, keepdim)
+    )
 
 
 def _cond(x, p=None):

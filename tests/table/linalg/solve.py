@@ -126,12 +126,19 @@ def _low_rank(found, x, q=None, niter=2, M=None, center=False):
     m, n = x.shape[-2:]
     q = min(6, m, n) if q is None else q
     want = np.linalg.svd(x, compute_uv=False)[..., :q]
-    return u.shape[-2:] == (m, q) and v.shape[-2:] == (n, q) and close(s, want.astype(s.dtype)) and u.dtype == v.dtype == x.dtype
+    return (
+        u.shape[-2:] == (m, q)
+        and v.shape[-2:] == (n, q)
+        and close(s, want.astype(s.dtype))
+        and u.dtype == v.dtype == x.dtype
+    )
 
 
 def _cov(x, rowvar=True, ddof=True, fweights=None, aweights=None):
     whole = None if fweights is None else fweights.astype(np.int64)
-    return np.cov(x, rowvar=rowvar or np.ndim(x) < 2 or x.shape[0] == 1, ddof=int(ddof), fweights=whole, aweights=aweights)
+    return np.cov(
+        x, rowvar=rowvar or np.ndim(x) < 2 or x.shape[0] == 1, ddof=int(ddof), fweights=whole, aweights=aweights
+    )
 
 
 def _reflections(x, tau):

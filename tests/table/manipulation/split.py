@@ -23,7 +23,12 @@ def _by_size(tensor, size, dim=0):
 
 def _shard(input, index_num, nshards, shard_id, ignore_value=-1):
     size = -(-index_num // nshards)
-    return np.array([[i - shard_id * size if shard_id * size <= i < (shard_id + 1) * size else ignore_value for i in row] for row in input])
+    return np.array(
+        [
+            [i - shard_id * size if shard_id * size <= i < (shard_id + 1) * size else ignore_value for i in row]
+            for row in input
+        ]
+    )
 
 
 TABLE = [

@@ -17,12 +17,16 @@ def _sliced(x, axes, starts, ends, strides=None):
 
 
 def _narrow(input, dim, start, length):
-    return np.take(input, range(int(start) % max(input.shape[dim], 1), int(start) % max(input.shape[dim], 1) + length), dim)
+    return np.take(
+        input, range(int(start) % max(input.shape[dim], 1), int(start) % max(input.shape[dim], 1) + length), dim
+    )
 
 
 def _crop(x, shape=None, offsets=None):
     first = [0] * x.ndim if offsets is None else offsets
-    ends = x.shape if shape is None else [n if k == -1 else f + k for n, k, f in zip(x.shape, shape, first, strict=True)]
+    ends = (
+        x.shape if shape is None else [n if k == -1 else f + k for n, k, f in zip(x.shape, shape, first, strict=True)]
+    )
     return x[tuple(slice(f, e) for f, e in zip(first, ends, strict=True))]
 
 
@@ -35,7 +39,10 @@ def _unfold(x, axis, size, step):
 
 
 def _strided(x, shape, stride, offset=0):
-    at = offset + sum(np.arange(n).reshape([-1] + [1] * (len(shape) - i - 1)) * s for i, (n, s) in enumerate(zip(shape, stride, strict=True)))
+    at = offset + sum(
+        np.arange(n).reshape([-1] + [1] * (len(shape) - i - 1)) * s
+        for i, (n, s) in enumerate(zip(shape, stride, strict=True))
+    )
     return x.reshape(-1)[np.broadcast_to(at, shape)]
 
 

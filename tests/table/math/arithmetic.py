@@ -15,7 +15,10 @@ _DOUBLE = {"width": "on a CPU the quotient is computed in double precision, whic
 
 def whole(low=-20, high=20):
     """Pairs of integers that broadcast."""
-    return [call(*[ints(*a.shape, low=low, high=high, seed=i) for i, a in enumerate(s.args)]) for s in broadcasting(nonfinite=False)]
+    return [
+        call(*[ints(*a.shape, low=low, high=high, seed=i) for i, a in enumerate(s.args)])
+        for s in broadcasting(nonfinite=False)
+    ]
 
 
 def _extreme(name, ref, larger):
@@ -26,7 +29,9 @@ def _extreme(name, ref, larger):
         first = np.where(x == y, 0.5, (x > y) == larger)
         return unbroadcast(w * first, x), unbroadcast(w * (1 - first), y)
 
-    row = pair(name, ref, [*with_number(broadcasting(), 2, 0.5), tie], dtypes=REAL, bad=[no_type(name, n=2)], unchecked=BOOL)
+    row = pair(
+        name, ref, [*with_number(broadcasting(), 2, 0.5), tie], dtypes=REAL, bad=[no_type(name, n=2)], unchecked=BOOL
+    )
     row.grad_ref = lambda w, x, y: shared(w, x, y)[: 2 if isinstance(y, np.ndarray) else 1]
     return row
 
@@ -71,7 +76,11 @@ def _cast(x, dtype):
 def _power(x, y):
     y = np.asarray(y)
     if x.dtype.kind in "iu" and y.dtype.kind in "iu":
-        return np.array([int(a) ** int(b) for a, b in np.broadcast(x, y)], object).astype(np.int64).reshape(np.broadcast(x, y).shape)
+        return (
+            np.array([int(a) ** int(b) for a, b in np.broadcast(x, y)], object)
+            .astype(np.int64)
+            .reshape(np.broadcast(x, y).shape)
+        )
     return np.power(x, y)
 
 
@@ -125,7 +134,10 @@ def _integrals(name):
 def _no_integral(name):
     return [
         Bad(call(floats(3), floats(3), 1.0), f"{name}(dx): expected None, since x is given, got 1.0"),
-        Bad(call(floats(3), floats(4)), f"{name}(x): expected 3 points, for a y of shape [3] along axis 0, got shape [4]"),
+        Bad(
+            call(floats(3), floats(4)),
+            f"{name}(x): expected 3 points, for a y of shape [3] along axis 0, got shape [4]",
+        ),
         Bad(call(floats(2, 3, 4), floats(3, 4)), f"{name}(x): expected 4 points"),
         Bad(call(floats(2, 3), dx=floats(2)), f"{name}(dx): expected a single number"),
         Bad(call(np.array(1.0)), f"{name}(y): expected at least 1 dimension", IndexError),
@@ -145,7 +157,9 @@ def _mod(x, y):
 def _extremes(dtype):
     """Pairs with the smallest integer, whose absolute value is no number of its type, and with the largest."""
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-    x, y = np.meshgrid(np.array([low, high, low + 1, -1, 0, 1, 6], dtype), np.array([low, high, high - 1, -4, 0, 3], dtype))
+    x, y = np.meshgrid(
+        np.array([low, high, low + 1, -1, 0, 1, 6], dtype), np.array([low, high, high - 1, -4, 0, 3], dtype)
+    )
     return call(x, y)
 
 

@@ -9,7 +9,10 @@ from tests.table.samples import broadcasting, floats, ints, unary, with_number
 
 def whole(low=-9, high=9):
     """Pairs of integers that broadcast."""
-    return [call(*[ints(*a.shape, low=low, high=high, seed=i) for i, a in enumerate(s.args)]) for s in broadcasting(nonfinite=False)]
+    return [
+        call(*[ints(*a.shape, low=low, high=high, seed=i) for i, a in enumerate(s.args)])
+        for s in broadcasting(nonfinite=False)
+    ]
 
 
 def _shift(towards, x, y, is_arithmetic=True):
@@ -26,7 +29,11 @@ def _shift(towards, x, y, is_arithmetic=True):
         return (a - low) % (1 << size) + low
 
     x, y = np.broadcast_arrays(x, y)
-    return np.array([one(a, n) for a, n in zip(x.ravel(), y.ravel(), strict=True)], object).astype(x.dtype).reshape(x.shape)
+    return (
+        np.array([one(a, n) for a, n in zip(x.ravel(), y.ravel(), strict=True)], object)
+        .astype(x.dtype)
+        .reshape(x.shape)
+    )
 
 
 def _shifts(name, towards):
@@ -38,7 +45,12 @@ def _shifts(name, towards):
                bad=[no_type(name.removesuffix("_"), "float32", n=2)])  # fmt: skip
     if name.endswith("_"):
         row.samples = [s for s in samples if np.broadcast_shapes(*[np.shape(a) for a in s.args[:2]]) == s.args[0].shape]
-        row.bad = [Bad(call(np.ones((2, 1), int), np.ones(3, int)), f"{name}(x): expected a result of x's shape [2, 1], got shape [2, 3]")]
+        row.bad = [
+            Bad(
+                call(np.ones((2, 1), int), np.ones(3, int)),
+                f"{name}(x): expected a result of x's shape [2, 1], got shape [2, 3]",
+            )
+        ]
     return row
 
 

@@ -39,19 +39,40 @@ def _incomplete():
     ]
 
 
-WIDE = {"width": "computed in double precision: in single, three digits are right", "gradient rule": "the order has no gradient"}
+WIDE = {
+    "width": "computed in double precision: in single, three digits are right",
+    "gradient rule": "the order has no gradient",
+}
 
 
 def _shares(name, inner, ref):
     bad = [
-        Bad(call(np.ones((2, 3)), np.ones(4)), f"{name}(): expected shapes that broadcast together, got shapes [2, 3] and [4]"),
+        Bad(
+            call(np.ones((2, 3)), np.ones(4)),
+            f"{name}(): expected shapes that broadcast together, got shapes [2, 3] and [4]",
+        ),
         Bad(call(np.array([-1.0]), np.array([1.0])), f"{name}(x): expected non-negative numbers, got -1.0"),
         Bad(call(np.array([1.0]), np.array([-2.0])), f"{name}(y): expected non-negative numbers, got -2.0"),
-        Bad(call(np.ones(2, int), np.ones(2, int)), f"{name}(): expected floating-point tensors of one dtype, got int64 and int64", TypeError),
-        Bad(call(floats(2), np.ones(2, np.float32)), f"{name}(): expected floating-point tensors of one dtype, got float64 and float32", TypeError),
+        Bad(
+            call(np.ones(2, int), np.ones(2, int)),
+            f"{name}(): expected floating-point tensors of one dtype, got int64 and int64",
+            TypeError,
+        ),
+        Bad(
+            call(floats(2), np.ones(2, np.float32)),
+            f"{name}(): expected floating-point tensors of one dtype, got float64 and float32",
+            TypeError,
+        ),
     ]
     return [
-        Row(inner, _incomplete()[:3], ref, dtypes=FLOAT, skip={**WIDE, "dtypes": f"`{name}` refuses integers"}, bad=[misfit(name)]),
+        Row(
+            inner,
+            _incomplete()[:3],
+            ref,
+            dtypes=FLOAT,
+            skip={**WIDE, "dtypes": f"`{name}` refuses integers"},
+            bad=[misfit(name)],
+        ),
         Row(name, _incomplete(), ref, dtypes=FLOAT, bad=bad),
     ]
 

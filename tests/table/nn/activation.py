@@ -9,7 +9,9 @@ from tests.table.samples import filled, floats, unary
 
 NONE: frozenset = frozenset()
 Z = np.zeros((2, 0, 3))
-EDGES = np.array([-3.0, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0, 6.0, 6.0])  # where pieces meet, with two equal: for `grad_ref` alone
+EDGES = np.array(
+    [-3.0, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0, 6.0, 6.0]
+)  # where pieces meet, with two equal: for `grad_ref` alone
 
 
 def _sigmoid(x):
@@ -114,7 +116,9 @@ def _probable(out, x, temperature=1.0, hard=False, axis=-1):
         return False
     if hard and not set(out.ravel()) <= {0.0, 1.0}:
         return False
-    return out.size < 1000 or bool(np.abs(_largest(out, axis).mean(0) - special.softmax(x.astype(float), axis).mean(0)).max() < 0.05)
+    return out.size < 1000 or bool(
+        np.abs(_largest(out, axis).mean(0) - special.softmax(x.astype(float), axis).mean(0)).max() < 0.05
+    )
 
 
 TABLE = [

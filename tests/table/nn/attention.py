@@ -46,7 +46,9 @@ def _flash(q, k, v, dropout=0.0, causal=False, return_softmax=False, softmax_sca
 
 def _packed(qkv, *args, **kwargs):
     b, n, groups, heads, width = qkv.shape
-    return _flash(qkv[:, :, :-2].reshape(b, n, (groups - 2) * heads, width), qkv[:, :, -2], qkv[:, :, -1], *args, **kwargs)
+    return _flash(
+        qkv[:, :, :-2].reshape(b, n, (groups - 2) * heads, width), qkv[:, :, -2], qkv[:, :, -1], *args, **kwargs
+    )
 
 
 def _varlen(q, k, v, cu_q, cu_k, max_q, max_k, scale=None, causal=False, window=(-1, -1), softcap=0.0, starts=None):
@@ -70,7 +72,9 @@ def _unpadded(q, k, v, cu_q, cu_k, max_q, max_k, scale, dropout=0.0, causal=Fals
 
 def _varlen_packed(qkv, cu_q, cu_k, max_q, max_k, scale, dropout=0.0, causal=False, varlen_padded=True, **_):
     q = qkv[:, :-2].reshape(len(qkv), (qkv.shape[1] - 2) * qkv.shape[2], qkv.shape[-1])
-    return _varlen(q, qkv[:, -2], qkv[:, -1], cu_q, cu_k, max_q, max_k, scale, causal, starts=max_q if varlen_padded else None)[::2]
+    return _varlen(
+        q, qkv[:, -2], qkv[:, -1], cu_q, cu_k, max_q, max_k, scale, causal, starts=max_q if varlen_padded else None
+    )[::2]
 
 
 def _masked(q, k, v, rows=None, causal=False, window_size=None, return_softmax_lse=False, softmax_scale=None, **_):
@@ -104,7 +108,10 @@ _few = floats(5, 2, 4), floats(6, 1, 4, seed=1), floats(6, 1, 4, seed=2)
 _cu, _cu_k = np.array([0, 2, 5], np.int32), np.array([0, 2, 6], np.int32)
 _one = _start(np.array([[[2, 3, 3]], [[1, 2, 3]]]))
 _two = _start(np.array([[[1, 2, 3]], [[2, 3, 3]]]), np.array([[[2, 3, 3]], [[3, 3, 3]]]))
-_both = _start(np.array([[[2, 3, 3], [3, 3, 3]], [[1, 3, 3], [2, 2, 3]]]), np.array([[[0, 1, 2], [0, 0, 0]], [[0, 1, 0], [0, 0, 1]]]))
+_both = _start(
+    np.array([[[2, 3, 3], [3, 3, 3]], [[1, 3, 3], [2, 2, 3]]]),
+    np.array([[[0, 1, 2], [0, 0, 0]], [[0, 1, 0], [0, 0, 1]]]),
+)
 _four = _start(np.array([[[2, 3, 3]], [[1, 3, 3]]]), np.array([[[3, 3, 3]], [[2, 3, 3]]]), np.array([[[0, 0, 0]], [[0, 0, 1]]]), np.array(
     [[[0, 1, 1]], [[0, 1, 2]]]))  # fmt: skip
 _bounds = np.concatenate([_two, np.zeros_like(_two)], -1)

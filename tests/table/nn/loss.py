@@ -13,10 +13,22 @@ def _nll(x, label, ignore_index):
     safe = np.where(label == ignore_index, 0, label)
     if not label.size:
         return np.zeros(label.shape)
-    return np.where(label == ignore_index, 0, special.logsumexp(x, axis=-1) - np.take_along_axis(x, safe[..., None], -1)[..., 0])
+    return np.where(
+        label == ignore_index, 0, special.logsumexp(x, axis=-1) - np.take_along_axis(x, safe[..., None], -1)[..., 0]
+    )
 
 
-def _cross_entropy(x, label, weight=None, ignore_index=-100, reduction="mean", soft_label=False, axis=-1, use_softmax=True, label_smoothing=0.0):
+def _cross_entropy(
+    x,
+    label,
+    weight=None,
+    ignore_index=-100,
+    reduction="mean",
+    soft_label=False,
+    axis=-1,
+    use_softmax=True,
+    label_smoothing=0.0,
+):
     x = np.moveaxis(x, axis, -1)
     logs = special.log_softmax(x, axis=-1) if use_softmax else np.log(x)
     n = x.shape[-1]
@@ -61,7 +73,15 @@ def _mse(x, y, reduction="mean"):
 
 
 def _mean(loss, reduction="mean"):
-    return loss if reduction == "none" else loss.sum() if reduction == "sum" else loss.mean() if loss.size else np.array(np.nan)
+    return (
+        loss
+        if reduction == "none"
+        else loss.sum()
+        if reduction == "sum"
+        else loss.mean()
+        if loss.size
+        else np.array(np.nan)
+    )
 
 
 def _logits_bce(x, y, weight=None, reduction="mean", pos_weight=None):
@@ -76,7 +96,11 @@ def _bce(x, y, weight=None, reduction="mean"):
 
 def _focal(x, y, normalizer=None, alpha=0.25, gamma=2.0, reduction="sum"):
     p = special.expit(x)
-    loss = (alpha * y + (1 - alpha) * (1 - y)) * (1 - p * y - (1 - p) * (1 - y)) ** gamma * _logits_bce(x, y, reduction="none")
+    loss = (
+        (alpha * y + (1 - alpha) * (1 - y))
+        * (1 - p * y - (1 - p) * (1 - y)) ** gamma
+        * _logits_bce(x, y, reduction="none")
+    )
     return _mean(loss if normalizer is None else loss / normalizer, reduction)
 
 

@@ -65,7 +65,9 @@ def _angles(x, label, m1, m2, m3, scale):
     return x * scale
 
 
-def _margin_cross_entropy(x, label, margin1=1.0, margin2=0.5, margin3=0.0, scale=64.0, reduction="mean", return_softmax=False):
+def _margin_cross_entropy(
+    x, label, margin1=1.0, margin2=0.5, margin3=0.0, scale=64.0, reduction="mean", return_softmax=False
+):
     held = _angles(x, label.ravel(), margin1, margin2, margin3, scale)
     loss = -special.log_softmax(held, 1)[np.arange(len(x)), label.ravel()][:, None]
     loss = loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
@@ -109,12 +111,19 @@ def _adaptive(x, label, head_weight, tail_weights, cutoffs, head_bias=0):
     out = np.zeros(len(x))
     for n, k in enumerate(label):
         i = next(i for i, c in enumerate(cutoffs) if k < c)
-        tail = 0 if i == 0 else special.log_softmax(x[n] @ tail_weights[i - 1][0] @ tail_weights[i - 1][1])[k - cutoffs[i - 1]]
+        tail = (
+            0
+            if i == 0
+            else special.log_softmax(x[n] @ tail_weights[i - 1][0] @ tail_weights[i - 1][1])[k - cutoffs[i - 1]]
+        )
         out[n] = logs[n, k if i == 0 else cutoffs[0] + i - 1] + tail
     return [out, -out.mean()]
 
 
-_tails = [[floats(4, 2, low=-0.5, high=0.5), floats(2, 2, low=-0.5, high=0.5)], [floats(4, 1, low=-0.5, high=0.5), floats(1, 3, low=-0.5, high=0.5)]]
+_tails = [
+    [floats(4, 2, low=-0.5, high=0.5), floats(2, 2, low=-0.5, high=0.5)],
+    [floats(4, 1, low=-0.5, high=0.5), floats(1, 3, low=-0.5, high=0.5)],
+]
 _head = floats(4, 4, low=-0.5, high=0.5)
 _labels = np.array([[1, 1], [2, 0]])
 _sizes = np.array([3, 3]), np.array([2, 1])

@@ -11,7 +11,11 @@ NONE: frozenset = frozenset()
 def _listed(q, k, v, offset, columns, key_padding_mask=None, attn_mask=None):
     out = np.zeros_like(q)
     for b, h, i in np.ndindex(*q.shape[:3]):
-        seen = [c for c in columns[b, h, offset[b, h, i] : offset[b, h, i + 1]] if key_padding_mask is None or key_padding_mask[b, c]]
+        seen = [
+            c
+            for c in columns[b, h, offset[b, h, i] : offset[b, h, i + 1]]
+            if key_padding_mask is None or key_padding_mask[b, c]
+        ]
         seen = [c for c in seen if attn_mask is None or attn_mask[i, c]]
         if seen:
             e = np.exp(k[b, h, seen] @ q[b, h, i] / np.sqrt(q.shape[-1]))
@@ -28,7 +32,10 @@ _empty = np.zeros((0, 2, 3, 4))
 def _permute(x, scale, routes, probs, experts, counts, align, do_gather=True):
     places = [-(-n // align) * align for n in counts]
     rows, weights = np.zeros((sum(places), x.shape[1])), np.zeros(sum(places))
-    scales, at = np.zeros(0) if scale is None else np.zeros((sum(places), scale.shape[1])), np.full((len(x), experts), -1)
+    scales, at = (
+        np.zeros(0) if scale is None else np.zeros((sum(places), scale.shape[1])),
+        np.full((len(x), experts), -1),
+    )
     for e in range(experts):
         for n, t in enumerate([t for t in range(len(x)) if e in routes[t]]):
             r = sum(places[:e]) + n

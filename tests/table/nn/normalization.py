@@ -26,7 +26,11 @@ def _batch(x, mean, var, weight, bias, momentum, epsilon, axis):
     momentum, epsilon = float(np.float32(momentum)), float(np.float32(epsilon))
     now, spread = (x.mean(axes), x.var(axes)) if x.size else (np.zeros_like(mean), np.zeros_like(var))
     y = (x - _vector(now, x, axis)) / np.sqrt(_vector(spread, x, axis) + epsilon)
-    return [_affine(y, weight, bias, axis), mean * momentum + now * (1 - momentum), var * momentum + spread * (1 - momentum)]
+    return [
+        _affine(y, weight, bias, axis),
+        mean * momentum + now * (1 - momentum),
+        var * momentum + spread * (1 - momentum),
+    ]
 
 
 def _given(x, mean, var, weight, bias, epsilon, axis):
@@ -34,7 +38,18 @@ def _given(x, mean, var, weight, bias, epsilon, axis):
     return _affine(y, weight, bias, axis)
 
 
-def _batch_norm(x, mean, var, weight=None, bias=None, training=False, momentum=0.9, epsilon=1e-5, data_format="NCHW", use_global_stats=None):
+def _batch_norm(
+    x,
+    mean,
+    var,
+    weight=None,
+    bias=None,
+    training=False,
+    momentum=0.9,
+    epsilon=1e-5,
+    data_format="NCHW",
+    use_global_stats=None,
+):
     axis = x.ndim - 1 if data_format.endswith("C") and x.ndim > 2 else 1
     if (not training) if use_global_stats is None else use_global_stats:
         return _given(x, mean, var, weight, bias, epsilon, axis)

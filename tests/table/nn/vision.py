@@ -1,4 +1,7 @@
-"""Rows of images: other sizes, pixels and channels moved, sampling; dropout of channels; masks of sequences; bilinear maps."""
+"""Rows of images:
+
+other sizes, pixels and channels moved, sampling; dropout of channels; masks of sequences; bilinear maps.
+"""
 
 import numpy as np
 
@@ -49,7 +52,16 @@ def _resize(x, axes, sizes, scales, mode, align, align_mode):
     return x
 
 
-def _interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=False, align_mode=0, data_format=None, recompute_scale_factor=None):
+def _interpolate(
+    x,
+    size=None,
+    scale_factor=None,
+    mode="nearest",
+    align_corners=False,
+    align_mode=0,
+    data_format=None,
+    recompute_scale_factor=None,
+):
     axes = list(range(1, x.ndim - 1)) if data_format in ("NWC", "NHWC", "NDHWC") else list(range(2, x.ndim))
     scales = [None] * len(axes)
     if size is None:
@@ -116,7 +128,9 @@ def _sample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=True):
         corners = [tuple(int(np.round(t)) for t in ts)] if mode == "nearest" else np.ndindex(*[n + 3 for n in dims])
         for corner in corners:
             pixel = corner if mode == "nearest" else tuple(k - 1 for k in corner)
-            weight = 1 if mode == "nearest" else np.prod([max(0, 1 - abs(t - p)) for t, p in zip(ts, pixel, strict=True)])
+            weight = (
+                1 if mode == "nearest" else np.prod([max(0, 1 - abs(t - p)) for t, p in zip(ts, pixel, strict=True)])
+            )
             if weight and all(0 <= p < n for p, n in zip(pixel, dims, strict=True)):
                 out[(at[0], slice(None), *at[1:])] += weight * x[(at[0], slice(None), *pixel)]
     return out

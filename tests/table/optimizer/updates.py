@@ -141,7 +141,10 @@ def _parts(n, *kinds):
     """Operands in lists of n: "f" any numbers, "p" positive ones, "0" one number each."""
     shapes = [(2, 3), (4,)][:n]
     ranges = {"f": {}, "p": {"low": 0.1}}
-    return [[np.array(0.9 - 0.1 * k) if kind == "0" else floats(*s, seed=k, **ranges[kind]) for s in shapes] for k, kind in enumerate(kinds)]
+    return [
+        [np.array(0.9 - 0.1 * k) if kind == "0" else floats(*s, seed=k, **ranges[kind]) for s in shapes]
+        for k, kind in enumerate(kinds)
+    ]
 
 
 def _scalars(*kinds):

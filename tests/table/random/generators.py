@@ -16,20 +16,35 @@ def _uniform(low=-1.0, high=1.0, dtype="float32"):
     def law(out, shape, *args, **kwargs):
         kind = kwargs.get("dtype") or next((a for a in args if isinstance(a, str)), dtype)
         lo, hi = kwargs.get("min", low), kwargs.get("max", high)
-        good = out.dtype == dtypes.of(kind).np and list(out.shape) == list(shape) and bool(((out >= lo) & (out < hi)).all())
+        good = (
+            out.dtype == dtypes.of(kind).np
+            and list(out.shape) == list(shape)
+            and bool(((out >= lo) & (out < hi)).all())
+        )
         third = (hi - lo) / 12**0.5
-        near = out.size < 1000 or (abs(out.astype(float).mean() - (lo + hi) / 2) < third / 20 and abs(out.astype(float).std() / third - 1) < 0.05)
-        return good and near and (out.size < 1000 or len(np.unique(out)) > (out.size * 0.9 if kind in ("float32", "float64") else 50))
+        near = out.size < 1000 or (
+            abs(out.astype(float).mean() - (lo + hi) / 2) < third / 20
+            and abs(out.astype(float).std() / third - 1) < 0.05
+        )
+        return (
+            good
+            and near
+            and (out.size < 1000 or len(np.unique(out)) > (out.size * 0.9 if kind in ("float32", "float64") else 50))
+        )
 
     return law
 
 
 def _gaussian(out, shape, mean=0.0, std=1.0, seed=0, dtype="float32", **_):
     if np.iscomplexobj(out):  # half of the variance in either part
-        whole = out.dtype == np.dtype(dtype) and _gaussian(out.imag, shape, np.imag(mean), std / 2**0.5, dtype=out.imag.dtype)
+        whole = out.dtype == np.dtype(dtype) and _gaussian(
+            out.imag, shape, np.imag(mean), std / 2**0.5, dtype=out.imag.dtype
+        )
         return whole and _gaussian(out.real, shape, np.real(mean), std / 2**0.5, dtype=out.real.dtype)
     out = out.astype(float) if out.dtype == dtypes.of(dtype).np else np.full(shape, np.nan)
-    near = out.size < 1000 or (abs(out.mean() - mean) < std / 20 and abs(out.std() / std - 1) < 0.05 and abs(np.median(out) - mean) < std / 20)
+    near = out.size < 1000 or (
+        abs(out.mean() - mean) < std / 20 and abs(out.std() / std - 1) < 0.05 and abs(np.median(out) - mean) < std / 20
+    )
     return list(out.shape) == list(shape) and bool(np.isfinite(out).all()) and near
 
 
@@ -72,11 +87,19 @@ def _follows(values, dist):
     if values.size < 1000:
         return True
     places = values[(np.linspace(0.05, 0.95, 19) * values.size).astype(int)]
-    return bool((np.abs(np.searchsorted(values, places, side="right") / values.size - dist.cdf(places)) < 2 / values.size**0.5).all())
+    return bool(
+        (
+            np.abs(np.searchsorted(values, places, side="right") / values.size - dist.cdf(places))
+            < 2 / values.size**0.5
+        ).all()
+    )
 
 
 def _drawn(make):
-    """The law of an operator with one draw an element: `make` gives the distribution of the largest samples, which all have one parameter."""
+    """The law of an operator with one draw an element:
+
+    `make` gives the distribution of the largest samples, which all have one parameter.
+    """
 
     def law(out, x, *args, **kwargs):
         fine = out.dtype == x.dtype and out.shape == x.shape and bool(np.isfinite(out.astype(float)).all())
@@ -97,8 +120,14 @@ def _counts(values, *more, **named):
 
 def _multinomial(out, x, num_samples=1, replacement=False):
     rows, p = out.reshape(-1, num_samples), x.astype(float).reshape(-1, x.shape[-1])
-    fine = out.dtype == np.int64 and out.shape == (*x.shape[:-1], num_samples) and bool(((out >= 0) & (out < x.shape[-1])).all())
-    fine = fine and all((w[r] > 0).all() and (replacement or len(set(r)) == len(r)) for r, w in zip(rows.tolist(), p, strict=True))
+    fine = (
+        out.dtype == np.int64
+        and out.shape == (*x.shape[:-1], num_samples)
+        and bool(((out >= 0) & (out < x.shape[-1])).all())
+    )
+    fine = fine and all(
+        (w[r] > 0).all() and (replacement or len(set(r)) == len(r)) for r, w in zip(rows.tolist(), p, strict=True)
+    )
     if not fine or out.size < 1000:
         return fine
     if replacement:
@@ -118,7 +147,13 @@ def _binomial(out, count, prob):
 
 
 _half = still(np.full((40, 50), 0.5))
-_likes = [call(floats(2, 3)), call(floats(*BIG)), call(floats(*BIG), dtype="float64"), call(floats()), call(np.zeros((2, 0, 3)))]
+_likes = [
+    call(floats(2, 3)),
+    call(floats(*BIG)),
+    call(floats(*BIG), dtype="float64"),
+    call(floats()),
+    call(np.zeros((2, 0, 3))),
+]
 _weights = np.tile([[0.1, 0.0, 0.4, 0.5]], (2000, 1))
 TINY = "an element far out on the tail is known less exactly"
 

@@ -34,7 +34,11 @@ def _cumprod(x, dim=None, dtype=None):
 def _logcumsumexp(x, axis=None, dtype=None):
     if not x.ndim and axis is not None:
         return x
-    return np.logaddexp.accumulate(x.reshape(-1) if axis is None else x, axis=axis or 0) if x.size else x.reshape(x.shape if axis is not None else -1)
+    return (
+        np.logaddexp.accumulate(x.reshape(-1) if axis is None else x, axis=axis or 0)
+        if x.size
+        else x.reshape(x.shape if axis is not None else -1)
+    )
 
 
 def _extremes(better):
@@ -46,7 +50,11 @@ def _extremes(better):
         for i in range(1, len(line)):
             for j in np.ndindex(line.shape[1:]):
                 new, old = line[(i, *j)], values[(i - 1, *j)]
-                take = np.isnan(new) or (not np.isnan(old) and better(new, old)) if line.dtype.kind == "f" else better(new, old)
+                take = (
+                    np.isnan(new) or (not np.isnan(old) and better(new, old))
+                    if line.dtype.kind == "f"
+                    else better(new, old)
+                )
                 values[(i, *j)], places[(i, *j)] = (new, i) if take else (old, places[(i - 1, *j)])
         back = [np.moveaxis(a, 0, axis or 0) for a in (values, places)]
         return back[0], back[1]
@@ -58,7 +66,13 @@ _ties = np.array([2.0, 2.0, 1.0, 1.0, 3.0, 3.0])
 
 
 def _extreme(name, better):
-    samples = [*_runs(), call(_ties), call(_ties[::-1].copy()), call(floats(2, 3), axis=1, dtype="int32"), call(np.array([1.0, np.nan, 0.0, np.nan]))]
+    samples = [
+        *_runs(),
+        call(_ties),
+        call(_ties[::-1].copy()),
+        call(floats(2, 3), axis=1, dtype="int32"),
+        call(np.array([1.0, np.nan, 0.0, np.nan])),
+    ]
     return Row(name, samples, law=exact(_extremes(better)), dtypes=REAL,
                skip={"gradient rule": "the places are integers, which have no gradient to compare"},
                bad=[axis_error(name), Bad(call(floats(2, 3), dtype="float32"), f"{name}(dtype): expected int32 or int64, got float32")])  # fmt: skip

@@ -52,7 +52,11 @@ def _cells(x, edges):
     found = np.zeros(x.shape[:-1])
     for i in np.ndindex(found.shape):
         for d, e in enumerate(edges):
-            places = [k for k in range(len(e) - 1) if e[k] <= x[(*i, d)] < e[k + 1] or (k == len(e) - 2 and x[(*i, d)] == e[-1])]
+            places = [
+                k
+                for k in range(len(e) - 1)
+                if e[k] <= x[(*i, d)] < e[k + 1] or (k == len(e) - 2 and x[(*i, d)] == e[-1])
+            ]
             found[i] = found[i] * (len(e) - 1) + places[0] if places and found[i] >= 0 else -1e9
     return np.maximum(found, -1)
 
@@ -60,7 +64,9 @@ def _cells(x, edges):
 def _histogramdd(x, bins=10, ranges=None, density=False, weights=None):
     n = x.shape[-1]
     pairs = None if ranges is None else [ranges[2 * d : 2 * d + 2] for d in range(n)]
-    hist, edges = np.histogramdd(x.reshape(-1, n), bins, pairs, density, None if weights is None else weights.reshape(-1))
+    hist, edges = np.histogramdd(
+        x.reshape(-1, n), bins, pairs, density, None if weights is None else weights.reshape(-1)
+    )
     return [hist, *edges]
 
 
@@ -86,9 +92,18 @@ def _drawn(got, x, ps, *more, **kwargs):
     return len(got) == 2 or (len(got) == 4 and got[2].shape == got[3].shape == (len(x), kwargs["k"]))
 
 
-_draws = [call(_chances, still([0.5, 0.5])), call(_chances, still([[0.9], [0.1]])), call(np.zeros((0, 4)), still(np.zeros(0)))]
+_draws = [
+    call(_chances, still([0.5, 0.5])),
+    call(_chances, still([[0.9], [0.1]])),
+    call(np.zeros((0, 4)), still(np.zeros(0))),
+]
 _rows = {"0-d": "it draws from rows"}
-_ranges = [call(floats(4, 3), -1.0, 2.0, 4), call(floats(4, 3), 0.0, 0.0, 4), call(floats(), 0.0, 3.0, 2), call(np.zeros(0), 0.0, 1.0, 2)]
+_ranges = [
+    call(floats(4, 3), -1.0, 2.0, 4),
+    call(floats(4, 3), 0.0, 0.0, 4),
+    call(floats(), 0.0, 3.0, 2),
+    call(np.zeros(0), 0.0, 1.0, 2),
+]
 _exact = {"width": "edges are computed in double precision, or an element on one would fall beside it"}
 
 TABLE = [

@@ -56,7 +56,11 @@ def _compat(name, largest):
 
 
 def _search(sorted_sequence, values, out_int32=False, right=False):
-    rows = np.broadcast_to(sorted_sequence, (*values.shape[:-1], sorted_sequence.shape[-1])) if values.ndim else sorted_sequence
+    rows = (
+        np.broadcast_to(sorted_sequence, (*values.shape[:-1], sorted_sequence.shape[-1]))
+        if values.ndim
+        else sorted_sequence
+    )
     out = np.zeros(values.shape, "int32" if out_int32 else "int64")
     for i in np.ndindex(values.shape):
         row = rows[i[:-1]]
@@ -113,7 +117,14 @@ def _consecutive(x, return_inverse=False, return_counts=False, axis=None, dtype=
 
 _u = np.array([2.0, 3.0, 3.0, 1.0, 5.0, 3.0])
 _m = np.array([[2.0, 1.0, 3.0], [2.0, 1.0, 3.0], [3.0, 0.0, 1.0], [2.0, 1.0, 3.0]])
-_uniques = [call(_u), call(_m, return_counts=True), call(floats()), call(np.array(NONFINITE)), call(np.zeros(0)), call(NONE)]
+_uniques = [
+    call(_u),
+    call(_m, return_counts=True),
+    call(floats()),
+    call(np.array(NONFINITE)),
+    call(np.zeros(0)),
+    call(NONE),
+]
 _no_axis = Bad(call(floats(2), axis=1), "unique(axis): expected an axis in [-1, 0], got 1")
 
 
