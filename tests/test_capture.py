@@ -99,7 +99,7 @@ def test_what_is_pending_knows_its_leaves_after_a_capture():
 def test_a_capture_that_fails_leaves_nothing_behind():
     x = made(1)
     y = x + 1.0
-    with pytest.raises(RuntimeError, match="a value inside a graph being captured"), capture() as graph:
+    with pytest.raises(RuntimeError, match="a value outside a graph being captured"), capture() as graph:
         (entered(graph) * x).numpy()
     z = y * x
     assert len(segment.local.segment.leaves) == 1

@@ -485,7 +485,7 @@ HOSTILE = {
     ),
     "pieces of pieces": (
         pickle.dumps({"a": np.ones(3), "UnpackBigParamInfor@@": {c: {"slices": [b], "OriginShape": (3,)} for b, c in ("ab", "bc")}}),
-        "pieces of 'c' that are not there, or there twice",
+        "pieces of 'c' that are (missing|used twice)",
     ),
     "pieces of many axes": (pickle.dumps({"UnpackBigParamInfor@@": {"w": {"slices": ["a"], "OriginShape": (2**7000,) * 9999}}}), "or a shape"),
     "pieces of nothing": (pickle.dumps({"UnpackBigParamInfor@@": {"w": 5}}), "without names"),

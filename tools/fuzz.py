@@ -211,7 +211,8 @@ def targets(only: str = "") -> list[Target]:
             parameters = list(inspect.signature(value).parameters.values())
         except (TypeError, ValueError):
             continue
-        called = {name, getattr(value, "__name__", name)}
+        # a method or an alias speaks in the name of the function that it leads to
+        called = {name, getattr(value, "__name__", name), getattr(getattr(value, "function", value), "__name__", name)}
         found.append(
             Target(path, parameters[1:] if method else parameters, method, {n.removesuffix("_") for n in called})
         )

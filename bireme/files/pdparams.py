@@ -254,8 +254,10 @@ def _join(found: dict) -> None:
         pieces: list[Any] = [found.pop(name, None) if type(name) is str else None for name in names]
         ids = dict(zip(map(id, pieces), pieces, strict=True))
         again = len(ids) < len(pieces) or not used.keys().isdisjoint(ids)
-        if again or any(type(piece) is not Array for piece in pieces):
-            raise FileFormatError(f"pieces of {str(key)[:100]!r} that are not there, or there twice")
+        if any(type(piece) is not Array for piece in pieces):
+            raise FileFormatError(f"pieces of {str(key)[:100]!r} that are missing")
+        if again:
+            raise FileFormatError(f"pieces of {str(key)[:100]!r} that are used twice")
         used |= ids
         hosts = [piece.value().reshape(-1) for piece in pieces]
         if len({host.dtype for host in hosts}) > 1 or sum(host.size for host in hosts) != math.prod(shape):

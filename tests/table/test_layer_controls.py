@@ -134,7 +134,10 @@ class Unclear(Right):
         return super().forward(x)
 
 
-WIDE = Bad(call(np.ones((2, 5))), "linear(x): expected a last axis of 4, as weight has rows, got shape [2, 5]")
+WIDE = Bad(
+    call(np.ones((2, 5))),
+    "linear(x): expected 4 features in the last dimension to match weight of shape [4, 3], got shape [2, 5]",
+)
 CONTROLS = {
     "parameters": [Renamed, Nameless],
     "forward": [Shifted, ShiftedInEval],

@@ -510,7 +510,10 @@ def _run_at_once(seg: Segment, bound: Any, operands: list, outs: list[Value]) ->
                 found = np.asarray(force(v)).astype(np.complex128 if v.sig.dtype.is_complex else np.float64)
                 if not np.isfinite(found).all():
                     text = errors.nonfinite(
-                        bound.op.name, int(np.isnan(found).sum()), int(np.isinf(found).sum()), v.sig.shape
+                        getattr(bound.op, "told", bound.op.name),
+                        int(np.isnan(found).sum()),
+                        int(np.isinf(found).sum()),
+                        v.sig.shape,
                     )
                     if flags.check_nan_inf_level.value > 0:
                         sys.stdout.write(f"{text}, at {errors.location(pos)}\n")

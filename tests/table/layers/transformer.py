@@ -87,6 +87,7 @@ def _encoder():
 
 
 def _decoder():
+    bireme.seed(1)  # a norm over four elements: with some weights, rounding is a good part of a small gradient
     return bireme.nn.TransformerDecoder(
         bireme.nn.TransformerDecoderLayer(4, 2, 6, 0.0, bias_attr=[False, False, None]), 1, bireme.nn.LayerNorm(4)
     )
